@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
+
+from anydml.errors import BindingError
 
 SIMILAR = 0.55
 """Least similarity (difflib's ratio, 0 to 1) of a name that is suggested for another."""
@@ -16,6 +19,10 @@ ALIKE = 5
 
 LONGEST = 100
 """Characters of the longest name for which a suggestion is sought."""
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{letter}B": 1000**k for k, letter in enumerate("KMGT", 1)}
+_UNITS |= {f"{letter}IB": 1024**k for k, letter in enumerate("KMGT", 1)}
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -87,3 +94,17 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes, from a number of them or a text: ``"256MB"`` is 256·10⁶, ``"256MiB"`` 256·2²⁰.
+
+    Raises:
+        BindingError: it is neither.
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+        return size
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([KMGT]?I?B|)\s*", str(size).upper())
+    if match is None or match[2] not in _UNITS:
+        raise BindingError(f"{str(size)[:60]!r} is no size: write bytes, or such as 256MB or 1GiB")
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from anydml import stores
 from anydml.cli import main
-from anydml.stores import cluster
+from anydml.stores.running import cluster
 
 dask = pytest.importorskip("dask", reason='Dask is not installed: pip install "anydml[dask]"')
 da = pytest.importorskip("dask.array", reason="Dask has no arrays without NumPy")

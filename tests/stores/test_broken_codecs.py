@@ -10,7 +10,7 @@ import pytest
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import ModelError
-from anydml.stores import chunk_files
+from anydml.stores.running import chunk_files
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 numcodecs = pytest.importorskip("numcodecs")

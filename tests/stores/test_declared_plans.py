@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from anydml import stores
 from anydml.cli import main
-from anydml.stores import choosing, grid, planning, regions, transfers
+from anydml.stores.planning import choosing, file_blocking, grid_blocking, regions, transfers
 
 MOST_BYTES = 64 << 20
 """That a plan may take beside its buffers: one that lists the blocks of an array of 2⁴⁰ elements takes more."""
@@ -59,13 +59,13 @@ def bounded(make):
 
         return called
 
-    within, laid_out = regions.Mapping.within, choosing.laid_out
+    within, block_io = regions.RegionMap.within, choosing.block_io
     tracemalloc.start()
     found = None
     with (
-        mock.patch.object(regions.Mapping, "within", counted(within)),
-        mock.patch("anydml.stores.choosing.laid_out", counted(laid_out)),
-        mock.patch("anydml.stores.layouts.laid_out", counted(laid_out)),
+        mock.patch.object(regions.RegionMap, "within", counted(within)),
+        mock.patch("anydml.stores.planning.choosing.block_io", counted(block_io)),
+        mock.patch("anydml.stores.planning.block_io.block_io", counted(block_io)),
     ):
         try:
             found = make()
@@ -96,7 +96,7 @@ def test_arrays_in_chunks(tmp_path, power, name, codec):
             assert power > 30
             continue
         text = bounded(plan.__str__)
-        assert ("about" in text) == (plan.count > planning.FEW)
+        assert ("about" in text) == (plan.blocking.count > file_blocking.FEW)
         assert plan.totals.bytes_written == 4 * np.prod([int(k) for k in plan.outputs[0].shape], dtype=object)
 
 
@@ -111,7 +111,7 @@ def test_plain_files(tmp_path, power, name, memory):
         assert power > 30
         return
     assert plan.totals.bytes_written == plan.outputs[0].nbytes
-    assert ("about" in bounded(lambda: str(plan))) == (plan.count > planning.FEW)
+    assert ("about" in bounded(lambda: str(plan))) == (plan.blocking.count > file_blocking.FEW)
     assert bounded(lambda: str(dml.explain(plan)))
 
 
@@ -146,14 +146,14 @@ def test_estimates_are_near_and_runs_are_whole(tmp_path, kind, name):
         return stores.rechunk(path, tmp_path / target, memory=9000, **chunks, **PLANS[name])
 
     exact = made(f"exact.{kind}")
-    with mock.patch.multiple(planning, **few), mock.patch.multiple(grid, **few):
+    with mock.patch.multiple(file_blocking, **few), mock.patch.multiple(grid_blocking, **few):
         plan = made(f"y.{kind}")
-    assert plan.is_estimate
+    assert plan.blocking.is_estimate
     assert "in about" in str(plan)
     assert plan.totals.bytes_written == pytest.approx(exact.totals.bytes_written, 0.02)
     for what in ("bytes_read", "reads", "writes"):
         assert getattr(exact.totals, what) / 3 <= getattr(plan.totals, what) <= 3 * getattr(exact.totals, what)
-    assert len(exact.blocks) / 2 <= plan.count <= 2 * len(exact.blocks)
+    assert len(exact.blocks) / 2 <= plan.blocking.count <= 2 * len(exact.blocks)
     plan.run()
     assert plan.totals == exact.totals
     assert str(plan).splitlines()[1:] == str(exact).splitlines()[1:]

@@ -11,7 +11,8 @@ from stores.test_resharding import assert_equal, hugging_face, llama
 
 from anydml import stores
 from anydml.errors import BindingError, ModelError
-from anydml.stores import extras, reshard
+from anydml.stores import reshard
+from anydml.stores.checkpoints import output_files as extras
 
 SMALL = {"config.json": b"{}", "tokenizer.json": b"[1]", "tokenizer.model": bytes(range(256)), "merges.txt": b"a b\n",
          "chat_template.jinja": b"{{ x }}", "README.md": b"", "modeling_own.py": b"pass"}  # fmt: skip
@@ -79,7 +80,7 @@ def test_they_stay_behind_where_that_is_asked_for_or_there_is_no_folder(tmp_path
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile"])
 def test_small_files_that_change_are_noticed(tmp_path, source, monkeypatch, moment):
-    from anydml.stores.running import FileBlocks
+    from anydml.stores.running.file_blocks import FileBlocks
 
     plan = reshard([source], tmp_path / "out")
     if moment == "before":

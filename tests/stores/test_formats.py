@@ -14,7 +14,7 @@ import pytest
 from anydml import stores
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
-from anydml.stores.pickled import read_pickle
+from anydml.stores.formats.pickle_reader import read_pickle
 
 RNG = np.random.default_rng(5)
 

@@ -11,7 +11,8 @@ from stores.test_opening import written
 
 from anydml import stores
 from anydml.cli import main
-from anydml.stores import grid_running, running
+from anydml.stores.running import file_blocks as running
+from anydml.stores.running import grid_blocks as grid_running
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts file systems")
 

@@ -231,7 +231,8 @@ def test_what_changes_meanwhile_is_noticed(source):
 KILLED = """
 import os, signal, sys
 from anydml.cli import main
-from anydml.stores import chunk_files, staging
+from anydml.stores.running import chunk_files
+from anydml.stores.running import staging
 
 left = int(sys.argv[1])
 write = chunk_files.ChunkWriter.write

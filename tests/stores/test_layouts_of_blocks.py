@@ -6,12 +6,12 @@ import numpy as np
 from stores.test_opening import written
 
 from anydml import stores
-from anydml.stores import layouts
+from anydml.stores.planning import block_io as layouts
 
 
 def test_layers_are_laid_out_once(tmp_path, monkeypatch):
-    made, laid_out = [], layouts.laid_out
-    monkeypatch.setattr(layouts, "laid_out", lambda *arguments: made.append(arguments) or laid_out(*arguments))
+    made, laid_out = [], layouts.block_io
+    monkeypatch.setattr(layouts, "block_io", lambda *arguments: made.append(arguments) or laid_out(*arguments))
     rng = np.random.default_rng(1)
     tensors = {f"layers.{k}.w": rng.integers(0, 99, (64, 48), np.uint8) for k in range(30)}
     tensors["other"] = rng.integers(0, 99, (32, 48), np.uint8)
@@ -47,12 +47,12 @@ def test_few_are_kept_and_none_that_is_large(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.arange(120_000, dtype=np.int32).reshape(400, 300))
     plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", permute=[1, 0], memory="60kB")
     assert len(plan.blocks) > 3
-    found = plan.layouts()
+    found = plan.blocking.layouts()
     for block in plan.blocks:
         found.of(block.work, block.operand, block.area)
     assert len(found._kept) == 3
     monkeypatch.setattr(layouts, "MOST_PLACES", 0)
-    assert not plan.layouts()._kept
-    none = plan.layouts()
+    assert not plan.blocking.layouts()._kept
+    none = plan.blocking.layouts()
     none.of(*plan.blocks[0])
     assert not none._kept

@@ -9,8 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml import stores
-from anydml.stores import block_list
-from anydml.stores.covered import Covered
+from anydml.stores.planning import block_list
+from anydml.stores.planning.covered import Covered
 
 HUGE = 10**9
 
@@ -87,7 +87,7 @@ def test_as_many_as_may_be(monkeypatch):
 
 
 def test_a_union_counts_each_byte_once(monkeypatch):
-    monkeypatch.setattr("anydml.stores.covered.ENOUGH", 4)
+    monkeypatch.setattr("anydml.stores.planning.covered.ENOUGH", 4)
     rng, covered, seen = np.random.default_rng(1), Covered(), np.zeros(2000, bool)
     for _ in range(40):
         starts = rng.integers(0, 1900, rng.integers(1, 9))
@@ -95,4 +95,4 @@ def test_a_union_counts_each_byte_once(monkeypatch):
         covered.add(starts, lengths)
         for start, length in zip(starts, lengths, strict=True):
             seen[start : start + length] = True
-        assert covered.bytes == seen.sum()
+        assert covered.size == seen.sum()

@@ -11,8 +11,7 @@ from stores.breaking_stores import broken
 
 import anydml as dml
 from anydml import stores
-from anydml.stores.dtypes import DTYPES
-from anydml.stores.safetensors_header import make_header
+from anydml.stores.formats.safetensors import DTYPES, make_header
 
 
 def written(path, tensors, metadata=None):

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from anydml import stores
 from anydml.errors import ModelError
-from anydml.stores.placements import Placement
+from anydml.stores.checkpoints.placements import Placement
 
 LAYERS, EXPERTS, WIDE = 2, 12, 24
 AXES = """

@@ -9,9 +9,8 @@ from stores.test_opening import written
 
 import anydml as dml
 from anydml import stores
-from anydml.stores.planning import SPARE
-from anydml.stores.sizes import parse_size
-from anydml.text import bytes_text, counted
+from anydml.stores.planning.file_blocking import SPARE
+from anydml.text import bytes_text, counted, parse_size
 
 FUNCTIONS = {
     "copy": lambda x: x.copy(),
@@ -49,7 +48,7 @@ def check(folder, function, x, memory):
     targets = [stores.create(folder / f"{k}.npy", like=array) for k, array in enumerate(flat)]
     outputs = targets[0] if len(flat) == 1 else (targets[0], targets[1:])
     plan = fused.plan(stores.open(folder / "x.npy"), outputs, memory)
-    assert plan.buffers * (plan.totals.block_bytes + SPARE) <= parse_size(memory)
+    assert plan.threads * (plan.totals.block_bytes + SPARE) <= parse_size(memory)
     plan.run()
     assert plan.totals.bytes_written == sum(array.nbytes for array in flat)
     for k, array in enumerate(flat):

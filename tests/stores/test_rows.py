@@ -11,8 +11,9 @@ from stores.test_resharding import assert_equal
 import anydml as dml
 from anydml import stores
 from anydml.moves import Access, Fill, Move
-from anydml.stores import indices, picking, rows
-from anydml.stores.works import _in_any_order
+from anydml.stores.checkpoints import composed as picking
+from anydml.stores.planning import indices, rows
+from anydml.stores.planning.move_groups import _in_any_order
 
 PICKS = {
     "rows": lambda x, i: x[i],

@@ -7,8 +7,10 @@ import pytest
 
 import anydml as dml
 from anydml import stores
-from anydml.stores import plain_file, scattered, transfers
-from anydml.stores.plain_file import PlainFile
+from anydml.stores.planning import transfers
+from anydml.stores.running import files as plain_file
+from anydml.stores.running import scattered_io as scattered
+from anydml.stores.running.files import PlainFile
 
 pytestmark = pytest.mark.skipif(not scattered.can_scatter(), reason="the system has no preadv")
 

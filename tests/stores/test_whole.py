@@ -12,7 +12,8 @@ from stores.test_opening import written
 
 import anydml as dml
 from anydml import stores
-from anydml.stores import plain_file, running
+from anydml.stores.running import file_blocks as running
+from anydml.stores.running import files as plain_file
 
 
 @pytest.fixture
@@ -121,10 +122,10 @@ def test_a_checkpoint_goes_on_and_reads_no_finished_block_again(tmp_path, checkp
         second = stop_after(patched, 1 << 30, None)
         again.run()
     assert 0 < again.resumed < len(again.blocks)
-    done = sum(again.block_bytes(k) for k in range(len(again.blocks))) - sum(second)
+    done = sum(again.blocking.block_bytes(k) for k in range(len(again.blocks))) - sum(second)
     assert done > 0, "what was finished is not read again"
     # What was begun but not finished is read twice: a block for each buffer at most.
-    assert sum(first) + sum(second) <= again.totals.bytes_read + again.buffers * again.totals.block_bytes
+    assert sum(first) + sum(second) <= again.totals.bytes_read + again.threads * again.totals.block_bytes
     found = stores.open(tmp_path / "y")
     assert all(np.array_equal(found[name].read(), array) for name, array in tensors.items())
 
@@ -257,7 +258,7 @@ def test_a_journal_that_is_none_begins_anew(tmp_path, x, content):
 def test_a_stop_while_names_are_given_is_made_good(tmp_path, x, monkeypatch):
     for name in ("first", "second"):
         with monkeypatch.context() as patched:
-            patched.setattr("anydml.stores.staging.Staging.finish", lambda *_: 1 / 0)
+            patched.setattr("anydml.stores.running.staging.Staging.finish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 plan_of(tmp_path).run()
         if name == "second":
@@ -269,7 +270,7 @@ def test_a_stop_while_names_are_given_is_made_good(tmp_path, x, monkeypatch):
 
 
 def test_after_the_machine_went_down_only_what_was_synced_counts(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("anydml.stores.journal.SYNC_BYTES", 50_000)
+    monkeypatch.setattr("anydml.stores.running.journal.SYNC_BYTES", 50_000)
     plan = plan_of(tmp_path)
     with monkeypatch.context() as patched:
         stop_after(patched, plan.totals.writes // 2, OSError(errno.EIO, "broken"))
@@ -277,7 +278,7 @@ def test_after_the_machine_went_down_only_what_was_synced_counts(tmp_path, x, mo
             plan.run()
     journal = (tmp_path / ".y.npy.anydml-journal").read_text().splitlines()
     synced = [int(line.split()[1]) for line in journal if line.startswith("synced")][-1]
-    monkeypatch.setattr("anydml.stores.journal.boot", lambda: "another one")
+    monkeypatch.setattr("anydml.stores.running.journal.boot", lambda: "another one")
     again = plan_of(tmp_path)
     again.run()
     assert 0 < again.resumed == synced < len(again.blocks)

@@ -25,7 +25,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from anydml.cli import main
-from anydml.stores import journal, staging
+from anydml.stores.running import journal
+from anydml.stores.running import staging
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)

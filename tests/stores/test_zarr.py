@@ -13,7 +13,8 @@ import anydml as dml
 from anydml import stores
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.errors import BindingError, ModelError
-from anydml.stores import chunk_files, grid_running
+from anydml.stores.running import chunk_files
+from anydml.stores.running import grid_blocks as grid_running
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -481,3 +482,22 @@ def test_refused(tmp_path):
     assert store.shape == SHAPE
     assert (store.ndim, store.size, store.nbytes, store.chunks) == (3, x.size, x.nbytes, (8, 7, 5))
     np.testing.assert_array_equal(store.read(), x)
+
+
+def test_the_same_arrays_in_another_order_are_another_plan(tmp_path):
+    for name, value in ("a", 1), ("b", 2):
+        np.save(tmp_path / "x.npy", np.full(4, value, "i4"))
+        stores.rechunk(tmp_path / "x.npy", tmp_path / f"{name}.zarr", chunks=[2]).run()
+    inputs = [stores.open(tmp_path / f"{name}.zarr") for name in "ab"]
+    join = dml.fuse(lambda x, y: np.concatenate([x, y]))
+
+    def plan(given):
+        return join.plan(given, stores.create(tmp_path / "out.zarr", [8], "i4", chunks=[2]))
+
+    plan(inputs).run()
+    again = plan(inputs)
+    again.run()
+    assert again.was_there
+    with pytest.raises(dml.ModelError, match="exists already"):
+        plan(inputs[::-1]).run()
+    np.testing.assert_array_equal(stores.open(tmp_path / "out.zarr").read(), [1] * 4 + [2] * 4)

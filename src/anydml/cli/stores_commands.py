@@ -13,7 +13,7 @@ import click
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
-    from anydml.stores import GridPlan, Plan
+    from anydml.stores import Plan
 
 
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
@@ -70,8 +70,8 @@ def stores(model: str, no_follow: bool) -> None:
     checkpoint of PyTorch, or a Zarr array.
     """
     from anydml import stores as api
-    from anydml.stores.axes import Axes
-    from anydml.stores.sources import is_distributed, read_sources
+    from anydml.stores.checkpoints.axes import Axes
+    from anydml.stores.checkpoints.sources import is_distributed, read_sources
 
     opened: Any = None
     if is_distributed(Path(model)):
@@ -259,7 +259,7 @@ def _say(quiet: bool, text: str) -> None:
         click.echo(printable_lines(text))
 
 
-def _run(plan: Plan | GridPlan, output: str, quiet: bool, scheduler: str | None) -> None:
+def _run(plan: Plan, output: str, quiet: bool, scheduler: str | None) -> None:
     """Describe a plan, run it and report its result."""
     _say(quiet, str(plan))
     plan.run(progress=not quiet, scheduler=scheduler)

@@ -67,7 +67,7 @@ def lazily(
         FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
     from anydml.dask.graphs import lazy_array
-    from anydml.stores.far import far_strides
+    from anydml.stores.planning.coordinates import far_strides
 
     trace = Trace(name, TracedNdarray)
     inputs: list[Any] = []

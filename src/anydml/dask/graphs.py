@@ -16,10 +16,9 @@ from anydml.moves import Fill
 from anydml.moves.compose import CONSTANT, INPUT, Composer
 from anydml.moves.pieces import Piece
 from anydml.moves.value import Value
-from anydml.stores.far import coordinates
-from anydml.stores.regions import Mapping
-from anydml.stores.sizes import parse_size
-from anydml.text import bytes_text
+from anydml.stores.planning.coordinates import coordinates
+from anydml.stores.planning.regions import RegionMap
+from anydml.text import bytes_text, parse_size
 
 MEMORY = "1GB"
 """Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
@@ -66,7 +65,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
                                "so pass indices.compute()", name)  # fmt: skip
         return found
 
-    mapping = Mapping(name, value, [each.ndim for each in inputs], indices)
+    mapping = RegionMap(name, value, [each.ndim for each in inputs], indices)
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
@@ -100,7 +99,7 @@ Needs = dict[Number, list[tuple[int, Number]]]
 
 
 def _within_memory(
-    name: str, mapping: Mapping, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], limit: int
+    name: str, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], limit: int
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
     own = [_natural_bounds(mapping, axis, bounds) for axis in range(len(mapping.value.sizes))]
@@ -122,7 +121,7 @@ def _within_memory(
         own[axis] = tuple(sorted({*own[axis], *((a + b) // 2 for a, b in itertools.pairwise(own[axis]))}))
 
 
-def _natural_bounds(mapping: Mapping, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
+def _natural_bounds(mapping: RegionMap, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
     """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible."""
     size = mapping.value.sizes[axis]
     cuts, known, widest = {0, size}, 0, 1
@@ -179,7 +178,7 @@ def _range(bounds: Bounds, low: int, high: int) -> _Range:
 
 
 def _chunk_needs(
-    mapping: Mapping, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int]
+    mapping: RegionMap, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int]
 ) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
     """Yield each chunk of the result, the input chunks that it reads, and its task's peak memory in bytes."""
     size = mapping.value.element_size
@@ -242,7 +241,7 @@ def _summed(
 
 
 def _by_axis(
-    mapping: Mapping, piece: Piece, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
+    mapping: RegionMap, piece: Piece, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
     """Return the chunks that a piece reads, by axis of the result; None unless the axes are independent."""
     rank = len(mapping.value.sizes)

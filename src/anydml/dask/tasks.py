@@ -10,9 +10,9 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
-from anydml.stores.block_moves import run_moves
-from anydml.stores.boxes import packed, word
-from anydml.stores.regions import Box, Mapping, Region
+from anydml.stores.formats.store import Box
+from anydml.stores.planning.box_requests import packed, word
+from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -34,7 +34,7 @@ class ChunkBuilder:
     def __init__(
         self,
         name: str,
-        mapping: Mapping,
+        mapping: RegionMap,
         own: Sequence[tuple[int, ...]],
         bounds: Sequence[Sequence[tuple[int, ...]]],
         inputs: Sequence[tuple[str, np.dtype[Any]]],
@@ -102,7 +102,7 @@ class ChunkBuilder:
             self.name, name, "chunks must be NumPy arrays of the dtype and shape that the Dask array declares",
         )  # fmt: skip
 
-    def _held(self, region: Region, given: AnyMapping[tuple[int, Box], Any]) -> tuple[Region, Array]:
+    def _held(self, region: InputBox, given: AnyMapping[tuple[int, Box], Any]) -> tuple[InputBox, Array]:
         """Return the chunk that contains a region, or the region assembled from several chunks.
 
         Elements of the region that no piece reads may be left uninitialized.
@@ -117,7 +117,7 @@ class ChunkBuilder:
             box, array = near[0]
             # ascontiguousarray returns one dimension for an array of none.
             whole = np.ascontiguousarray(array).reshape(array.shape)
-            return Region(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
+            return InputBox(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
         out = np.empty(region.shape, word(near[0][1].itemsize))
         for box, array in near:
             common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]

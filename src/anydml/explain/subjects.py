@@ -74,7 +74,7 @@ def of_program(program: Program, arrays: Sequence[Any], device: str) -> Section:
 
 def of_plan(plan: Any) -> Section:
     """A plan over files: its program between arrays as files hold them; what it reads and writes in words."""
-    from anydml.stores.grid_program import strides_of
+    from anydml.stores.planning.grid_program import strides_of
 
     shapes: dict[int, Shape] = {}
     for k, array in enumerate([*plan.inputs, *plan.outputs]):

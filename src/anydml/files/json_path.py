@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from anydml.errors import ModelError
@@ -89,6 +90,18 @@ class JsonPath:
         """The error that says `message`, which may repeat names of the file, about this place: one printable line."""
         text = printable(f"{self.location}: {message}")
         return ModelError(text, operator=operator, field=self.path or None, rule=rule, line=self.line)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Raise errors of the operating system as those of this place.
+
+        Raises:
+            ModelError: the place cannot be read.
+        """
+        try:
+            yield
+        except OSError as error:
+            raise self.error(f"cannot be read: {error.strerror or error}") from None
 
 
 def _step(key: str | int) -> str:

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores import experts
-from anydml.stores.applying import Tensors
-from anydml.stores.axes import Axes
-from anydml.stores.checkpoint_files import Change, plan_checkpoint
-from anydml.stores.placements import Placement
+from anydml.stores.checkpoints import experts
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
+from anydml.stores.checkpoints.placements import Placement
+from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
+from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.stores.plans import Plan
-from anydml.stores.presets import PRESETS, arranged, preset_of
-from anydml.stores.tensor_plans import axes_of
-from anydml.stores.transformers_mapping import Architecture
 from anydml.text import counted
 from anydml.tracing.trace import Trace
 
@@ -103,7 +102,7 @@ def conversion(
     preset = preset_of(to, architecture.model) if to in PRESETS else None
     remarks: list[str] = []
 
-    def change(tensors: Tensors) -> Tensors:
+    def change(tensors: ComposedTensors) -> ComposedTensors:
         made, unknown = architecture.to_transformers(trace, tensors)
         if each_of_them := {name: tensors[name] for name in unknown}:
             whole = experts.together(trace.composer, each_of_them, architecture.model)

@@ -10,13 +10,13 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
-from anydml.stores.far import far_strides
-from anydml.stores.plans import GridPlan, Plan
-from anydml.stores.staging import Content
-from anydml.stores.store import Checkpoint, Store
-from anydml.stores.targets import Target
-from anydml.stores.zarr_format import ZarrStore
-from anydml.stores.zarr_target import ZarrTarget
+from anydml.stores.formats.store import Checkpoint, Store
+from anydml.stores.formats.target import Content, Target
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.coordinates import far_strides
+from anydml.stores.planning.grid_blocking import ComposedProgram
+from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
@@ -36,7 +36,7 @@ def plan_function(
     overwrite: bool,
     folder: Path | None = None,
     others: dict[Path, Content] | None = None,
-) -> Plan | GridPlan:
+) -> Plan:
     """As `Fused.plan` says; `folder` and `others` are those of the plans."""
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
@@ -79,7 +79,7 @@ def plan_function(
         ) from None
     if is_chunked:
         values = [result.array.value for result in results]
-        return GridPlan(name, trace.composer, values, stores, targets, memory, overwrite, folder, others)
+        return Plan(ComposedProgram(name, trace.composer, values), stores, targets, memory, overwrite, folder, others)
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
     return Plan(trace.composer.program(), stores, targets, memory, overwrite, folder, others)

@@ -15,19 +15,21 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.files.json_path import names
 from anydml.moves import Move, Operand, Program, simplify
-from anydml.stores.identities import check_unchanged
-from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
-from anydml.stores.runs import Offsets, Run, Spans, box_of, check_few, listed, merged, spans_of
-from anydml.stores.scattered import Bytes
-from anydml.stores.store import Store
-from anydml.stores.targets import NewFile, Target
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.covered import united
+from anydml.stores.planning.identities import check_unchanged
+from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.runs import ByteRun, Offsets, box_of, check_few, contiguous, listed
+from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
+from anydml.stores.running.scattered_io import Bytes
 from anydml.tensor import Layout
 
-Described = tuple[tuple[int, ...], np.dtype[Any]]
+ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of a tensor."""
 
 
-class Kind(NamedTuple):
+class TensorMoves(NamedTuple):
     """What tensors that are alike have in common.
 
     Attributes:
@@ -36,7 +38,7 @@ class Kind(NamedTuple):
     """
 
     moves: tuple[Move, ...]
-    described: Described
+    described: ShapeAndDtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +58,11 @@ class LoadPlan:
         {'w': ((4, 2), dtype('float32'))}
     """
 
-    tensors: dict[str, Described]
-    _made: Sequence[tuple[Kind, Sequence[Store]]]
+    tensors: dict[str, ShapeAndDtype]
+    _made: Sequence[tuple[TensorMoves, Sequence[Store]]]
     _identities: dict[Path, tuple[Any, ...]]
 
-    def descriptors(self) -> Iterator[Run]:
+    def descriptors(self) -> Iterator[ByteRun]:
         """The runs of every tensor, in the order of tensors.
 
         Raises:
@@ -71,7 +73,7 @@ class LoadPlan:
             offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
             starts = listed(move.destination.offset, move.sizes, move.destination.strides).tolist()
             for offset, start in zip(offsets, starts, strict=True):
-                yield Run(store.path, offset, name, start, move.element_size)
+                yield ByteRun(store.path, offset, name, start, move.element_size)
 
     def ranges(self, gap: int = 0) -> dict[Path, Offsets]:
         """By file the intervals that are read, sorted and merged: rows of the first byte, and the one after the last.
@@ -82,21 +84,24 @@ class LoadPlan:
         Raises:
             ModelError: there are more than `MOST_RUNS`: a larger gap makes them fewer.
         """
-        places: dict[tuple[int, int], tuple[Path, Spans, list[int]]] = {}
+        places: dict[tuple[int, int], tuple[Path, Move, list[int]]] = {}
         for _, move, store in self._moves():
-            key = id(move), id(store.path)
-            if key not in places:
-                places[key] = store.path, spans_of(move.reads, move, gap), []
-            places[key][2].append(store.offset)
-        count = sum(len(offsets) * spans.runs for _, spans, offsets in places.values())
+            places.setdefault((id(move), id(store.path)), (store.path, move, []))[2].append(store.offset)
+        runs = [(path, move.sizes, *contiguous(move.reads, move, gap), move.reads.strides, offsets)
+                for path, move, offsets in places.values()]  # fmt: skip
+        count = sum(len(offsets) * math.prod(sizes[k] for k in outer) for _, sizes, _, _, outer, _, offsets in runs)
         check_few(count, "the ranges", f"give a gap larger than {gap}")
         starts: dict[Path, list[Offsets]] = {}
         ends: dict[Path, list[Offsets]] = {}
-        for path, spans, offsets in places.values():
-            first = (np.array(offsets, np.int64)[:, None] + spans.firsts()).reshape(-1)
+        for path, sizes, low, length, outer, strides, offsets in runs:
+            firsts = listed(low, [sizes[k] for k in outer], [abs(strides[k]) for k in outer])
+            first = (np.array(offsets, np.int64)[:, None] + firsts).reshape(-1)
             starts.setdefault(path, []).append(first)
-            ends.setdefault(path, []).append(first + spans.length)
-        return {path: merged(np.concatenate(own), np.concatenate(ends[path]), gap) for path, own in starts.items()}
+            ends.setdefault(path, []).append(first + length)
+        found = dict[Path, Offsets]()
+        for path, own in starts.items():
+            found[path] = np.stack(united(np.concatenate(own), np.concatenate(ends[path]), gap)[:2], 1)
+        return found
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
         """Read the tensors.
@@ -133,7 +138,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = Loading(*self._program(), targets, memory)
+        plan = Planned(*self._program(), targets, memory)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)

@@ -9,15 +9,15 @@ from itertools import repeat
 from anydml.errors import ModelError
 from anydml.moves import Fill, Move
 from anydml.moves.compose import Composer
-from anydml.stores.applying import Described as Made
-from anydml.stores.checkpoint_files import Change, input_of
+from anydml.stores.checkpoints.composed import ComposedTensor as Made
+from anydml.stores.checkpoints.output_files import Change, input_of
+from anydml.stores.checkpoints.placements import Placed, Placement, part_of
+from anydml.stores.checkpoints.sources import StoredTensors, read_sources
 from anydml.stores.converting import conversion
-from anydml.stores.identities import identities_of
-from anydml.stores.load_plan import Kind, LoadPlan
-from anydml.stores.placements import Placed, Placement, part_of
+from anydml.stores.formats.store import Checkpoint, Store
+from anydml.stores.load_plan import LoadPlan, TensorMoves
+from anydml.stores.planning.identities import identities_of
 from anydml.stores.resharding import change_of
-from anydml.stores.sources import Tensors, read_sources
-from anydml.stores.store import Checkpoint, Store
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
@@ -68,7 +68,7 @@ def plan_load(
     else:
         trace = Trace("plan_load", TracedNdarray)
         change, axes = change_of(trace, layout)
-    found: Tensors
+    found: StoredTensors
     if isinstance(model, Checkpoint):
         where, found = str(model.path), model.stores
     else:
@@ -78,7 +78,7 @@ def plan_load(
     def shared(composer: Composer, name: str, whole: Made) -> Made:
         return part_of(composer, whole, placed.cuts(name, whole.shape, rank))
 
-    made: dict[str, tuple[Kind, Sequence[Store]]]
+    made: dict[str, tuple[TensorMoves, Sequence[Store]]]
     if change is not None:
         composer, inputs = trace.composer, list[Store]()
         changed = change({name: input_of(composer, tensor, inputs) for name, tensor in found.items()})
@@ -98,11 +98,11 @@ def plan_load(
 
 
 def _unchanged(
-    tensors: Tensors, alike: Iterable[str], shared: Callable[[Composer, str, Made], Made]
-) -> dict[str, tuple[Kind, Sequence[Store]]]:
+    tensors: StoredTensors, alike: Iterable[str], shared: Callable[[Composer, str, Made], Made]
+) -> dict[str, tuple[TensorMoves, Sequence[Store]]]:
     """A rank's part of each tensor, planned once for those that are alike."""
-    made: dict[str, tuple[Kind, Sequence[Store]]] = {}
-    known: dict[Hashable, Kind] = {}
+    made: dict[str, tuple[TensorMoves, Sequence[Store]]] = {}
+    known: dict[Hashable, TensorMoves] = {}
     for (name, tensor), key in zip(tensors.items(), alike, strict=True):
         stores: Sequence[Store]
         own: Hashable
@@ -119,7 +119,7 @@ def _unchanged(
     return made
 
 
-def _kinds(composer: Composer, tensors: Sequence[Made]) -> list[Kind]:
+def _kinds(composer: Composer, tensors: Sequence[Made]) -> list[TensorMoves]:
     """What makes each tensor of the inputs.
 
     Raises:
@@ -134,4 +134,6 @@ def _kinds(composer: Composer, tensors: Sequence[Made]) -> list[Kind]:
     for move in program.moves:
         by_output.setdefault(move.destination.operand, []).append(move)
     first = program.count("input")
-    return [Kind(tuple(by_output.get(first + k, ())), (each.shape, each.dtype)) for k, each in enumerate(tensors)]
+    return [
+        TensorMoves(tuple(by_output.get(first + k, ())), (each.shape, each.dtype)) for k, each in enumerate(tensors)
+    ]

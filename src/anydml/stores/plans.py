@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from anydml.stores.grid import GridPlanned
-from anydml.stores.planning import Planned
-from anydml.stores.staging import Staging
-from anydml.stores.zarr_staging import Stagings
-from anydml.stores.zarr_target import ZarrTarget
-
-if TYPE_CHECKING:
-    from anydml.stores.grid_running import GridBlocks
-    from anydml.stores.running import FileBlocks
+from anydml.moves import Program
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Content, Target
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.grid_blocking import ComposedProgram
+from anydml.stores.planning.planned import Planned
 
 
 class Plan(Planned):
-    """A program over files, ready to run. ``print(plan)`` says what it will read and write.
+    """A program over files, ready to run. ``print(plan)`` shows what it will read and write.
 
     Args:
-        program: inputs and outputs are in the order of the stores and targets; its scratch has to be nothing.
-        inputs: what the inputs are.
-        outputs: where the outputs go, in C order.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        overwrite: whether files that exist may be replaced.
-        folder: which the outputs' files are in, if they are to appear together, as a folder.
-        others: small files that are to lie beside the outputs, such as an index, by their paths: their contents, or the
-            paths of files that are copied.
+        program: whose inputs and outputs are in the order of the stores and targets, and which needs no scratch; where
+            an array lies in chunks, composed values.
+        inputs: the arrays that are read.
+        outputs: the arrays that are written, in C order.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether existing outputs may be replaced.
+        folder: that contains all outputs and appears at once; None where each output appears on its own.
+        others: small files beside the outputs, such as an index, by their paths: their contents, or the paths of files
+            that are copied.
 
     Attributes:
         blocks: in the order in which they are begun.
-        totals: what they will do.
-        buffers: how many blocks are in memory at once.
-        resumed: after `run`, blocks that an earlier run had finished.
-        was_there: after `run`, whether the same plan had written all before, and nothing was left to do.
-        remarks: what users are told beside that, a line each.
+        totals: what they read and write; requests are runs of a plain file, or chunks.
+        threads: that read, move and write at once.
+        resumed: after `run`, the number of blocks that an earlier run had finished.
+        was_there: after `run`, whether the same plan had written everything before, and nothing was left to do.
+        remarks: further lines for users.
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
@@ -52,85 +51,41 @@ class Plan(Planned):
         array([2, 3])
     """
 
-    def staging(self) -> Staging:
-        """Where files lie until they have their names."""
-        return Staging(self.files, self.others, self.folder, self.overwrite)
-
-    def blocks_writer(self) -> FileBlocks:
-        """What writes blocks of outputs that were begun."""
-        from anydml.stores.running import FileBlocks
-
-        return FileBlocks(self, self.staging().part)
+    def __init__(
+        self,
+        program: Program | ComposedProgram,
+        inputs: Sequence[Store | ZarrStore],
+        outputs: Sequence[Target | ZarrTarget],
+        memory: int | str = "256MB",
+        overwrite: bool = False,
+        folder: Path | None = None,
+        others: Mapping[Path, Content] | None = None,
+    ) -> None:
+        super().__init__(program, inputs, outputs, memory, overwrite, folder, others)
+        self.check_apart()
 
     def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
-        """Read, move and write all blocks, and give the files their names.
+        """Read, move and write all blocks, and give the outputs their names.
 
-        What was begun under the same plan and then stopped goes on where it was; no finished block is read again. Where
-        the same plan has written the outputs already, and neither they nor the inputs have changed since, nothing is
-        done, unless `overwrite` is given.
+        A run of the same plan that was interrupted is resumed; no finished block is read again. Where the same plan has
+        written the outputs already, and neither they nor the inputs have changed since, nothing is done, unless
+        `overwrite` is given.
 
         Args:
-            progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
-                or a function that is called with the bytes of every block that was written.
+            progress: whether to show the progress on stderr, as a bar on a terminal and a line every ten seconds
+                elsewhere; or a function that is called with the bytes of every block that was written.
             scheduler: the address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers then read, move
-                and write the blocks, each within `memory`; they find all files under the same paths.
+                and write the blocks, each within `memory`; they must find all files under the same paths.
 
         Raises:
-            ModelError: a file cannot be read or written, an input has changed, another process writes the same, or the
-                cluster does not work. What has the final names is whole or as it was before.
+            ModelError: a file cannot be read or written, an input has changed, another process writes the same output,
+                or the cluster does not work. Outputs under their final names are complete or as they were before.
         """
-        from anydml.stores.whole import run
+        if scheduler is None:
+            from anydml.stores.running.run import run
 
-        run(self, progress, scheduler)
+            run(self, progress)
+        else:
+            from anydml.stores.running.cluster import run_on
 
-
-class GridPlan(GridPlanned):
-    """A program over arrays of which at least one lies in chunks; as `Plan`.
-
-    Args:
-        name: what errors call it.
-        composer: that made the values.
-        values: of the outputs, over inputs with far strides.
-        inputs: stores.
-        outputs: targets, in the order of the values.
-        memory: bytes for all buffers together.
-        overwrite: whether outputs that exist may be replaced.
-        folder: which the outputs are in, if they are to appear together.
-        others: small files that are to lie beside the outputs, as `Plan` has them.
-
-    Attributes:
-        blocks: in the order in which they are begun.
-        totals: what they will do; requests are chunks, or runs of a plain file.
-        threads: that read, move and write at once.
-        kept: numbers of the inputs whose decoded chunks are kept in a file meanwhile.
-        resumed: after `run`, blocks that an earlier run had finished.
-        was_there: after `run`, whether the same plan had written all before, and nothing was left to do.
-        remarks: what users are told beside that, a line each.
-
-    Raises:
-        BindingError: the memory is too small, or an output exists or is an input.
-
-    Examples:
-        >>> from anydml import stores
-        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
-        >>> plan = stores.rechunk("x.npy", "x.zarr", chunks=[1, 3], permute=[0, 1])
-        >>> type(plan).__name__
-        'GridPlan'
-    """
-
-    def staging(self) -> Stagings:
-        """Where files and arrays lie until they have their names."""
-        arrays = [each for each in self.outputs if isinstance(each, ZarrTarget)]
-        return Stagings(self.files, arrays, self.overwrite, self.folder, self.others)
-
-    def blocks_writer(self) -> GridBlocks:
-        """What writes blocks of outputs that were begun."""
-        from anydml.stores.grid_running import GridBlocks
-
-        return GridBlocks(self, self.staging())
-
-    def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
-        """As `Plan.run`."""
-        from anydml.stores.whole import run
-
-        run(self, progress, scheduler)
+            run_on(scheduler, self, progress)

@@ -10,16 +10,15 @@ from typing import Any
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.opening import open as open_store
+from anydml.stores.formats.store import Checkpoint
+from anydml.stores.formats.target import Target, new_npy
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_metadata import is_zarr_group, said_besides
+from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
-from anydml.stores.opening import open as open_store
-from anydml.stores.plans import GridPlan, Plan
+from anydml.stores.plans import Plan
 from anydml.stores.rechunking_groups import rechunk_group, whole_axes
-from anydml.stores.store import Checkpoint
-from anydml.stores.targets import Target, new_npy
-from anydml.stores.zarr_folders import is_zarr_group
-from anydml.stores.zarr_format import ZarrStore
-from anydml.stores.zarr_metadata import said_besides
-from anydml.stores.zarr_target import ZarrTarget, new_zarr
 from anydml.text import counted
 
 OF_OTHERS = (".safetensors", ".npz", ".h5", ".hdf5", ".nc", ".nc4", ".pt", ".pth", ".onnx", ".zip", ".tif", ".tiff")
@@ -39,7 +38,7 @@ def rechunk(
     memory: int | str = MEMORY,
     overwrite: bool = False,
     shards: Sequence[int] | None = None,
-) -> Plan | GridPlan:
+) -> Plan:
     """Plan to write an array again: a Zarr array or a .npy file, as either of them; or a Zarr group, as another one.
 
     What is asked for is done in this order: slices, flips, permutation. From Zarr to Zarr, all metadata are kept that

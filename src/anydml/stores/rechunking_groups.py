@@ -8,25 +8,25 @@ from pathlib import Path
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.formats.zarr_array import open_zarr
+from anydml.stores.formats.zarr_groups import ZarrGroup
+from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
-from anydml.stores.plans import GridPlan
-from anydml.stores.zarr_format import open_zarr
-from anydml.stores.zarr_groups import Group
-from anydml.stores.zarr_target import ZarrTarget, new_zarr
+from anydml.stores.plans import Plan
 from anydml.text import bytes_text, counted
 
-Chunks = Sequence[int] | Mapping[str, Sequence[int]]
+ChunkSizes = Sequence[int] | Mapping[str, Sequence[int]]
 
 
 def rechunk_group(
     source: Path,
     target: Path,
-    chunks: Chunks | None,
+    chunks: ChunkSizes | None,
     shards: Sequence[int] | None,
     codec: str | None,
     memory: int | str,
     overwrite: bool,
-) -> GridPlan:
+) -> Plan:
     """As `rechunk`, of a group.
 
     Args:
@@ -38,7 +38,7 @@ def rechunk_group(
         memory: as `rechunk` has it.
         overwrite: likewise.
     """
-    place, group = JsonPath(str(source)), Group(source)
+    place, group = JsonPath(str(source)), ZarrGroup(source)
     chosen = _chosen(group, chunks, shards, codec, place)
     real = [os.path.realpath(path) for path in (source, target)]
     if os.path.commonpath(real) in real:
@@ -54,7 +54,6 @@ def rechunk_group(
     others = {target / name: content for name, content in files.items()}
     others |= {target / path.relative_to(source): path for path in copied}
     plan = plan_function(lambda *x: x, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
-    assert isinstance(plan, GridPlan)
     if kept:
         size = bytes_text(sum(path.stat().st_size for path in copied))
         they = "it is" if len(kept) == 1 else "they are"
@@ -65,7 +64,7 @@ def rechunk_group(
 
 
 def _chosen(
-    group: Group, chunks: Chunks | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
+    group: ZarrGroup, chunks: ChunkSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
 ) -> dict[str, Sequence[int] | None]:
     """The arrays that are written in another way, and their chunks."""
     if isinstance(chunks, Mapping):

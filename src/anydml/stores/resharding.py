@@ -9,16 +9,17 @@ from pathlib import Path
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
-from anydml.stores.applying import Tensors, apply_rule, for_none
-from anydml.stores.axes import Axes
-from anydml.stores.checkpoint_files import Change, Part, index_of, input_of, outputs_of, plan_checkpoint
-from anydml.stores.layout import Action, Rule, read_layout
-from anydml.stores.layout_in_python import apply_python, read_python
-from anydml.stores.opening import INDEX
-from anydml.stores.placements import Placement
+from anydml.stores.checkpoints.apply_rules import apply_rule, for_none
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.output_files import Change, OutputFile, index_of, input_of, outputs_of, plan_checkpoint
+from anydml.stores.checkpoints.placements import Placement
+from anydml.stores.checkpoints.rules import Action, Rule, read_layout
+from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
+from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.formats.opening import INDEX
+from anydml.stores.formats.store import Store
 from anydml.stores.plans import Plan
-from anydml.stores.sources import read_sources
-from anydml.stores.store import Store
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
@@ -94,7 +95,7 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
     if not found.rules:
         return None, found.axes
 
-    def change(tensors: Tensors) -> Tensors:
+    def change(tensors: ComposedTensors) -> ComposedTensors:
         for rule in found.rules:
             is_drop = rule.action is Action.DROP
             tensors = _dropped(tensors, rule) if is_drop else apply_rule(trace.composer, tensors, rule)
@@ -131,11 +132,11 @@ def consolidate(
         raise JsonPath(str(output)).error("would have no tensor")
     composer, stores = Composer("consolidate"), list[Store]()
     most = max(numbers.values())
-    groups: dict[int, Tensors] = {}
+    groups: dict[int, ComposedTensors] = {}
     for name, number in numbers.items():
         groups.setdefault(number, {})[name] = input_of(composer, tensors[name], stores)
     out = Path(output)
-    parts: list[Part] = [
+    parts: list[OutputFile] = [
         (out / f"model-{number:05}-of-{most:05}.safetensors", own, {"format": "pt"})
         for number, own in sorted(groups.items())
     ]
@@ -143,7 +144,7 @@ def consolidate(
     return Plan(composer.program(), stores, targets, memory, True, None, {out / f"model{INDEX}": index_of(parts)})
 
 
-def _dropped(tensors: Tensors, rule: Rule) -> Tensors:
+def _dropped(tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     kept = {name: each for name, each in tensors.items() if rule.match.match(name) is None}
     if len(kept) == len(tensors):
         raise for_none(rule, tensors)

@@ -12,19 +12,19 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.progress import shown
-from anydml.stores import sources
-from anydml.stores.applying import Tensors
-from anydml.stores.blocks import Layout
-from anydml.stores.checkpoint_files import Change, input_of
+from anydml.stores.checkpoints import sources
+from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.output_files import Change, input_of
 from anydml.stores.converting import conversion
-from anydml.stores.identities import check_unchanged
-from anydml.stores.planning import Planned
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.blocks import BlockIO
+from anydml.stores.planning.identities import check_unchanged
+from anydml.stores.planning.planned import Planned
+from anydml.stores.planning.transfers import Spans, Transfer
 from anydml.stores.resharding import change_of
-from anydml.stores.running import Bytes, FileBlocks
-from anydml.stores.sizes import parse_size
-from anydml.stores.store import Store
-from anydml.stores.targets import NewFile, Target
-from anydml.stores.transfers import Spans, Transfer
+from anydml.stores.running.file_blocks import Bytes, FileBlocks
+from anydml.text import parse_size
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
@@ -83,7 +83,7 @@ def verify(
         return difference
     targets, starts = _targets(composer, wanted, found)
     # Beside a block's buffers there are the bytes that they are compared with.
-    plan = Comparison(composer.program(), inputs, targets, parse_size(memory) // 2)
+    plan = Planned(composer.program(), inputs, targets, parse_size(memory) // 2)
     check_unchanged(plan.name, plan.identities)
     with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
         blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))
@@ -91,7 +91,7 @@ def verify(
     return min(blocks.differences.items())[1] if blocks.differences else None
 
 
-def _described_alike(wanted: Tensors, found: sources.Tensors) -> str | None:
+def _described_alike(wanted: ComposedTensors, found: sources.StoredTensors) -> str | None:
     """The first difference of names, dtypes and shapes."""
     if (only := next((name for name in wanted if name not in found), None)) is not None:
         return f"{show(only)} is in the first alone"
@@ -104,7 +104,9 @@ def _described_alike(wanted: Tensors, found: sources.Tensors) -> str | None:
     return None
 
 
-def _targets(composer: Composer, wanted: Tensors, found: sources.Tensors) -> tuple[list[Target], list[tuple[int, ...]]]:
+def _targets(
+    composer: Composer, wanted: ComposedTensors, found: sources.StoredTensors
+) -> tuple[list[Target], list[tuple[int, ...]]]:
     """The second checkpoint's pieces, which are the program's outputs from here on, and where in tensors they begin."""
     files: dict[Path, NewFile] = {}
     targets, starts = list[Target](), list[tuple[int, ...]]()
@@ -121,13 +123,6 @@ def _targets(composer: Composer, wanted: Tensors, found: sources.Tensors) -> tup
     return targets, starts
 
 
-class Comparison(Planned):
-    """A plan whose outputs are there already, and are read."""
-
-    def _check_apart(self) -> None:
-        """Inputs and outputs may be the same files."""
-
-
 class ComparedBlocks(FileBlocks):
     """Compares blocks of a plan with what the outputs hold.
 
@@ -141,7 +136,7 @@ class ComparedBlocks(FileBlocks):
 
     is_writing = False
 
-    def __init__(self, plan: Comparison, starts: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, plan: Planned, starts: Sequence[tuple[int, ...]]) -> None:
         super().__init__(plan, lambda path: path)
         self._starts = starts
         self.differences: dict[int, str] = {}
@@ -153,7 +148,7 @@ class ComparedBlocks(FileBlocks):
                 return
             yield number
 
-    def _write(self, number: int, layout: Layout, read: Bytes, written: Bytes) -> None:
+    def _write(self, number: int, layout: BlockIO, read: Bytes, written: Bytes) -> None:
         there = np.empty(max(read.size, written.size), np.uint8)
         for transfer in layout.writes:
             here = read if transfer.is_direct else written
@@ -171,7 +166,7 @@ class ComparedBlocks(FileBlocks):
             one, other = here[start : start + length], there[start : start + length]
             if not np.array_equal(one, other):
                 at = int((one != other).argmax())
-                lies, outputs = self.plan.intervals[transfer.operand], self.plan.outputs
+                lies, outputs = self._blocking.intervals[transfer.operand], self.plan.outputs
                 byte = lies.offset + int(transfer.file[k // runs]) + k % runs * length + at
                 number = next(n for n in lies.outputs if byte < outputs[n].offset + outputs[n].nbytes)
                 target = outputs[number]

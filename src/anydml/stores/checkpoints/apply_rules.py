@@ -1,0 +1,263 @@
+"""Applying a layout's rules to tensors that are described, not stored."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced
+from anydml.stores.checkpoints.patterns import Pattern
+from anydml.stores.checkpoints.rules import Action, Rule
+
+FEW = 200
+"""Tensors, and letters of their names, that are looked through for what was meant by a name that none has."""
+
+
+def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
+    """The tensors after a rule.
+
+    Raises:
+        ModelError: it is for no tensor, does not fit one, or makes a name that another tensor has.
+    """
+    try:
+        if rule.action in (Action.JOIN, Action.STACK):
+            return (_join if rule.action is Action.JOIN else _stack)(composer, tensors, rule)
+        return _each(composer, tensors, rule)
+    except ModelError as error:
+        if error.field is not None:
+            raise
+        raise rule.place.error(str(error)) from None
+
+
+def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
+    """The tensors after a rule that is for single ones."""
+    made: ComposedTensors = {}
+    count = 0
+    for name, tensor in tensors.items():
+        parts = rule.match.match(name)
+        if parts is None:
+            put(made, name, tensor, rule.place)
+            continue
+        count += 1
+        for new, result in _changed(composer, name, tensor, rule, parts):
+            put(made, new, result, rule.place)
+    if not count:
+        raise for_none(rule, tensors)
+    return made
+
+
+def for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
+    """The error of a rule that is for no tensor, and what would help."""
+    text = rule.match.text
+    said = f"is for no tensor: none is called {show(text)} by then"
+    # To look is worth it for what people write; a file may have a million names, each of a million letters.
+    few = [name for name in islice(tensors, FEW) if len(name) <= FEW]
+    found = next((name for name in few if rule.match.is_nearly(name)), None)
+    if found is not None:
+        said += f"; {show(found)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
+    elif near := difflib.get_close_matches(text[:FEW], few, 1, 0.3):
+        said += f"; the nearest name is {show(near[0])}"
+    return rule.place.error(said)
+
+
+def _changed(
+    composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
+) -> Iterator[tuple[str, ComposedTensor]]:
+    """What becomes of one tensor."""
+    place, value, said = rule.place / rule.action, rule.value, rule.fields
+    if rule.action is Action.RENAME:
+        yield Pattern(value).filled(parts), tensor
+    elif rule.action is Action.REPLICATE:
+        yield name, tensor
+    elif rule.action is Action.SPLIT:
+        axis = _axis(said["axis"], tensor, name, place)
+        sizes = said.get("sizes") or [tensor.shape[axis] // len(value)] * len(value)
+        if len(sizes) != len(value) or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
+            raise place.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes {sizes[:8]}, "
+                              "which do not add up")  # fmt: skip
+        for k, new in enumerate(value):
+            part = sliced(composer, tensor.value, axis, sum(sizes[:k]), sizes[k])
+            yield Pattern(new).filled(parts), ComposedTensor(part, tensor.dtype)
+    elif rule.action is Action.UNSTACK:
+        yield from _unstack(composer, name, tensor, rule, parts)
+    elif rule.action in CHANGES:
+        yield name, ComposedTensor(CHANGES[rule.action](composer, name, tensor, rule), tensor.dtype)
+
+
+def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        raise place.error(f"says axis {axis}, but {show(name)} has shape {list(tensor.shape)}")
+    return axis % rank
+
+
+def _slice_of(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+    axis = _axis(rule.value, tensor, name, rule.place / "slice")
+    step = rule.fields.get("step", 1)
+    if not step:
+        raise (rule.place / "step").error("is 0")
+    found = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
+    if not found and tensor.shape[axis]:
+        raise (rule.place / "slice").error(
+            f"takes nothing of axis {axis} of {show(name)}, which has elements 0 to {tensor.shape[axis] - 1}"
+        )
+    return sliced(composer, tensor.value, axis, found[0] if found else 0, len(found), found.step if found else 1)
+
+
+def _permuted(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+    if sorted(rule.value) != [*range(len(tensor.shape))]:
+        raise (rule.place / "permute").error(f"is {rule.value[:8]}, but {show(name)} has shape {list(tensor.shape)}")
+    return tensor.value.permute(rule.value)
+
+
+def _unflattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+    axis = _axis(rule.value, tensor, name, rule.place / "unflatten")
+    sizes, whole = [*rule.fields["sizes"]], tensor.shape[axis]
+    known = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and known > 0 and whole % known == 0:
+        sizes[sizes.index(-1)] = whole // known
+    if not sizes or min(sizes) < 0 or math.prod(sizes) != whole:
+        raise (rule.place / "sizes").error(
+            f"are {rule.fields['sizes'][:8]}, but axis {axis} of {show(name)} has {whole}"
+        )
+    return composer.reshape(tensor.value, (*tensor.shape[:axis], *sizes, *tensor.shape[axis + 1 :]))
+
+
+def _flattened(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+    place = rule.place / "flatten"
+    if len(rule.value) != 2:
+        raise place.error(f"is {rule.value[:8]}, where the first and the last axis are expected")
+    first, last = (_axis(axis, tensor, name, place) for axis in rule.value)
+    if first > last:
+        raise place.error(f"is {rule.value}, whose last axis comes before the first")
+    merged = math.prod(tensor.shape[first : last + 1])
+    return composer.reshape(tensor.value, (*tensor.shape[:first], merged, *tensor.shape[last + 1 :]))
+
+
+def _picked(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> Value:
+    axis = _axis(rule.value, tensor, name, rule.place / rule.action)
+    size, indices = tensor.shape[axis], rule.fields["indices"]
+    for index in indices:
+        if not -size <= index < size:
+            raise (rule.place / "indices").error(f"have {index}, but axis {axis} of {show(name)} has size {size}")
+    if not indices:
+        return sliced(composer, tensor.value, axis, 0, 0)
+    return picked(composer, f"the indices of {show(name)}", tensor.value, axis, [index % size for index in indices])
+
+
+CHANGES: Mapping[Action, Callable[[Composer, str, ComposedTensor, Rule], Value]] = {
+    Action.SLICE: _slice_of,
+    Action.PERMUTE: _permuted,
+    Action.UNFLATTEN: _unflattened,
+    Action.FLATTEN: _flattened,
+    Action.GATHER: _picked,
+}
+"""Actions that make one tensor of one."""
+
+
+def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
+    names = [Pattern(text) for text in rule.value]
+    groups: dict[str, list[str]] = {}
+    for name in tensors:
+        parts = rule.match.match(name)
+        if parts is not None:
+            new = Pattern(rule.fields["to"]).filled(parts)
+            if new in groups:
+                raise rule.place.error(f"makes a second tensor of the name {show(new)}")
+            groups[new] = [pattern.filled(parts) for pattern in names]
+    return _merged(composer, tensors, rule, groups, composer.join)
+
+
+def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
+    """Tensors whose names differ in a number, in its order, along a new first axis."""
+    to = Pattern(rule.fields["to"])
+    counted = _counted(rule, to.names, rule.match.names)
+    groups: dict[str, list[str]] = {}
+    order: dict[str, int] = {}
+    for name in tensors:
+        parts = rule.match.match(name)
+        if parts is None:
+            continue
+        number = parts[counted]
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise rule.place.error(f"counts {{{counted}}}, which is {show(number)} in {show(name)}")
+        order[name] = int(number)
+        groups.setdefault(to.filled(parts), []).append(name)
+    for new, own in groups.items():
+        own.sort(key=lambda name: order[name])
+        if [order[name] for name in own] != [*range(len(own))]:
+            raise rule.place.error(
+                f"finds {len(own)} tensors for {show(new)}, whose numbers are not 0 to {len(own) - 1}"
+            )
+
+    def stacked(values: Sequence[Value], axis: int) -> Value:
+        return composer.join([composer.reshape(value, (1, *value.sizes)) for value in values], 0)
+
+    return _merged(composer, tensors, rule, groups, stacked)
+
+
+def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
+    """The part of a name that is a number, and goes or comes."""
+    left = [name for name in more if name not in fewer]
+    if len(left) != 1:
+        raise rule.place.error(f"has {len(left)} parts in {{}} that count, where one is expected")
+    return left[0]
+
+
+def _merged(
+    composer: Composer,
+    tensors: ComposedTensors,
+    rule: Rule,
+    groups: Mapping[str, Sequence[str]],
+    merge: Callable[[Sequence[Value], int], Value],
+) -> ComposedTensors:
+    """The tensors with groups of them as one each, where the first of the group was."""
+    if not groups:
+        raise for_none(rule, tensors)
+    first, gone = {}, set()
+    for new, group in groups.items():
+        for name in group:
+            if name not in tensors:
+                raise rule.place.error(f"needs {show(name)} for {show(new)}, but there is no such tensor by then")
+            if name in gone:
+                raise rule.place.error(f"takes {show(name)} twice")
+            gone.add(name)
+        members = [tensors[name] for name in group]
+        axis = _axis(rule.fields["axis"], members[0], group[0], rule.place) if "axis" in rule.fields else -1
+        for name, member in zip(group, members, strict=True):
+            others = [
+                [*shape[:axis], *shape[axis + 1 :]] if axis >= 0 else [*shape]
+                for shape in (member.shape, members[0].shape)
+            ]
+            if others[0] != others[1] or member.dtype != members[0].dtype or not len(member.shape) > axis:
+                raise rule.place.error(
+                    f"joins {show(group[0])}, {members[0].dtype} {list(members[0].shape)}, and {show(name)}, "
+                    f"{member.dtype} {list(member.shape)}"
+                )
+        merged = merge([member.value for member in members], axis)
+        first[group[0]] = new, ComposedTensor(merged, members[0].dtype)
+    made: ComposedTensors = {}
+    for name, tensor in tensors.items():
+        if name in first:
+            put(made, *first[name], rule.place)
+        elif name not in gone:
+            put(made, name, tensor, rule.place)
+    return made
+
+
+def _unstack(
+    composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
+) -> Iterator[tuple[str, ComposedTensor]]:
+    """One tensor for each element of the first axis, which goes."""
+    pattern = Pattern(rule.value)
+    counted = _counted(rule, rule.match.names, pattern.names)
+    _axis(0, tensor, name, rule.place / "unstack")
+    for k in range(tensor.shape[0]):
+        value = composer.reshape(sliced(composer, tensor.value, 0, k, 1), tensor.shape[1:])
+        yield pattern.filled({**parts, counted: str(k)}), ComposedTensor(value, tensor.dtype)

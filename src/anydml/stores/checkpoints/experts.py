@@ -1,0 +1,108 @@
+"""Experts of models of transformers: all of a layer in one tensor, as a tensor each, and together again.
+
+How a module of experts keeps its tensors is read from the module: transposed or not, with gate and up one after the
+other or row by row, with biases or without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.moves.compose import Composer
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
+
+
+class Projection(NamedTuple):
+    """A tensor of all experts of a layer.
+
+    Attributes:
+        name: of the tensor.
+        prefix: of the module.
+        parts: names of projections that lie in it.
+        kind: weight or bias.
+        is_transposed: whether rows of a projection are columns of it.
+        is_concatenated: whether parts follow each other; else their rows alternate.
+    """
+
+    name: str
+    prefix: str
+    parts: tuple[str, ...]
+    kind: str
+    is_transposed: bool
+    is_concatenated: bool
+
+    def names(self, expert: int) -> list[str]:
+        """Of the tensors that an expert has of it."""
+        return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
+
+    def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
+        """A tensor for each expert and part."""
+        for expert in range(tensor.shape[0]):
+            value = composer.reshape(sliced(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
+            value = value.permute((1, 0)) if self.is_transposed else value
+            count = len(self.parts)
+            size = value.sizes[0] // count
+            for k, name in enumerate(self.names(expert)):
+                start, step = (k * size, 1) if self.is_concatenated else (k, count)
+                yield name, ComposedTensor(sliced(composer, value, 0, start, size, step), tensor.dtype)
+
+    def together(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
+        """All experts as one tensor, from the parts of each."""
+        made = []
+        for parts in experts:
+            values = [each.value for each in parts]
+            if self.is_concatenated:
+                value = composer.join(values, 0)
+            else:
+                apart = [composer.reshape(each, (each.sizes[0], 1, *each.sizes[1:])) for each in values]
+                value = composer.join(apart, 1)
+                value = composer.reshape(value, (value.sizes[0] * value.sizes[1], *value.sizes[2:]))
+            value = value.permute((1, 0)) if self.is_transposed else value
+            made.append(composer.reshape(value, (1, *value.sizes)))
+        return ComposedTensor(composer.join(made, 0), experts[0][0].dtype)
+
+
+def projections_of(model: Any) -> Iterator[Projection]:
+    """The tensors of a model of transformers that have all experts of a layer."""
+    for prefix, module in model.named_modules():
+        if not (hasattr(module, "is_concatenated") and hasattr(module, "is_transposed")):
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            own, is_bias = name.removesuffix("_bias"), name.endswith("_bias")
+            if own not in ("gate_up_proj", "up_proj", "down_proj") or parameter.dim() != 3 - is_bias:
+                continue
+            parts = ("gate_proj", "up_proj") if own == "gate_up_proj" else (own,)
+            is_transposed = module.is_transposed and not is_bias
+            kind = "bias" if is_bias else "weight"
+            yield Projection(f"{prefix}.{name}", prefix, parts, kind, is_transposed, module.is_concatenated)
+
+
+def apart(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
+    """Tensors as the model has them, with one for each expert.
+
+    Raises:
+        ModelError: a module of experts does not say how it keeps them.
+    """
+    known = {each.name: each for each in projections_of(model)}
+    made: ComposedTensors = {}
+    for name, tensor in tensors.items():
+        if name not in known and "experts" in name.split(".") and len(tensor.shape) > 2:
+            raise ModelError(
+                f"convert: {show(name)} has all experts of a layer, and transformers does not say how: layout rules do"
+            )
+        made.update(known[name].apart(composer, tensor) if name in known else {name: tensor})
+    return made
+
+
+def together(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
+    """Tensors with all experts of a layer as one, where each has one under the names that `apart` gives."""
+    made = {**tensors}
+    shapes = model.state_dict()
+    for each in projections_of(model):
+        names = [each.names(expert) for expert in range(shapes[each.name].shape[0])]
+        if all(name in tensors for own in names for name in own):
+            made[each.name] = each.together(composer, [[made.pop(name) for name in own] for own in names])
+    return made

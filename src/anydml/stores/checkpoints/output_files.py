@@ -1,0 +1,225 @@
+"""Checkpoints that a plan writes: safetensors files, their index, and the small files beside them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, names
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.placements import Placed, Placement, part_of
+from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, ShardedTensor, read_sources
+from anydml.stores.formats.opening import INDEX, inside
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Content, Target, new_safetensors
+from anydml.stores.plans import Plan
+from anydml.text import bytes_text, parse_size
+
+MOST_BYTES = 64 << 20
+"""Of a small file; tokenizers have tens of millions."""
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5", ".msgpack",
+           ".npy", ".npz", ".pkl", ".ot", ".tflite", ".mlpackage", ".zip", ".tar", ".gz", ".index.json")  # fmt: skip
+"""What names of files with weights end with, and those of their indexes."""
+
+
+def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
+    """The small files of a checkpoint, and the names of what else is there.
+
+    Hidden files are neither. What a link leads to lies in the folder too, or in the cache of Hugging Face's hub:
+    nobody may publish a file of somebody's machine because a model that he took has a link to it.
+
+    Args:
+        path: the folder, or an index in it; other files are checkpoints of their own, beside which nothing belongs to
+            them.
+
+    Raises:
+        ModelError: the folder cannot be read.
+    """
+    folder = Path(path)
+    if folder.name.endswith(INDEX):
+        folder = folder.parent
+    elif not folder.is_dir():
+        return [], []
+    copied, left = list[Path](), list[str]()
+    with JsonPath(str(folder)).reading():
+        for each in sorted(folder.iterdir()):
+            if each.name.startswith(".") or each.name.endswith((".safetensors", INDEX)):
+                continue
+            if each.is_dir():
+                left.append(f"{each.name}/")
+            elif each.name.lower().endswith(WEIGHTS) or not _is_small(folder, each):
+                left.append(each.name)
+            else:
+                copied.append(each)
+    return copied, left
+
+
+def _is_small(folder: Path, path: Path) -> bool:
+    try:
+        return inside(folder, path.name, JsonPath(str(path))).stat().st_size <= MOST_BYTES
+    except ModelError:
+        return False
+
+
+def said_of(what: str, files: list[str], more: str = "") -> list[str]:
+    """A remark about files, if there are any."""
+    return [f"{what} {names(files)}{more}"] if files else []
+
+
+OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".json", ".toml", ".h5")
+"""What names of files end with that are not written; a folder of such a name would be a surprise."""
+
+OutputFile = tuple[Path, ComposedTensors, dict[str, str]]
+"""A file, its tensors and its metadata."""
+
+Change = Callable[[ComposedTensors], ComposedTensors]
+"""What becomes of the tensors of a checkpoint."""
+
+
+def plan_checkpoint(
+    composer: Composer,
+    inputs: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    change: Change | None,
+    axes: Axes,
+    placement: Placement | None,
+    memory: int | str,
+    shard_size: int | str,
+    overwrite: bool,
+    extras: bool,
+    follow: bool,
+) -> Plan:
+    """Plan to write a checkpoint, changed.
+
+    Args:
+        composer: of the program; errors have its name.
+        inputs: as `anydml.stores.reshard`, like all arguments that follow `axes`.
+        output: likewise.
+        change: given all tensors, described by this composer's values, gives the new ones; None where they stay.
+        axes: along which ranks share tensors.
+        placement: of ranks, each of which gets a file; or None.
+        memory: bytes for all buffers.
+        shard_size: bytes of tensors in a file.
+        overwrite: whether an output that exists may be replaced.
+        extras: whether small files are copied.
+        follow: whether links are followed.
+    """
+    name, out = composer.name, Path(output)
+    is_file = check_output(name, out, placement is not None)
+    most = parse_size(shard_size)
+    if not most:
+        raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
+    tensors, metadata = read_sources(inputs, axes, follow)
+    stores: list[Store] = []
+    described = {name: input_of(composer, tensor, stores) for name, tensor in tensors.items()}
+    described = described if change is None else change(described)
+    if not described:
+        raise JsonPath(str(out)).error("would have no tensor")
+    metadata.setdefault("format", "pt")
+    others: dict[Path, Content] = {}
+    if placement is not None:
+        parts = [*_ranks(composer, described, axes, placement, out, metadata)]
+    elif is_file:
+        parts = [(out, described, metadata)]
+    else:
+        parts = [*_shards(described, out, metadata, most)]
+        if len(parts) > 1:
+            others[out / f"model{INDEX}"] = index_of(parts)
+    copied, left = extras_beside(inputs[0]) if extras else ([], [])
+    read = {store.path.name for store in stores}
+    left = [each for each in left if each not in read]
+    if is_file:
+        copied, left = [], [*(each.name for each in copied), *left]
+    others |= {out / each.name: each for each in copied}
+    targets = outputs_of(composer, parts)
+    plan = Plan(composer.program(), stores, targets, memory, overwrite, None if is_file else out, others)
+    size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
+    plan.remarks = said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
+    return plan
+
+
+def outputs_of(composer: Composer, parts: Sequence[OutputFile]) -> list[Target]:
+    """Targets for all tensors of files, which are outputs of the program from here on."""
+    targets: list[Target] = []
+    for path, own, said in parts:
+        made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
+        for name, each in own.items():
+            composer.output(f"{path.name}: {name}", each.value)
+            targets.append(made[name])
+    return targets
+
+
+def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
+    """Whether the output is one file."""
+    is_file = out.name.endswith(".safetensors")
+    if out.suffix.lower() in OF_OTHERS:
+        raise JsonPath(str(out)).error("would be a file of another kind: name a .safetensors file, or a folder")
+    if is_for_ranks and is_file:
+        raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
+    return is_file
+
+
+def input_of(composer: Composer, tensor: ShardedTensor | Store, stores: list[Store]) -> ComposedTensor:
+    """A tensor over new inputs of the program, one for each store that has some of it."""
+    values: dict[int, Value] = {}
+    pieces = []
+    for piece in tensor.pieces:
+        store = piece.store
+        if id(store) not in values:
+            name, size = f"{store.path.name}: {store.name}", store.dtype.itemsize
+            values[id(store)] = composer.input(name, store.shape, store.strides, size)
+            stores.append(store)
+        value = values[id(store)].slice(piece.inside, piece.shape, [1] * store.ndim)
+        # A box of an input begins at zeros.
+        pieces += [each._replace(start=piece.start) for each in value.pieces]
+    return ComposedTensor(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
+
+
+def _shards(tensors: ComposedTensors, out: Path, metadata: dict[str, str], most: int) -> Iterator[OutputFile]:
+    """Files of whole tensors, in order, named as Hugging Face does."""
+    groups: list[ComposedTensors] = [{}]
+    size = 0
+    for name, each in tensors.items():
+        own = math.prod(each.shape) * each.dtype.itemsize
+        if groups[-1] and size + own > most:
+            groups.append({})
+            size = 0
+        groups[-1][name] = each
+        size += own
+    for k, group in enumerate(groups):
+        name = "model.safetensors" if len(groups) == 1 else f"model-{k + 1:05}-of-{len(groups):05}.safetensors"
+        yield out / name, group, metadata
+
+
+def index_of(parts: Sequence[OutputFile]) -> bytes:
+    """The index of several files."""
+    total = sum(math.prod(each.shape) * each.dtype.itemsize for _, own, _ in parts for each in own.values())
+    weight_map = {name: path.name for path, own, _ in parts for name in own}
+    content = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _ranks(
+    composer: Composer,
+    tensors: ComposedTensors,
+    axes: Axes,
+    placement: Placement,
+    out: Path,
+    metadata: Mapping[str, str],
+) -> Iterator[OutputFile]:
+    """A file for each rank."""
+    placed = Placed(tensors, axes, placement, str(out))
+    count = placement.ranks
+    for rank in range(count):
+        cuts = {name: placed.cuts(name, each.shape, rank) for name, each in tensors.items() if placed.holds(name, rank)}
+        own = {name: part_of(composer, tensors[name], each) for name, each in cuts.items()}
+        said = {RANK: str(rank), RANKS: str(count), PARTS: json.dumps(cuts, ensure_ascii=False)}
+        yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}

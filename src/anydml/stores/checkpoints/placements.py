@@ -1,0 +1,163 @@
+"""Placements: which part of which tensor a rank has, by pipeline, expert and tensor parallelism and by FSDP."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.moves.compose import Composer
+from anydml.stores.checkpoints.axes import Axes, AxisIntervals
+from anydml.stores.checkpoints.composed import ComposedTensor, sliced
+from anydml.text import counted
+
+MOST_RANKS = 4096
+"""Ranks that a checkpoint is written for at most."""
+
+_LAYER = re.compile(r"(?:(.*?)\.)?([0-9]+)\.", re.DOTALL)
+_EXPERT = re.compile(r".*(?:\b|_)experts\.([0-9]+)\.", re.DOTALL)
+_LAST = re.compile(r"(?!.*embed).*(norm|lm_head|output|score|classifier)", re.DOTALL)
+
+
+class Placement(NamedTuple):
+    """How many ranks there are of each kind; tensor-parallel ones follow each other, then expert-parallel ones.
+
+    Attributes:
+        pp: stages, each of which has layers that follow each other.
+        fsdp: ranks that share the first axis of each tensor, the last of them with fewer rows, as PyTorch does it.
+        ep: ranks that share experts.
+        tp: ranks that share what axes say.
+    """
+
+    pp: int = 1
+    fsdp: int = 1
+    ep: int = 1
+    tp: int = 1
+
+    @classmethod
+    def of(cls, name: str, ranks: int | Mapping[str, int]) -> Placement:
+        """A placement of so many tensor-parallel ranks, or of counts by name.
+
+        Raises:
+            ModelError: a name is not known, or a count is none.
+        """
+        counts = {"tp": ranks} if isinstance(ranks, int) else {**ranks}
+        if unknown := [key for key in counts if key not in cls._fields]:
+            raise ModelError(f"{name}: ranks have {show(unknown[0])}, where {', '.join(cls._fields)} are known")
+        for key, count in counts.items():
+            if type(count) is not int or not 1 <= count <= MOST_RANKS:
+                raise ModelError(f"{name}: {key} is {show(count)}, where 1 to {MOST_RANKS} ranks are possible")
+        found = cls(**counts)
+        if found.ranks > MOST_RANKS:
+            raise ModelError(f"{name}: {found.ranks} ranks are asked for, where 1 to {MOST_RANKS} are possible")
+        return found
+
+    @property
+    def ranks(self) -> int:
+        """All of them."""
+        return math.prod(self)
+
+    def at(self, rank: int) -> Placement:
+        """A rank's number of each kind."""
+        found = []
+        for count in reversed(self):
+            rank, own = divmod(rank, count)
+            found.append(own)
+        return Placement(*reversed(found))
+
+
+class Placed:
+    """The tensors of a checkpoint on ranks.
+
+    Args:
+        tensors: all names.
+        axes: along which tensor-parallel ranks share them.
+        placement: of the ranks.
+        where: what errors call the checkpoint.
+
+    Raises:
+        ModelError: there are more stages than layers, or experts that cannot be shared evenly.
+    """
+
+    def __init__(self, tensors: Iterable[str], axes: Axes, placement: Placement, where: str) -> None:
+        self.axes, self.placement, self._where = axes, placement, where
+        names = [*tensors]
+        found = [match for name in names if (match := _LAYER.match(name))] if placement.pp > 1 else []
+        stacks = Counter(match[1] for match in found)
+        self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
+        self._layers = 1 + max((int(match[2]) for match in found if match[1] == self._stack), default=-1)
+        if placement.pp > 1 and self._layers < placement.pp:
+            raise ModelError(f"{where} has {counted(self._layers, 'layer')}, too few for {placement.pp} stages")
+        numbers = [int(match[1]) for name in names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
+        self._experts = 1 + max(numbers, default=-1)
+        if self._experts % placement.ep:
+            raise ModelError(f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly")
+        self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in names)
+
+    def holds(self, name: str, rank: int) -> bool:
+        """Whether a rank has a part of a tensor."""
+        at, placement = self.placement.at(rank), self.placement
+        if placement.pp > 1 and at.pp not in self._stages(name):
+            return False
+        expert = _EXPERT.match(name) if placement.ep > 1 else None
+        return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
+
+    def _stages(self, name: str) -> Sequence[int]:
+        """Those that have a tensor: embeddings that are the output, too, are in the first and the last."""
+        last = self.placement.pp - 1
+        layer = _LAYER.match(name)
+        if layer and layer[1] == self._stack:
+            return (int(layer[2]) * self.placement.pp // self._layers,)
+        if layer is None and _LAST.match(name):
+            return (last,)
+        return (0, last) if self._is_tied and layer is None and "embed" in name else (0,)
+
+    def cuts(self, name: str, shape: Sequence[int], rank: int) -> tuple[AxisIntervals, ...]:
+        """What a rank has of a tensor: its intervals, axis by axis.
+
+        Raises:
+            ModelError: an axis is not known, or cannot be shared evenly.
+        """
+        found: list[AxisIntervals] = [((0, size),) for size in shape]
+        at, counts = self.placement.at(rank), self.placement
+        if counts.tp > 1:
+            axis = self.axes.of(name, len(shape), self._where)
+            if axis.axis is not None:
+                found[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
+        is_stacked = len(shape) > 1 and "experts" in name.split(".") and not _EXPERT.match(name)
+        if counts.ep > 1 and is_stacked:
+            if shape[0] % counts.ep or found[0] != ((0, shape[0]),):
+                raise ModelError(
+                    f"{show(name)} has shape {[*shape]}, whose axis 0 {counted(counts.ep, 'rank')} cannot share evenly"
+                )
+            found[0] = ((shape[0] // counts.ep * at.ep, shape[0] // counts.ep),)
+        if counts.fsdp > 1 and shape:
+            rows = sum(size for _, size in found[0])
+            each = -(-rows // counts.fsdp)
+            found[0] = _between(found[0], min(rows, each * at.fsdp), min(rows, each * (at.fsdp + 1)))
+        return tuple(found)
+
+
+def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
+    """Some of the elements of intervals, counted through all of them."""
+    found, at = list[tuple[int, int]](), 0
+    for first, size in cut:
+        low, high = max(start, at), min(stop, at + size)
+        if low < high:
+            found.append((first + low - at, high - low))
+        at += size
+    return tuple(found) or ((cut[-1][0] + cut[-1][1], 0),)
+
+
+def part_of(composer: Composer, tensor: ComposedTensor, cuts: Sequence[AxisIntervals]) -> ComposedTensor:
+    """A rank's part of a tensor."""
+    value = tensor.value
+    for axis, cut in enumerate(cuts):
+        if cut != ((0, value.sizes[axis]),):
+            some = [sliced(composer, value, axis, start, size) for start, size in cut]
+            value = some[0] if len(some) == 1 else composer.join(some, axis)
+    return ComposedTensor(value, tensor.dtype)

@@ -1,0 +1,227 @@
+"""Layouts of vLLM and Megatron Core, and the tensor-parallel plans of transformers: rules, and axes of ranks.
+
+Numbers of layers and experts stay those of the whole model on every rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.moves.compose import Composer
+from anydml.stores.checkpoints.apply_rules import apply_rule
+from anydml.stores.checkpoints.axes import ALL, Axes, Axis
+from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.experts import projections_of
+from anydml.stores.checkpoints.patterns import Pattern
+from anydml.stores.checkpoints.rules import LayoutRules, parse_layout
+
+VLLM = """
+[[rules]]
+join = ["{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]
+to = "{L}.self_attn.qkv_proj.{kind}"
+axis = 0
+[[rules]]
+join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]
+to = "{L}.mlp.gate_up_proj.{kind}"
+axis = 0
+[[rules]]
+join = ["{L}.mlp.{shared}.gate_proj.{kind}", "{L}.mlp.{shared}.up_proj.{kind}"]
+to = "{L}.mlp.{shared}.gate_up_proj.{kind}"
+axis = 0
+[[rules]]
+match = "{L}.mlp.experts.gate_up_proj"
+rename = "{L}.mlp.experts.w13_weight"
+[[rules]]
+match = "{L}.mlp.experts.down_proj"
+rename = "{L}.mlp.experts.w2_weight"
+[[axes]]
+match = "*.qkv_proj.{kind}"
+axis = 0
+heads = [HEADS, GROUPS, GROUPS]
+[[axes]]
+match = "*.gate_up_proj.{kind}"
+axis = 0
+parts = 2
+[[axes]]
+match = "*.experts.w13_weight"
+axis = 1
+parts = 2
+[[axes]]
+match = "*.experts.w2_weight"
+axis = 2
+"""
+"""Of `QKVParallelLinear`, `MergedColumnParallelLinear` and `FusedMoE`."""
+
+MEGATRON = """
+[[rules]]
+match = "{L}.self_attn.q_proj.{kind}"
+unflatten = 0
+sizes = [GROUPS, -1]
+[[rules]]
+match = "{L}.self_attn.k_proj.{kind}"
+unflatten = 0
+sizes = [GROUPS, -1]
+[[rules]]
+match = "{L}.self_attn.v_proj.{kind}"
+unflatten = 0
+sizes = [GROUPS, -1]
+[[rules]]
+join = ["{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]
+to = "{D}.self_attention.linear_qkv.{kind}"
+axis = 1
+[[rules]]
+match = "{D}.self_attention.linear_qkv.{kind}"
+flatten = [0, 1]
+[[rules]]
+match = "{L}.self_attn.o_proj.{kind}"
+rename = "{D}.self_attention.linear_proj.{kind}"
+[[rules]]
+match = "{L}.self_attn.q_norm.weight"
+rename = "{D}.self_attention.q_layernorm.weight"
+[[rules]]
+match = "{L}.self_attn.k_norm.weight"
+rename = "{D}.self_attention.k_layernorm.weight"
+[[rules]]
+join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]
+to = "{D}.mlp.linear_fc1.{kind}"
+axis = 0
+[[rules]]
+match = "{L}.mlp.down_proj.{kind}"
+rename = "{D}.mlp.linear_fc2.{kind}"
+[[rules]]
+join = ["{L}.mlp.experts.{k}.gate_proj.{kind}", "{L}.mlp.experts.{k}.up_proj.{kind}"]
+to = "{D}.mlp.experts.local_experts.{k}.linear_fc1.{kind}"
+axis = 0
+[[rules]]
+match = "{L}.mlp.experts.{k}.down_proj.{kind}"
+rename = "{D}.mlp.experts.local_experts.{k}.linear_fc2.{kind}"
+[[rules]]
+match = "{L}.mlp.gate.weight"
+rename = "{D}.mlp.router.weight"
+[[rules]]
+match = "{L}.input_layernorm.weight"
+rename = "{D}.input_layernorm.weight"
+[[rules]]
+match = "{L}.post_attention_layernorm.weight"
+rename = "{D}.pre_mlp_layernorm.weight"
+[[rules]]
+match = "model.norm.weight"
+rename = "decoder.final_layernorm.weight"
+[[rules]]
+match = "model.embed_tokens.weight"
+rename = "embedding.word_embeddings.weight"
+[[rules]]
+match = "lm_head.weight"
+rename = "output_layer.weight"
+[[axes]]
+match = "*.linear_qkv.{kind}"
+axis = 0
+heads = GROUPS
+[[axes]]
+match = "*.linear_fc1.{kind}"
+axis = 0
+parts = 2
+[[axes]]
+match = "*.linear_proj.bias"
+replicate = true
+[[axes]]
+match = "*.linear_fc2.bias"
+replicate = true
+[[axes]]
+match = "*.linear_proj.weight"
+axis = 1
+[[axes]]
+match = "*.linear_fc2.weight"
+axis = 1
+[[axes]]
+match = "*.router.weight"
+replicate = true
+[[axes]]
+match = "embedding.word_embeddings.weight"
+axis = 0
+[[axes]]
+match = "output_layer.weight"
+axis = 0
+"""
+"""Of `GPTModel` without Transformer Engine: in each group of heads q's rows come first, then k's and v's."""
+
+PRESETS = {"vllm": VLLM, "megatron": MEGATRON}
+
+
+def preset_of(to: str, model: Any) -> LayoutRules:
+    """The layout of a name, for the heads of a model.
+
+    Raises:
+        ModelError: the model has no heads that are counted.
+    """
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    groups = getattr(config, "num_key_value_heads", None) or heads
+    if type(heads) is not int or type(groups) is not int:
+        raise ModelError(f"convert: the configuration of {type(model).__name__} has no num_attention_heads")
+    text = PRESETS[to].replace("{L}", "model.layers.{n}").replace("{D}", "decoder.layers.{n}")
+    text = text.replace("HEADS", str(heads)).replace("GROUPS", str(groups))
+    return parse_layout(text, JsonPath(f"the layout of {to}"))
+
+
+def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:
+    """Tensors of a model as transformers has them, in the layout of a name.
+
+    Raises:
+        ModelError: the model has tensors that the layout does not know.
+    """
+    if to == "vllm" and (turned := [each for each in projections_of(model) if each.is_transposed]):
+        raise ModelError(f"convert: {show(turned[0].name)} is transposed, which the layout of {to} does not know")
+    for rule in layout.rules:
+        if any(rule.match.match(name) is not None for name in tensors):
+            tensors = apply_rule(composer, tensors, rule)
+    if to == "megatron" and (left := [name for name in tensors if name.startswith("model.")]):
+        raise ModelError(f"convert: the layout of {to} does not know {show(left[0])}")
+    return tensors
+
+
+WHOLE = ("replicate", "replicated_with_grad_allreduce", "all_reduce", "sequence_parallel", "moe_tp_experts",
+         "moe_identity_expert", "mla_kv_a_proj", "ep_dispatch_experts")  # fmt: skip
+"""Styles that leave parameters whole."""
+
+
+def axes_of(model: Any) -> Axes:
+    """Along which axes the plan of a model shares its parameters; those that it does not name stay whole.
+
+    Raises:
+        ModelError: the model has no plan, or one with a style that is not known.
+    """
+    plan: Mapping[str, str] = getattr(model, "tp_plan", None) or {}
+    if not plan:
+        raise ModelError(
+            f"convert: {type(model).__name__} has no tensor-parallel plan in transformers: "
+            "reshard what convert writes, with [[axes]]"
+        )
+    found: dict[str, Axis] = {}
+    for name, parameter in model.state_dict().items():
+        kind = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
+        style = plan.get(kind, plan.get(kind.rpartition(".")[0]))
+        if kind not in found:
+            found[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
+    return Axes([(Pattern(kind), axis) for kind, axis in found.items()])
+
+
+def _axis(style: str, dimensions: int, name: str) -> Axis:
+    """What a style makes of a parameter."""
+    if style in WHOLE or (style.endswith(("rowwise", "rowwise_split_input", "rowwise_rep")) and dimensions == 1):
+        return ALL
+    if style == "embedding_rowwise":
+        return Axis(0)
+    parts = 2 if style.startswith("packed_") and dimensions > 1 else 1
+    if style in ("colwise", "colwise_gather_output", "colwise_rep", "packed_colwise"):
+        return Axis(max(dimensions - 2, 0), None, parts)
+    if style in ("rowwise", "rowwise_split_input", "rowwise_rep", "packed_rowwise", "embedding_colwise"):
+        return Axis(dimensions - 1, None, parts)
+    raise ModelError(
+        f"convert: transformers shares {show(name)} in the style {show(style)}, which is not known: "
+        "reshard what convert writes, with [[axes]]"
+    )

@@ -1,0 +1,240 @@
+"""Layouts: what becomes of the tensors of a checkpoint, by rules in TOML.
+
+A rule says which names it is for, and one thing to do with each of them. Rules are applied one after the other.
+"""
+
+from __future__ import annotations
+
+import enum
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.checkpoints.axes import Axes, Axis
+from anydml.stores.checkpoints.patterns import Pattern
+
+MOST_BYTES = 16 << 20
+"""Bytes of a layout."""
+
+FieldCheck = Callable[[Any], bool]
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int and abs(value) < 1 << 62
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_integer, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
+
+
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+class Action(enum.StrEnum):
+    """What a rule does, as layouts write it."""
+
+    RENAME = enum.auto()
+    DROP = enum.auto()
+    SPLIT = enum.auto()
+    JOIN = enum.auto()
+    STACK = enum.auto()
+    UNSTACK = enum.auto()
+    SLICE = enum.auto()
+    PERMUTE = enum.auto()
+    UNFLATTEN = enum.auto()
+    FLATTEN = enum.auto()
+    GATHER = enum.auto()
+    REPLICATE = enum.auto()
+
+
+ACTIONS: Mapping[Action, tuple[FieldCheck, str, Mapping[str, tuple[FieldCheck, str]], frozenset[str]]] = {
+    Action.RENAME: (_is_text, "a name", {}, frozenset()),
+    Action.DROP: (_is_true, "true", {}, frozenset()),
+    Action.SPLIT: (
+        _are_texts,
+        "names",
+        {"axis": (_is_integer, "an integer"), "sizes": (_are_integers, "integers")},
+        frozenset({"axis"}),
+    ),
+    Action.JOIN: (
+        _are_texts,
+        "names",
+        {"to": (_is_text, "a name"), "axis": (_is_integer, "an integer")},
+        frozenset({"to", "axis"}),
+    ),
+    Action.STACK: (_is_text, "a name", {"to": (_is_text, "a name")}, frozenset({"to"})),
+    Action.UNSTACK: (_is_text, "a name", {}, frozenset()),
+    Action.SLICE: (
+        _is_integer,
+        "an axis",
+        {
+            "start": (_is_integer, "an integer"),
+            "stop": (_is_integer, "an integer"),
+            "step": (_is_integer, "an integer"),
+        },
+        frozenset(),
+    ),
+    Action.PERMUTE: (_are_integers, "axes", {}, frozenset()),
+    Action.UNFLATTEN: (_is_integer, "an axis", {"sizes": (_are_integers, "integers")}, frozenset({"sizes"})),
+    Action.FLATTEN: (_are_integers, "the first and the last axis", {}, frozenset()),
+    Action.GATHER: (_is_integer, "an axis", {"indices": (_are_integers, "integers")}, frozenset({"indices"})),
+    Action.REPLICATE: (_is_true, "true", {}, frozenset()),
+}
+"""What rules do: what its value has to be, its other fields, and those of them that are needed."""
+
+WITHOUT_MATCH = (Action.JOIN, Action.STACK)
+"""Actions whose values say which names they are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule.
+
+    Attributes:
+        place: where it stands.
+        match: names that it is for; of a join, its first name.
+        action: what it does.
+        value: the action's.
+        fields: its other fields.
+    """
+
+    place: JsonPath
+    match: Pattern
+    action: Action
+    value: Any
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutRules:
+    """Rules, and along which axes ranks share what comes out."""
+
+    rules: tuple[Rule, ...]
+    axes: Axes
+
+
+def read_layout(path: Path | None) -> LayoutRules:
+    """Read a layout; without a path one that changes nothing.
+
+    Raises:
+        ModelError: it cannot be read, or is none.
+    """
+    if path is None:
+        return LayoutRules((), Axes())
+    place = JsonPath(str(path))
+    try:
+        with place.reading():
+            if path.stat().st_size > MOST_BYTES:
+                raise place.error(f"is larger than {MOST_BYTES} bytes")
+            text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise place.error(f"is no TOML: {error}") from None
+    return parse_layout(text, place)
+
+
+def parse_layout(text: str, place: JsonPath) -> LayoutRules:
+    """What a layout's text says.
+
+    Raises:
+        ModelError: it is none.
+    """
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise place.error(
+            f"is no TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"
+        ) from None
+    if unknown := [key for key in content if key not in ("rules", "axes")]:
+        raise (place / unknown[0]).error("is not known: a layout has rules and axes")
+    rules = [_rule(said, each) for said, each in _tables(content, "rules", place)]
+    axes = [_axis(said, each) for said, each in _tables(content, "axes", place)]
+    axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
+    return LayoutRules(tuple(rules), Axes(axes))
+
+
+def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
+    tables = content.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise (place / key).error(f"is {_shown(tables)}, where tables are expected: write [[{key}]]")
+    return [(table, place / key / k) for k, table in enumerate(tables)]
+
+
+def _pattern(text: Any, place: JsonPath) -> Pattern:
+    if not isinstance(text, str):
+        raise place.error(f"is {_shown(text)}, where a pattern of names is expected")
+    try:
+        return Pattern(text)
+    except ModelError as error:
+        raise place.error(str(error)) from None
+
+
+def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
+    actions = [each for each in Action if each in said]
+    if len(actions) != 1:
+        other = [key for key in said if key not in (*ACTIONS, "match")]
+        found = (
+            f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
+        )
+        raise place.error(f"has {found}, where one of {', '.join(ACTIONS)} is expected")
+    action = actions[0]
+    check, what, fields, needed = ACTIONS[action]
+    if not check(said[action]):
+        raise (place / action).error(f"is {_shown(said[action])}, where {what} is expected")
+    own = {key: value for key, value in said.items() if key not in (action, "match")}
+    for key, value in own.items():
+        if key not in fields:
+            raise (place / key).error(f"is not known of {action}: it takes {', '.join(fields) or 'nothing'}")
+        if not fields[key][0](value):
+            raise (place / key).error(f"is {_shown(value)}, where {fields[key][1]} are expected")
+    if missing := sorted(needed - {*own}):
+        raise place.error(f"has no {missing[0]}, which {action} needs")
+    if action in WITHOUT_MATCH:
+        if "match" in said:
+            raise (place / "match").error(f"is not known of {action}, whose own names say what it is for")
+        first = said[action] if isinstance(said[action], str) else said[action][0]
+        match = _pattern(first, place / action)
+    else:
+        match = _pattern(said.get("match"), place / "match")
+    texts = [said[action]] if isinstance(said[action], str) else said[action] if _are_texts(said[action]) else []
+    for text in (*texts, *([own["to"]] if "to" in own else [])):
+        _pattern(text, place / action)
+    return Rule(place, match, action, said[action], own)
+
+
+def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
+    for key in said:
+        if key not in ("match", "axis", "heads", "parts", "replicate"):
+            raise (place / key).error("is not known: axes have match, axis, and heads or parts, or match and replicate")
+    match = _pattern(said.get("match"), place / "match")
+    if "replicate" in said:
+        if said != {"match": said["match"], "replicate": True}:
+            raise place.error("says both replicate and where to cut, or replicate that is not true")
+        return match, Axis(None)
+    heads, parts = said.get("heads"), said.get("parts", 1)
+    if not _is_integer(said.get("axis")):
+        raise (place / "axis").error(f"is {_shown(said.get('axis'))}, where an integer is expected")
+    counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
+    for count in counts:
+        if count is not None and (not _is_integer(count) or count < 1):
+            raise (place / "heads").error(f"is {_shown(heads)}, where a count from 1, or several, are expected")
+    if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
+        raise (place / "parts").error(f"is {_shown(parts)}, where a count from 1 is expected, and no heads")
+    return match, Axis(said["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
+
+
+def _shown(value: Any) -> str:
+    """A value of TOML, which JSON may not have."""
+    return show(value) if isinstance(value, (str, int, float, list, dict, type(None))) else str(value)[:60]

@@ -1,0 +1,99 @@
+"""Layouts in Python: a file with a function of all tensors, which is traced."""
+
+from __future__ import annotations
+
+import runpy
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.checkpoints.axes import Axis
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.patterns import Pattern
+from anydml.tracing.results import Result, results_of
+from anydml.tracing.trace import Trace
+
+LayoutFunction = Callable[[dict[str, Any]], Any]
+
+
+def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]:
+    """What a file says: its ``layout``, and its ``axes``, if it has any. It is run.
+
+    Raises:
+        ModelError: it cannot be read or run, or does not have these.
+    """
+    place = JsonPath(str(path))
+    try:
+        said = runpy.run_path(str(path))
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror or error}") from None
+    except SyntaxError as error:
+        raise place.error(f"is no Python: line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise _failed(place, path, error) from None
+    function = said.get("layout")
+    if not callable(function):
+        raise place.error("has no function layout(tensors), which gives the new tensors by name")
+    axes = said.get("axes", {})
+    if not isinstance(axes, Mapping):
+        raise (place / "axes").error(f"is {axes!r:.60}, where a dict of patterns is expected")
+    return function, [_axis(pattern, axis, place / "axes") for pattern, axis in axes.items()]
+
+
+def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunction, path: Path) -> ComposedTensors:
+    """The tensors that a function makes.
+
+    Args:
+        trace: of the function.
+        tensors: which it is given, traced.
+        function: of a dict of arrays by name.
+        path: its file.
+
+    Raises:
+        ModelError: it does more than move elements, fails otherwise, or returns no arrays by name.
+    """
+    place = JsonPath(str(path))
+    given = {name: trace.made(each.value, each.dtype) for name, each in tensors.items()}
+    try:
+        returned = function(given)
+        if not isinstance(returned, dict) or not all(isinstance(name, str) for name in returned):
+            raise place.error(f"layout returned {type(returned).__name__}, where a dict of arrays by name is expected")
+        tree, _ = results_of(trace, returned, [None], [])
+    except ModelError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _failed(place, path, error) from None
+    finally:
+        trace.is_over = True
+    for name, each in tree.items():
+        if not isinstance(each, Result):
+            raise (place / name).error(f"is {type(returned[name]).__name__}, where an array is expected")
+    return {name: ComposedTensor(each.array.value, each.array.element) for name, each in tree.items()}
+
+
+def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:
+    """An error of the file's own, with its line."""
+    lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == str(path)]
+    where = f"line {lines[-1]}: " if lines else ""
+    text = " ".join(str(error).split())[:500]
+    return place.error(
+        f"{where}{text if type(error).__module__ == 'anydml.errors' else f'{type(error).__name__}: {text}'}"
+    )
+
+
+def _axis(pattern: Any, axis: Any, place: JsonPath) -> tuple[Pattern, Axis]:
+    if not isinstance(pattern, str):
+        raise place.error(f"has {pattern!r:.60}, where a pattern of names is expected")
+    place /= pattern
+    parts = axis if isinstance(axis, tuple) else (axis, None)
+    heads = parts[1] if len(parts) == 2 and isinstance(parts[1], tuple) and parts[1] else parts[1:]
+    is_axis = len(parts) == 2 and type(parts[0]) is int and all(n is None or (type(n) is int and n > 0) for n in heads)
+    if axis is not None and not is_axis:
+        raise place.error(f"is {axis!r:.60}, where an axis, an axis and counts of heads, or None is expected")
+    try:
+        return Pattern(pattern), Axis(None) if axis is None else Axis(*parts)
+    except ModelError as error:
+        raise place.error(f"{show(pattern)}: {error}") from None

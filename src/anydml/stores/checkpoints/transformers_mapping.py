@@ -1,0 +1,296 @@
+"""Conversion mappings of Hugging Face's transformers: read from the installed library, and traced.
+
+A mapping renames tensors, and has converters that merge or split them by operations on PyTorch's tensors. The
+operations are called with traced tensors, so that what they move becomes part of a program; what computes is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines import open_engine
+from anydml.errors import FuseError, ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.trace import Trace
+
+Shape = tuple[int, ...]
+
+MOST_CHECKED = 1 << 22
+"""Elements of the small tensors that a converter is checked with."""
+
+CUT = 4
+"""Elements that are left of an axis of small tensors."""
+
+
+class PosingTensor(TracedTensor):
+    """A traced tensor that `isinstance` takes for PyTorch's, as operations of transformers need."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        import torch
+
+        return torch.Tensor
+
+
+class ConverterGroup(NamedTuple):
+    """Tensors that a converter takes at once.
+
+    Attributes:
+        converter: a `WeightConverter`, never used itself.
+        first: the name of its first result.
+        members: names of tensors, by the pattern that each matches, in order.
+    """
+
+    converter: Any
+    first: str
+    members: dict[str, list[str]]
+
+
+class Architecture:
+    """A model of transformers without elements, made of a config.json.
+
+    Args:
+        folder: with config.json.
+
+    Raises:
+        ModelError: transformers is not installed, or does not know the model.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        place = JsonPath(str(folder / "config.json"))
+        try:
+            import transformers
+            from transformers import conversion_mapping, core_model_loading
+
+            # Takes seconds, which nobody needs to wait for who lacks the other.
+            self._torch = importlib.import_module("torch")
+        except ImportError as error:
+            raise ModelError(
+                f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
+            ) from None
+        if not (folder / "config.json").is_file():
+            raise place.error("does not exist: it names the architecture, whose tensors are to be converted")
+        self._loading = core_model_loading
+        self._mapping_of = conversion_mapping.get_model_conversion_mapping
+        try:
+            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            wanted = [*(config.architectures or ())]
+            kind = getattr(transformers, wanted[0], None) if wanted else transformers.AutoModel
+            if kind is None:
+                raise place.error(f"has architecture {show(wanted[0])}, which transformers {transformers.__version__} "
+                                  "does not have")  # fmt: skip
+            if getattr(config, "quantization_config", None) is not None:
+                raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
+            with self._torch.device("meta"):
+                self.model = kind(config) if wanted else kind.from_config(config)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise place.error(f"is no model that transformers can make: {_line(error)}") from None
+        self.name = type(self.model).__name__
+        self.shapes = {name: tuple(each.shape) for name, each in self.model.state_dict().items()}
+        self._loaded: list[Any] = []
+        self._is_renamed = False
+        self._checked: set[Any] = set()
+
+    def trace(self) -> Trace:
+        """A trace that gives tensors to converters."""
+        return Trace("convert", PosingTensor, self._torch.device("cpu"))
+
+    def to_transformers(self, trace: Trace, tensors: ComposedTensors) -> tuple[ComposedTensors, list[str]]:
+        """The tensors as `from_pretrained` loads them, and the names of those that the model does not have.
+
+        Raises:
+            ModelError: a converter computes, or makes something else than the model has.
+        """
+        every = self._mapping_of(self.model)
+        renamings, converters = self._parted(every)
+        by_pattern = {pattern: each for each in converters for pattern in each.source_patterns}
+        rename, prefix = self._loading.rename_source_key, self.model.base_model_prefix
+        made: ComposedTensors = {}
+        groups: dict[str, ConverterGroup] = {}
+        unknown = []
+        for name in sorted(tensors, key=self._loading.dot_natural_key):
+            new, pattern = rename(name, renamings, converters, prefix, self.shapes)
+            if new not in self.shapes and name in self.shapes:
+                new, pattern = rename(name, [], [], prefix, self.shapes)
+            if new not in self.shapes:
+                unknown.append(name)
+            elif pattern is not None:
+                _grouped(groups, new, by_pattern[pattern], pattern, name)
+            else:
+                _put(made, new, tensors[name])
+        for group in groups.values():
+            for new, each in self._converted(trace, group, tensors).items():
+                _put(made, new, each)
+        for name, each in made.items():
+            if each.shape != self.shapes.get(name):
+                there = [*self.shapes[name]] if name in self.shapes else "none"
+                raise ModelError(
+                    f"convert: the checkpoint gives {show(name)} of shape {[*each.shape]}, where {self.name} has "
+                    f"{there}: config.json is of another model"
+                )
+        self._loaded = every
+        self._is_renamed = not {*made} <= {*tensors}
+        return {name: made[name] for name in self.shapes if name in made}, unknown
+
+    def to_original(self, trace: Trace, tensors: ComposedTensors) -> ComposedTensors:
+        """What `to_transformers` gave, as `save_pretrained` saves it.
+
+        Raises:
+            ModelError: a converter computes, or cannot be reversed.
+        """
+        own = self._loaded[: len(self._mapping_of(self.model, add_legacy=False))]
+        # Whether original names have a prefix is known only from original names.
+        prefix = self._loading.PrefixChange
+        every = [each for each in own if not isinstance(each, prefix) or (each.was_used() and self._is_renamed)]
+        try:
+            renamings, converters = self._parted([each.reverse_transform() for each in every[::-1]])
+        except Exception as error:
+            raise ModelError(f"convert: the mapping of {self.name} cannot be reversed: {_line(error)}") from None
+        by_pattern = {pattern: each for each in converters for pattern in each.source_patterns}
+        made: ComposedTensors = {}
+        groups: dict[str, ConverterGroup] = {}
+        for name in sorted(tensors, key=self._loading.dot_natural_key):
+            new, pattern = self._loading.apply_converters(name, converters)
+            if pattern is not None:
+                _grouped(groups, new, by_pattern[pattern], pattern, name)
+            else:
+                _put(made, self._loading.apply_renamings(name, renamings), tensors[name])
+        for group in groups.values():
+            for new, each in self._converted(trace, group, tensors).items():
+                _put(made, self._loading.apply_renamings(new, renamings), each)
+        return made
+
+    def missing(self, tensors: Iterable[str]) -> list[str]:
+        """Names that the model has and the tensors have not, but for those that are tied to others."""
+        return sorted({*self.shapes} - {*tensors} - {*getattr(self.model, "all_tied_weights_keys", ())})
+
+    def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Renamings and converters."""
+        loading = self._loading
+        return (
+            [each for each in transforms if isinstance(each, loading.WeightRenaming)],
+            [each for each in transforms if isinstance(each, loading.WeightConverter)],
+        )
+
+    def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
+        """What a converter makes of its tensors; each kind of them is checked once."""
+        shapes = {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
+        given = {
+            pattern: [trace.made(tensors[name].value, tensors[name].dtype) for name in own]
+            for pattern, own in group.members.items()
+        }
+        found = self._traced(group, given)
+        kind = str((group.converter, group.converter.operations, shapes))
+        if kind not in self._checked:
+            self._check(group, shapes)
+            self._checked.add(kind)
+        return {name: ComposedTensor(each.value, each.element) for name, each in found.items()}
+
+    def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
+        """Compare what is traced with what the converter gives for small tensors of different elements.
+
+        Raises:
+            ModelError: they differ, or no small tensors suit the converter.
+        """
+        for axes in CUTS:
+            small = [[(pattern, _cut(shape, axes)) for shape in every] for pattern, every in shapes.items()]
+            flat = [each for every in small for each in every]
+            ends = np.cumsum([math.prod(shape) for _, shape in flat], dtype=np.int64)
+            if ends[-1] > MOST_CHECKED:
+                continue
+            elements = np.split(np.arange(ends[-1], dtype=np.int32), ends[:-1])
+            arrays = [own.reshape(shape) for own, (_, shape) in zip(elements, flat, strict=True)]
+            real, traced = dict[str, list[Any]](), dict[str, list[Any]]()
+            trace = self.trace()
+            for array, (pattern, shape) in zip(arrays, flat, strict=True):
+                value = trace.composer.input(pattern, shape, array.strides, array.itemsize)
+                traced.setdefault(pattern, []).append(trace.made(value, array.dtype))
+                real.setdefault(pattern, []).append(self._torch.from_numpy(array))
+            try:
+                wanted = {name: each.numpy() for name, each in self._called(group, real).items()}
+            except Exception:  # these shapes do not suit it
+                continue
+            found = self._traced(group, traced)
+            if {name: each.shape for name, each in found.items()} == {n: each.shape for n, each in wanted.items()}:
+                results = [np.empty(each.shape, each.element) for each in found.values()]
+                for name, each in found.items():
+                    trace.composer.output(name, each.value)
+                open_engine("numpy").compile(trace.composer.program()).bind([*arrays, *results])()
+                if all(map(np.array_equal, results, (wanted[name] for name in found))):
+                    return
+            raise ModelError(f"convert: {_told(group)} was traced wrongly: small tensors come out otherwise")
+        raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
+
+    def _traced(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What a converter gives for traced tensors.
+
+        Raises:
+            ModelError: it computes, or fails.
+        """
+        try:
+            found = self._called(group, members)
+        except FuseError as error:
+            raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
+        except Exception as error:
+            raise ModelError(f"convert: {_told(group)} fails: {_line(error)}") from None
+        for each in found.values():
+            if not isinstance(each, TracedTensor):
+                raise ModelError(f"convert: {_told(group)} makes elements of its own")
+        return found
+
+    def _called(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What a converter gives for tensors of PyTorch's, real or traced."""
+        converter = deepcopy(group.converter)
+        for pattern, own in members.items():
+            for each in own:
+                converter.add_tensor(group.first, group.first, pattern, each)
+        found = converter.convert(group.first, model=self.model, config=self.model.config)
+        return {name: each[0] if isinstance(each, list) else each for name, each in found.items()}
+
+
+def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
+    """A shape with few elements along some axes, if it has more than one."""
+    sizes = [*shape]
+    for axis in axes if len(shape) > 1 else ():
+        sizes[axis] = min(sizes[axis], CUT)
+    return tuple(sizes)
+
+
+CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
+"""Axes along which shapes are cut to small ones; an operation that takes a size from the configuration suits some of
+them alone."""
+
+
+def _grouped(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:
+    groups.setdefault(first, ConverterGroup(converter, first, {})).members.setdefault(pattern, []).append(name)
+
+
+def _put(made: ComposedTensors, name: str, tensor: ComposedTensor) -> None:
+    if name in made:
+        raise ModelError(f"convert: two tensors would be called {show(name)}")
+    made[name] = tensor
+
+
+def _told(group: ConverterGroup) -> str:
+    """A converter, for errors."""
+    operations = ", ".join(type(each).__name__ for each in group.converter.operations)
+    return f"the converter of {show(group.first)} ({operations})"
+
+
+def _line(error: BaseException) -> str:
+    """The first line of an error of another library."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:300]

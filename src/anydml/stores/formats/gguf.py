@@ -1,0 +1,130 @@
+"""GGUF files of tensors that are not quantised: read without believing the header.
+
+The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.safetensors import DTYPES
+from anydml.stores.formats.store import Store
+
+MOST_TENSORS, MOST_KEYS, MOST_TEXT, MOST_DIMENSIONS, MOST_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
+
+TYPES: Mapping[int, np.dtype[Any]] = {
+    0: DTYPES["F32"],
+    1: DTYPES["F16"],
+    24: DTYPES["I8"],
+    25: DTYPES["I16"],
+    26: DTYPES["I32"],
+    27: DTYPES["I64"],
+    28: DTYPES["F64"],
+    30: DTYPES["BF16"],
+}
+"""Types of tensors whose elements are numbers; the others are quantised."""
+
+_VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
+
+
+class _Reader:
+    """Numbers and texts of a file, one after the other."""
+
+    def __init__(self, file: BinaryIO, size: int, place: JsonPath) -> None:
+        self._file, self._place = file, place
+        self.left = size
+
+    def take(self, size: int) -> bytes:
+        """Bytes."""
+        content = self._file.read(size) if size <= self.left else b""
+        if len(content) != size:
+            raise self._place.error("ends within its header")
+        self.left -= size
+        return content
+
+    def number(self, kind: str) -> Any:
+        """A number."""
+        return struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
+
+    def text(self) -> str:
+        """A text."""
+        size = self.number("Q")
+        if size > MOST_TEXT:
+            raise self._place.error(f"has a text of {size} bytes; {MOST_TEXT} are the most")
+        return self.take(size).decode("utf-8", "replace")
+
+    def value(self, kind: int, depth: int = 0) -> Any:
+        """A value of a key; None for an array, which is passed over."""
+        if kind == _TEXT:
+            return self.text()
+        if kind == _ARRAY and depth < MOST_DEPTH:
+            inner, count = self.number("I"), self.number("Q")
+            if inner in _VALUES:
+                self.skip(count * struct.calcsize(f"<{_VALUES[inner]}"))
+            else:
+                for _ in range(min(count, self.left)):
+                    self.value(inner, depth + 1)
+            return None
+        if kind not in _VALUES:
+            raise self._place.error(f"has a value of type {kind}, which is not known")
+        return self.number(_VALUES[kind])
+
+    def skip(self, size: int) -> None:
+        """Pass over bytes."""
+        if size > self.left:
+            raise self._place.error("ends within its header")
+        self._file.seek(size, 1)
+        self.left -= size
+
+
+def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a GGUF file, and its keys whose values are texts or numbers.
+
+    Raises:
+        ModelError: it is broken, or has a tensor that is quantised.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        reader = _Reader(file, size, place)
+        magic, version = reader.take(4), reader.number("I")
+        if magic != b"GGUF" or version not in (2, 3):
+            raise place.error("is no GGUF file of version 2 or 3 in little-endian order")
+        tensors, keys = reader.number("Q"), reader.number("Q")
+        if tensors > MOST_TENSORS or keys > MOST_KEYS:
+            raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
+        metadata = {}
+        for _ in range(keys):
+            key = reader.text()
+            value = reader.value(reader.number("I"))
+            if value is not None:
+                metadata[key] = value
+        listed = []
+        for _ in range(tensors):
+            name = reader.text()
+            rank = reader.number("I")
+            if rank > MOST_DIMENSIONS:
+                raise (place / name).error(f"has {rank} dimensions; {MOST_DIMENSIONS} are the most")
+            shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
+            listed.append((name, shape, reader.number("I"), reader.number("Q")))
+        alignment = metadata.get("general.alignment", 32)
+        if type(alignment) is not int or not 0 < alignment <= 1 << 20:
+            raise (place / "general.alignment").error(f"is {show(alignment)}, where a count of bytes is expected")
+        start = -(-(size - reader.left) // alignment) * alignment
+    found: dict[str, Store] = {}
+    for name, shape, kind, offset in listed:
+        if kind not in TYPES:
+            raise (place / name).error(f"is quantised (type {kind}): only tensors of plain numbers are read")
+        if name in found:
+            raise place.error(f"has {show(name)} twice")
+        if start + offset + math.prod(shape) * TYPES[kind].itemsize > size or max(shape, default=0) >= 1 << 48:
+            raise (place / name).error(f"has shape {[*shape]} at {offset}, which goes beyond the end of the file")
+        found[name] = Store(path, name, shape, TYPES[kind], start + offset)
+    return found, {key: str(value) for key, value in metadata.items()}

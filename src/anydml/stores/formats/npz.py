@@ -1,0 +1,118 @@
+"""Zip files whose entries are stored as they are: where each lies. ``.npz`` files, whose arrays are such entries."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files import npy
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.store import Store
+
+_LOCAL = struct.Struct("<4s22xHH")
+"""The header before an entry: its signature, and the sizes of the name and of what follows it."""
+
+MOST_ENTRIES = 1 << 20
+
+
+class ZipEntry(NamedTuple):
+    """Where an entry's bytes lie in the file."""
+
+    offset: int
+    size: int
+
+
+class _Part(io.RawIOBase):
+    """A part of a file, as a file."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        self._file.seek(self._start + self._at)
+        content = self._file.read(left if size is None or size < 0 else min(size, left))
+        self._at += len(content)
+        return content
+
+
+def entries(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> dict[str, ZipEntry]:
+    """The entries of a zip file, by name.
+
+    Args:
+        path: the file, or one that has it inside.
+        place: for errors.
+        start: where it begins in the file.
+        length: its bytes; None if it goes on to the end of the file.
+
+    Raises:
+        ModelError: it is none, is broken, or has an entry that is compressed or encrypted.
+    """
+    with place.reading():
+        return _entries(path, place, start, length)
+
+
+def _entries(path: Path, place: JsonPath, start: int, length: int | None) -> dict[str, ZipEntry]:
+    found: dict[str, ZipEntry] = {}
+    try:
+        size = path.stat().st_size - start if length is None else length
+        with path.open("rb") as whole, zipfile.ZipFile(file := _Part(whole, start, size)) as archive:
+            listed = archive.infolist()
+            if len(listed) > MOST_ENTRIES:
+                raise place.error(f"has {len(listed)} entries; {MOST_ENTRIES} are the most")
+            for each in listed:
+                # Not by is_dir(), which takes no empty name.
+                if each.filename.endswith("/"):
+                    continue
+                if each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1:
+                    raise place.error(f"has {show(each.filename)}, which is compressed or encrypted: write it again "
+                                      "without compression, as numpy.savez does")  # fmt: skip
+                file.seek(each.header_offset)
+                local = file.read(_LOCAL.size)
+                if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04" or each.filename in found:
+                    raise place.error(f"has {show(each.filename)} twice, or where no entry begins")
+                _, name, extra = _LOCAL.unpack(local)
+                offset = each.header_offset + _LOCAL.size + name + extra
+                if each.file_size != each.compress_size or offset + each.file_size > size:
+                    raise place.error(f"has {show(each.filename)}, which is longer than the file")
+                found[each.filename] = ZipEntry(start + offset, each.file_size)
+    except ModelError:
+        raise
+    except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
+        raise place.error(f"is no zip file that can be read: {str(error)[:200]}") from None
+    return found
+
+
+def read_npz(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The arrays of a .npz file.
+
+    Raises:
+        ModelError: it is broken, or compressed.
+    """
+    return {store.name: store for store in _arrays(path, place)}, {}
+
+
+def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:
+    for name, entry in entries(path, place).items():
+        if not name.endswith(".npy"):
+            raise (place / name).error("is no .npy file, which all entries of a .npz file are")
+        header = npy.read_header(path, place / name, entry.offset, entry.size)
+        yield Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.fortran_order)

@@ -1,0 +1,184 @@
+"""`open`: stores by their path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.fields import path_text
+from anydml.files import npy
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.formats.gguf import read_gguf
+from anydml.stores.formats.npz import read_npz
+from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
+from anydml.stores.formats.store import Checkpoint, Store
+from anydml.stores.formats.torch_save import read_torch
+from anydml.stores.formats.zarr_array import open_zarr
+from anydml.stores.formats.zarr_metadata import is_zarr
+
+INDEX = ".safetensors.index.json"
+"""What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
+
+BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
+"""The same for files of ``torch.save``, and the name of a single one."""
+
+
+def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
+    """Open arrays in files, of which nothing but their headers is read.
+
+    Args:
+        path: a .npy file; a .safetensors, .npz or .gguf file, or one of ``torch.save`` (.pt, .pth, .bin, .ckpt); an
+            index (….safetensors.index.json), a folder with an index or with .safetensors files; or the folder of a
+            Zarr array.
+        follow: whether .safetensors files of a folder may be links that lead out of it. Those that an index names
+            never are, but for links into the cache of Hugging Face's hub.
+
+    Returns:
+        A `Store` of a .npy file; a `ZarrStore` of a Zarr array; else a `Checkpoint`, which has a `Store` by name for
+        every tensor.
+
+    Raises:
+        ModelError: it is none of these, cannot be read, or its header or index is broken.
+
+    Examples:
+        >>> import numpy as np, tempfile, anydml.stores
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/x.npy", np.zeros((2, 3), np.float32))
+        ...     x = anydml.stores.open(f"{folder}/x.npy")
+        >>> x.shape, x.dtype
+        ((2, 3), dtype('float32'))
+    """
+    place = JsonPath(path_text("open", path))
+    try:
+        found = Path(path)
+        is_folder, is_file = found.is_dir(), found.is_file()
+    except (OSError, ValueError) as error:
+        raise place.error(f"is no path: {error}") from None
+    if is_folder:
+        return open_zarr(found) if is_zarr(found) else _folder(found, place, follow)
+    if not is_file:
+        raise place.error("is no file" if found.exists() else "does not exist")
+    if found.name.lower().endswith(".npy"):
+        header = npy.read_header(found, place)
+        return Store(found, "", header.shape, header.dtype, header.offset, header.fortran_order)
+    if found.suffix.lower() in READERS:
+        return together(found, [found], place)
+    if found.name.endswith((INDEX, BIN_INDEX)):
+        return _indexed(found, place)
+    raise place.error(
+        f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
+    )
+
+
+def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
+    with place.reading():
+        every = sorted(path.iterdir())
+    indexes = [each for each in every if each.name.endswith(INDEX)]
+    indexes = indexes or [each for each in every if each.name.endswith(BIN_INDEX)]
+    usual = path / f"model{INDEX}"
+    if usual in indexes or len(indexes) == 1:
+        index = usual if usual in indexes else indexes[0]
+        return _indexed(index, JsonPath(str(index)))
+    if indexes:
+        raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
+    files = safetensors_of(path, follow)
+    if not files and (path / WHOLE_BIN).is_file():
+        files = [inside(path, WHOLE_BIN, place)]
+    if not files and (path / ".metadata").is_file():
+        raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
+    if not files:
+        known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
+        hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
+        raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
+    return together(path, files, place)
+
+
+def safetensors_of(folder: Path, follow: bool) -> list[Path]:
+    """The .safetensors files of a folder, by name.
+
+    Raises:
+        ModelError: one is a link that leads out of the folder, and is not to be followed.
+    """
+    files = sorted(each for each in folder.iterdir() if each.name.endswith(".safetensors") and each.is_file())
+    return files if follow else [inside(folder, each.name, JsonPath(str(each))) for each in files]
+
+
+def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
+    """The tensors of several files as one checkpoint, in the order of the files.
+
+    Raises:
+        ModelError: a file is broken, or two have a tensor of the same name.
+    """
+    stores: dict[str, Store] = {}
+    metadata: dict[str, str] = {}
+    by_file: dict[Path, Mapping[str, str]] = {}
+    for file in files:
+        if file.suffix.lower() not in READERS:
+            raise JsonPath(str(file)).error(f"is none of {', '.join(READERS)}")
+        with JsonPath(str(file)).reading():
+            found, said = READERS[file.suffix.lower()](file, JsonPath(str(file)))
+        by_file[file] = said
+        metadata.update(said)
+        if (twice := next(filter(stores.__contains__, found), None)) is not None:
+            raise place.error(
+                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.name}; shards of one tensor "
+                "are joined by anydml reshard"
+            )
+        stores |= found
+    return Checkpoint(path, stores, metadata, by_file)
+
+
+READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping[str, str]]]] = {
+    ".safetensors": read_safetensors,
+    ".pt": read_torch,
+    ".pth": read_torch,
+    ".bin": read_torch,
+    ".ckpt": read_torch,
+    ".npz": read_npz,
+    ".gguf": read_gguf,
+}
+"""What reads files of several arrays, by what their names end with: the arrays, and texts by name."""
+
+
+def _indexed(index: Path, place: JsonPath) -> Checkpoint:
+    with place.reading():
+        if index.stat().st_size > MOST_HEADER:
+            raise place.error(f"is larger than {MOST_HEADER} bytes")
+        content = parse_json(index.read_bytes(), place, "text")
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict):
+        raise (place / "weight_map").error(f"is {show(weight_map)}, where an object is expected")
+    files: dict[str, Path] = {}
+    for name, written in weight_map.items():
+        if not isinstance(written, str):
+            raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
+        if written not in files:
+            files[written] = inside(index.parent, written, place / "weight_map" / name)
+    found = together(index.parent, [files[written] for written in sorted(files)], place)
+    for name, written in weight_map.items():
+        if name not in found.stores or found.stores[name].path is not files[written]:
+            raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
+    if missing := [name for name in found if name not in weight_map]:
+        raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
+    return found
+
+
+def inside(folder: Path, written: str, place: JsonPath) -> Path:
+    """A file that an index names; a link may lead to where the cache of Hugging Face's hub keeps its files."""
+    try:
+        root, path = folder.resolve(), folder / written
+        real = path.resolve()
+        cache = root.parents[1] / "blobs" if len(root.parents) > 1 else root
+        is_cached = Path(written).name == written and path.is_symlink() and real.parent == cache
+        if not is_cached and not real.is_relative_to(root):
+            raise place.error(f"is {show(written)}, which leaves the folder {root}")
+        if not real.is_file():
+            raise place.error(f"is {show(written)}, which is no file")
+    except ModelError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise place.error(f"is {show(written)}, which is no path: {error}") from None
+    return path

@@ -1,0 +1,225 @@
+"""Pickles read as data: nothing that they name is imported, and nothing is called.
+
+What a pickle would call becomes a `PickledCall`, which says by its name and arguments what it would have been.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath
+
+MOST_BYTES = 64 << 20
+"""Of a pickle."""
+
+
+class PickledName(NamedTuple):
+    """What a pickle names of a module."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(eq=False)
+class PickledCall:
+    """What a pickle would call, with which arguments, and what it would set afterwards.
+
+    Attributes:
+        function: usually a `PickledName`.
+        items: of a mapping, in order.
+        state: of an object.
+    """
+
+    function: Any
+    arguments: Any
+    items: list[tuple[Any, Any]] = field(default_factory=list)
+    state: Any = None
+
+
+class PickledReference(NamedTuple):
+    """What a pickle takes from elsewhere, by its persistent identity."""
+
+    identity: Any
+
+
+class PickledDict(list[tuple[Any, Any]]):
+    """A dict's items, in order; keys may be anything."""
+
+
+class _Mark:
+    pass
+
+
+_MARK = _Mark()
+_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_EMPTY: dict[str, Callable[[], Any]] = {
+    "EMPTY_DICT": PickledDict,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_SET": list,
+}
+_LITERALS = frozenset(
+    {
+        *("BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1", "LONG4", "BINFLOAT", "FLOAT"),
+        *("UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    }
+)
+_NOTHING = frozenset(("PROTO", "FRAME"))
+
+
+def read_pickle(content: bytes, place: JsonPath) -> Any:
+    """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
+
+    Raises:
+        ModelError: it is broken, or too large.
+    """
+    if len(content) > MOST_BYTES:
+        raise place.error(f"has a pickle of more than {MOST_BYTES} bytes")
+    try:
+        return _Machine().run(content)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise place.error("has a pickle that is broken") from None
+
+
+class _Machine:
+    """A pickle's stack and memo."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def run(self, content: bytes) -> Any:
+        for opcode, argument, _ in pickletools.genops(content):
+            name = opcode.name
+            if name == "STOP":
+                (result,) = self._stack
+                return result
+            self._step(name, argument)
+        raise ValueError("it does not stop")
+
+    def _step(self, name: str, argument: Any) -> None:
+        stack = self._stack
+        if name in _LITERALS:
+            stack.append(argument)
+        elif name in ("BINGET", "LONG_BINGET", "GET"):
+            stack.append(self._memo[int(argument)])
+        elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
+            self._memo[int(argument)] = stack[-1]
+        elif name == "MEMOIZE":
+            self._memo[len(self._memo)] = stack[-1]
+        elif name in _EMPTY:
+            stack.append(_EMPTY[name]())
+        elif name in _CONSTANTS:
+            stack.append(_CONSTANTS[name])
+        elif name == "MARK":
+            stack.append(_MARK)
+        elif name == "POP":
+            stack.pop()
+        elif name == "POP_MARK":
+            self._marked()
+        elif name == "DUP":
+            stack.append(stack[-1])
+        elif name not in _NOTHING:
+            getattr(self, f"_{name.lower()}")(argument)
+
+    def _marked(self) -> list[Any]:
+        """What lies above the last mark, which goes, too."""
+        at = len(self._stack) - 1
+        while self._stack[at] is not _MARK:
+            at -= 1
+            if at < 0:
+                raise ValueError("there is no mark")
+        found = self._stack[at + 1 :]
+        del self._stack[at:]
+        return found
+
+    def _few(self, count: int) -> None:
+        self._stack[-count:] = [tuple(self._stack[-count:])]
+
+    def _tuple1(self, _: Any) -> None:
+        self._few(1)
+
+    def _tuple2(self, _: Any) -> None:
+        self._few(2)
+
+    def _tuple3(self, _: Any) -> None:
+        self._few(3)
+
+    def _tuple(self, _: Any) -> None:
+        self._stack.append(tuple(self._marked()))
+
+    def _list(self, _: Any) -> None:
+        self._stack.append(self._marked())
+
+    _frozenset = _list
+
+    def _dict(self, _: Any) -> None:
+        flat = self._marked()
+        self._stack.append(PickledDict(zip(flat[::2], flat[1::2], strict=True)))
+
+    def _append(self, _: Any) -> None:
+        value = self._stack.pop()
+        _listed(self._stack[-1]).append(value)
+
+    def _appends(self, _: Any) -> None:
+        values = self._marked()
+        _listed(self._stack[-1]).extend(values)
+
+    _additems = _appends
+
+    def _setitem(self, _: Any) -> None:
+        value, key = self._stack.pop(), self._stack.pop()
+        _items(self._stack[-1]).append((key, value))
+
+    def _setitems(self, _: Any) -> None:
+        flat = self._marked()
+        _items(self._stack[-1]).extend(zip(flat[::2], flat[1::2], strict=True))
+
+    def _global(self, argument: str) -> None:
+        self._stack.append(PickledName(*argument.split(" ", 1)))
+
+    def _stack_global(self, _: Any) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        self._stack.append(PickledName(str(module), str(name)))
+
+    def _reduce(self, _: Any) -> None:
+        arguments, function = self._stack.pop(), self._stack.pop()
+        self._stack.append(PickledCall(function, arguments))
+
+    _newobj = _reduce
+
+    def _newobj_ex(self, _: Any) -> None:
+        _, arguments, kind = self._stack.pop(), self._stack.pop(), self._stack.pop()
+        self._stack.append(PickledCall(kind, arguments))
+
+    def _build(self, _: Any) -> None:
+        state = self._stack.pop()
+        if isinstance(self._stack[-1], PickledCall):
+            self._stack[-1].state = state
+
+    def _binpersid(self, _: Any) -> None:
+        self._stack.append(PickledReference(self._stack.pop()))
+
+
+def _listed(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise TypeError("no list")
+    return value
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, PickledCall):
+        return value.items
+    if not isinstance(value, PickledDict):
+        raise TypeError("no dict")
+    return value

@@ -1,0 +1,233 @@
+"""Safetensors files: their data types, and headers that are read without being trusted, and written.
+
+A file is 8 bytes with the header's length N (little-endian), N bytes of JSON, and the tensors, one after the other
+without gaps. The document: https://github.com/huggingface/safetensors, "Format".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.store import Store
+
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    "BOOL": np.dtype("?"),
+    "U8": np.dtype("u1"),
+    "I8": np.dtype("i1"),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E8M0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "F8_E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "F8_E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "I16": np.dtype("<i2"),
+    "U16": np.dtype("<u2"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "I32": np.dtype("<i4"),
+    "U32": np.dtype("<u4"),
+    "F32": np.dtype("<f4"),
+    "I64": np.dtype("<i8"),
+    "U64": np.dtype("<u8"),
+    "F64": np.dtype("<f8"),
+    "C64": np.dtype("<c8"),
+}
+"""By the names of the format; elements are little-endian."""
+
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+PARTS_OF_BYTES = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+"""Types whose elements are no whole bytes, and how many bits they have."""
+
+
+def is_own_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy alone knows this dtype by name, so that a .npy file can say it."""
+    return dtype.kind != "V" and not dtype.hasobject and np.dtype(dtype.str) == dtype
+
+
+MOST_HEADER = 100_000_000
+"""Bytes of a header, as the safetensors library has it."""
+
+MOST_DIMENSIONS = 64
+"""NumPy's."""
+
+METADATA = "__metadata__"
+
+
+def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a safetensors file, in the order of its bytes, and its metadata. The tensors are not read.
+
+    Raises:
+        ModelError: the file cannot be read, the header is no JSON of the format, or tensors overlap, leave holes, or
+            do not end with the file.
+    """
+    with place.reading(), path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        length = int.from_bytes(file.read(8), "little")
+        if not size:
+            raise place.error("is no safetensors file: it is empty")
+        if size < 8 or length > size - 8:
+            raise place.error(f"is no safetensors file: {size} bytes cannot hold a header of {length}")
+        if length > MOST_HEADER:
+            raise place.error(f"has a header of {length} bytes; {MOST_HEADER} are the most")
+        text = file.read(length)
+    content = parse_json(text, place, "header")
+    if not isinstance(content, dict):
+        raise place.error(f"has a header that is {show(content)}, where an object is expected")
+    metadata = _metadata(content.pop(METADATA, {}), place / METADATA)
+    return _stores(path, content, 8 + length, size, place), metadata
+
+
+def parse_json(text: bytes, place: JsonPath, what: str) -> Any:
+    """JSON in UTF-8 in which no object has a name twice.
+
+    Raises:
+        ModelError: it is none, or too deep.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            seen: set[str] = set()
+            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+            raise place.error(f"has {show(twice)} twice in its {what}")
+        return found
+
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+    except ModelError:
+        raise
+    except RecursionError:
+        raise place.error(f"has a {what} that is nested too deep") from None
+    except UnicodeDecodeError as error:
+        raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise place.error(
+            f"has a {what} that is no JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+        ) from None
+    except ValueError:
+        raise place.error(f"has a {what} with a number of too many digits") from None
+
+
+def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
+    if not isinstance(given, dict):
+        raise place.error(f"is {show(given)}, where an object is expected")
+    for key, value in given.items():
+        if not isinstance(value, str):
+            raise (place / key).error(f"is {show(value)}, where a text is expected")
+    return given
+
+
+def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Store]:
+    kinds: dict[tuple[str, str], tuple[np.dtype[Any], tuple[int, ...], int]] = {}
+    every = []
+    for name, said in content.items():
+        try:
+            # What is written alike is alike; numbers that are equal, such as true and 1, may not be.
+            key = said["dtype"], repr(said["shape"])
+            if key not in kinds:
+                kinds[key] = _kind(said, size, place / name)
+            dtype, shape, count = kinds[key]
+            first, last = said["data_offsets"]
+        except ModelError:
+            raise
+        except (TypeError, KeyError, ValueError):
+            raise _refused(said, place / name) from None
+        if type(first) is not int or type(last) is not int or not 0 <= first <= last <= size - start:
+            raise (place / name / "data_offsets").error(
+                f"are {show([first, last])}, where two rising numbers up to {size - start} are expected"
+            )
+        if last - first != count:
+            raise (place / name).error(
+                f"has {last - first} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
+            )
+        every.append((first, last, name, shape, dtype))
+    every.sort()
+    found, end = dict[str, Store](), 0
+    for first, last, name, shape, dtype in every:
+        if first != end:
+            what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
+            raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
+        found[name] = Store(path, name, shape, dtype, start + first)
+        end = last
+    if start + end != size:
+        raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
+    return found
+
+
+def _refused(said: Any, place: JsonPath) -> ModelError:
+    """The error of an entry that has not all that one has."""
+    if not isinstance(said, dict):
+        return place.error(f"is {show(said)}, where an object is expected")
+    if missing := [key for key in ("dtype", "shape", "data_offsets") if key not in said]:
+        return place.error(f"has no {missing[0]}")
+    if not isinstance(said["dtype"], str):
+        return (place / "dtype").error(f"is {show(said['dtype'])}, where one of {', '.join(DTYPES)} is expected")
+    return (place / "data_offsets").error(f"are {show(said['data_offsets'])}, where two rising numbers are expected")
+
+
+def _kind(said: dict[str, Any], size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape and bytes of an entry; more than those of the file are not counted."""
+    dtype, shape = _dtype(said["dtype"], place), _sizes(said["shape"], place / "shape")
+    # Dimension by dimension, as many large numbers make a product that nobody has the time for.
+    elements = 0 if 0 in shape else 1
+    for extent in shape:
+        elements *= extent
+        if elements > size:
+            break
+    return dtype, shape, elements * dtype.itemsize
+
+
+def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
+    if not isinstance(name, str) or name not in DTYPES:
+        if isinstance(name, str) and name in PARTS_OF_BYTES:
+            raise (place / "dtype").error(
+                f"is {name}, whose elements have {PARTS_OF_BYTES[name]} bits; whole bytes can be moved"
+            )
+        raise (place / "dtype").error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
+    return DTYPES[name]
+
+
+def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
+    if not isinstance(given, list) or len(given) > MOST_DIMENSIONS:
+        raise place.error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
+    for number, value in enumerate(given):
+        if type(value) is not int or not 0 <= value < 1 << 63:
+            raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
+    return tuple(given)
+
+
+def make_header(
+    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
+) -> tuple[bytes, dict[str, int], int]:
+    """The header for a new file.
+
+    Tensors lie in the order in which they are given, those of larger elements first, so that all are aligned.
+
+    Args:
+        tensors: shape and dtype by name; dtypes are values of `DTYPES`.
+        metadata: texts by name.
+
+    Returns:
+        The bytes before the tensors, where each tensor begins, and the file's size; all counted from its beginning.
+    """
+    content: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    relative, end = {}, 0
+    for name, (shape, dtype) in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
+        size = math.prod(shape) * dtype.itemsize
+        content[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [end, end + size]}
+        relative[name] = end
+        end += size
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    start = 8 + len(text)
+    return len(text).to_bytes(8, "little") + text, {name: start + at for name, at in relative.items()}, start + end

@@ -1,0 +1,188 @@
+"""Stores: arrays that lie in files. What they are is known; they are read when a plan runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Box = tuple[tuple[int, int], ...]
+"""First coordinate and the one after the last, by axis."""
+
+
+class _HasShape(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
+class StoredArray:
+    """An array in a file or folder, which has a `shape` and a `dtype`."""
+
+    __slots__ = ()
+
+    @property
+    def ndim(self: _HasShape) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self: _HasShape) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self: _HasShape) -> int:
+        """Bytes of the elements, without compression."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class StoredPiece(NamedTuple):
+    """A part of a tensor that is stored.
+
+    Attributes:
+        store: what has it.
+        start: where it begins in the tensor.
+        inside: where it begins in the store.
+        shape: its sizes.
+    """
+
+    store: Store
+    start: tuple[int, ...]
+    inside: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, store: Store, start: tuple[int, ...] | None = None) -> StoredPiece:
+        """All of a store; by default a whole tensor."""
+        zeros = (0,) * store.ndim
+        return cls(store, zeros if start is None else start, zeros, store.shape)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its store."""
+        return self.shape == self.store.shape
+
+
+# Not frozen: checkpoints have a hundred thousand, and to make a frozen one takes three times as long.
+@dataclass(slots=True, eq=False)
+class Store(StoredArray):
+    """An array in a file, which was not read.
+
+    Attributes:
+        path: the file.
+        name: of the array in its file; empty where it is the only one.
+        shape: sizes, by dimension.
+        dtype: of the elements as they are stored, which may be of foreign byte order.
+        offset: bytes from the file's beginning to the first element.
+        fortran_order: whether the first axis is the one without gaps.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(3))
+        >>> x = stores.open("x.npy")
+        >>> x.read()
+        array([0, 1, 2])
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    fortran_order: bool = False
+
+    @property
+    def pieces(self) -> tuple[StoredPiece, ...]:
+        """An array in a file is a tensor of one piece."""
+        return (StoredPiece.whole(self),)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, by dimension."""
+        strides, step = [], self.dtype.itemsize
+        for extent in self.shape if self.fortran_order else reversed(self.shape):
+            strides.append(step)
+            step *= extent
+        return tuple(strides if self.fortran_order else reversed(strides))
+
+    def as_it_lies(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
+        """Shape, bytes of an element, and the sizes of a box, in row-major order."""
+        if self.fortran_order:
+            return self.shape[::-1], self.dtype.itemsize, [*sizes][::-1]
+        return self.shape, self.dtype.itemsize, sizes
+
+    def read(self) -> Array:
+        """The whole array, in memory of its own.
+
+        Raises:
+            ModelError: the file cannot be read, or has become shorter.
+        """
+        place = JsonPath(str(self.path))
+        shape = self.shape[::-1] if self.fortran_order else self.shape
+        result = np.empty(shape, self.dtype)
+        with place.reading(), self.path.open("rb") as file:
+            file.seek(self.offset)
+            count = file.readinto(result.reshape(-1).view(np.uint8).data)
+        if count != self.nbytes:
+            raise place.error("has become shorter since it was opened")
+        return result.T if self.fortran_order else result
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise BindingError(
+            f"{self!r} lies in a file, and is not read by accident: take its .read(), or move it by a plan"
+        )
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r} of" if self.name else ""
+        return f"<store{name} {str(self.path)!r}: {self.dtype} {self.shape}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint(Mapping[str, Store]):
+    """The tensors of a safetensors file, or of a folder of them, by name.
+
+    Attributes:
+        path: the file or folder.
+        stores: the tensors by name.
+        metadata: what the files' ``__metadata__`` say, together.
+        file_metadata: the same by file.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("w.safetensors", shape={"w": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> checkpoint = stores.open("w.safetensors")
+        >>> list(checkpoint), checkpoint["w"].shape
+        (['w'], (4, 2))
+    """
+
+    path: Path
+    stores: Mapping[str, Store] = field(repr=False)
+    metadata: Mapping[str, str] = field(repr=False)
+    file_metadata: Mapping[Path, Mapping[str, str]] = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(store.nbytes for store in self.stores.values())
+
+    def __getitem__(self, name: str) -> Store:
+        return self.stores[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stores)
+
+    def __len__(self) -> int:
+        return len(self.stores)

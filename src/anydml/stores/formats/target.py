@@ -1,0 +1,197 @@
+"""`create`: what a plan is to write. Nothing is written before it runs."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from anydml.fields import path_text
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, NAMES, is_own_dtype, make_header
+from anydml.stores.formats.store import Checkpoint, StoredArray
+from anydml.stores.formats.zarr_target import new_zarr
+
+Content = bytes | Path
+"""The bytes of a small file, or another file whose bytes it gets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewFile:
+    """A file to be written.
+
+    Attributes:
+        path: its final name.
+        start: the bytes before the elements.
+        size: bytes in all.
+    """
+
+    path: Path
+    start: bytes = field(repr=False)
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target(StoredArray):
+    """An array of a file to be written, in C order.
+
+    Attributes:
+        file: where it will lie.
+        name: in its file; empty where it is the only one.
+        shape: sizes, by dimension.
+        dtype: of the elements.
+        offset: bytes from the file's beginning to the first element.
+
+    Examples:
+        >>> from anydml import stores
+        >>> stores.create("new.npy", shape=[2, 3], dtype="float32").dtype
+        dtype('float32')
+    """
+
+    file: NewFile
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def path(self) -> Path:
+        """Of its file."""
+        return self.file.path
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r} of" if self.name else ""
+        return f"<target{name} {str(self.file.path)!r}: {self.dtype} {self.shape}>"
+
+
+def create(
+    path: str | os.PathLike[str],
+    shape: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+    dtype: Any = None,
+    like: Any = None,
+    metadata: Mapping[str, str] | None = None,
+    chunks: Sequence[int] | None = None,
+    codec: str | None = None,
+) -> Any:
+    """Describe a file that a plan is to write. Nothing is written until the plan runs.
+
+    Args:
+        path: a .npy file, a .safetensors file, or the folder of a Zarr array, whose name ends with .zarr.
+        shape: sizes; for a .safetensors file, sizes by the tensors' names.
+        dtype: of the elements; for a .safetensors file one for all tensors, or dtypes by their names.
+        like: a `Store`, a `Checkpoint`, or an array, which gives what is not given otherwise.
+        metadata: texts by name, for ``__metadata__`` of a .safetensors file.
+        chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
+        codec: of a Zarr array: none, zstd, gzip or blosc, such as ``"zstd:3"``; by default those of `like`, or Zarr's
+            choice. From a Zarr array that it is like, its version, fill value, names of axes and attributes are taken
+            over, too.
+
+    Returns:
+        A `Target`, a `ZarrTarget`, or, for a .safetensors file, targets by name.
+
+    Raises:
+        ModelError: shape or dtype is missing, or cannot be stored in such a file.
+
+    Examples:
+        >>> from anydml import stores
+        >>> target = stores.create("new.npy", shape=[2, 3], dtype="float32")
+        >>> target.shape
+        (2, 3)
+    """
+    place = JsonPath(path_text("create", path))
+    suffix = Path(path).suffix.lower()
+    if suffix == ".zarr":
+        own_shape = getattr(like, "shape", None) if shape is None else shape
+        own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
+        if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
+            raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
+        return new_zarr(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
+    if chunks is not None or codec is not None:
+        raise place.error("is no Zarr array, which alone has chunks and codecs: let its name end with .zarr")
+    if suffix == ".npy":
+        if metadata:
+            raise place.error("is a .npy file, which has no metadata")
+        own_shape = getattr(like, "shape", None) if shape is None else shape
+        own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
+        if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
+            raise place.error("needs one shape and one dtype, or one array that it is like")
+        return new_npy(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place))
+    if suffix != ".safetensors":
+        raise place.error("ends neither with .npy, .safetensors nor .zarr: what to write is not known")
+    known = like if isinstance(like, Mapping) else {}
+    shapes = {name: each.shape for name, each in known.items()} if shape is None else shape
+    if not isinstance(shapes, Mapping):
+        raise place.error("is a .safetensors file: shape gives the sizes by the tensors' names")
+    tensors = {}
+    for name, sizes in shapes.items():
+        own = dtype.get(name) if isinstance(dtype, Mapping) else dtype
+        own = getattr(known.get(name), "dtype", None) if own is None else own
+        if own is None:
+            raise (place / name).error("has no dtype")
+        tensors[name] = (_sizes(sizes, place / name), _dtype(own, place / name))
+    if metadata is None:
+        metadata = like.metadata if isinstance(like, Checkpoint) else {}
+    return new_safetensors(Path(path), tensors, metadata)
+
+
+def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
+    """A .npy file with one array in C order.
+
+    Raises:
+        ModelError: the file could not say the dtype.
+    """
+    if not is_own_dtype(dtype):
+        raise JsonPath(str(path)).error(f"cannot say dtype {dtype}: a .safetensors file can")
+    stream = io.BytesIO()
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy_format.write_array_header_1_0(stream, header)
+    start = stream.getvalue()
+    file = NewFile(path, start, len(start) + math.prod(shape) * dtype.itemsize)
+    return Target(file, "", shape, dtype, len(start))
+
+
+def new_safetensors(
+    path: Path, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
+) -> dict[str, Target]:
+    """A safetensors file.
+
+    Raises:
+        ModelError: the format has no such dtype or name, or metadata are no texts.
+    """
+    place = JsonPath(str(path))
+    for name, (_, dtype) in tensors.items():
+        if dtype not in NAMES:
+            raise (place / name).error(f"is {dtype}, which safetensors has not; it has {', '.join(NAMES.values())}")
+        if name == METADATA:
+            raise place.error(f"cannot have a tensor called {METADATA}")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise (place / METADATA).error(f"has {key!r:.60}: {value!r:.60}, where texts are expected")
+    start, offsets, size = make_header(tensors, metadata)
+    file = NewFile(path, start, size)
+    return {name: Target(file, name, shape, dtype, offsets[name]) for name, (shape, dtype) in tensors.items()}
+
+
+def _dtype(given: Any, place: JsonPath) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except (TypeError, ValueError):
+        raise place.error(f"dtype is {given!r:.60}, which NumPy does not know: write such as float32") from None
+    return found
+
+
+def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(size) for size in given)
+    except (TypeError, ValueError):
+        sizes = (-1,)
+    if any(size < 0 for size in sizes) or len(sizes) > MOST_DIMENSIONS:
+        raise place.error(f"shape is {given!r:.80}, where up to 64 sizes from 0 are expected")
+    return sizes

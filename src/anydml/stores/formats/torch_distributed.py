@@ -1,0 +1,96 @@
+"""Checkpoints of torch.distributed.checkpoint: ``.metadata``, read as data, and ``.distcp`` files of pieces.
+
+Each piece is what ``torch.save`` writes, somewhere in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.opening import inside
+from anydml.stores.formats.pickle_reader import MOST_BYTES, PickledCall, PickledDict, read_pickle
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.torch_save import read_torch
+
+METADATA = ".metadata"
+
+
+def pieces_of(folder: Path) -> dict[str, list[tuple[Store, tuple[int, ...]]]]:
+    """The pieces of each tensor, and where they begin in it.
+
+    Args:
+        folder: with a ``.metadata`` file.
+
+    Raises:
+        ModelError: something is broken, missing or compressed, or pieces are not of the shapes that the metadata say.
+    """
+    place = JsonPath(str(folder / METADATA))
+    with place.reading(), (folder / METADATA).open("rb") as file:
+        content = read_pickle(file.read(MOST_BYTES + 1), place)
+    state = _fields(content)
+    described = {
+        name: _fields(each) for name, each in _pairs(state.get("state_dict_metadata")) if isinstance(name, str)
+    }
+    chunks = {
+        (name, _sizes(_fields(chunk).get("offsets"))): _sizes(_fields(chunk).get("sizes"))
+        for name, each in described.items()
+        for chunk in (each["chunks"] if isinstance(each.get("chunks"), list) else ())
+    }
+    found: dict[str, list[tuple[Store, tuple[int, ...]]]] = {}
+    for index, info in _pairs(state.get("storage_data")):
+        said = _fields(index)
+        name, start = said.get("fqn"), _sizes(said.get("offset"))
+        shape = chunks.pop((name, start), None) if isinstance(name, str) else None
+        if not isinstance(name, str) or start is None or shape is None:
+            continue
+        if len(start) != len(shape):
+            raise (place / name).error(f"has a piece of shape {[*shape]} at {[*start]}")
+        found.setdefault(name, []).append((_piece(folder, name, shape, _fields(info), place / name), start))
+    if chunks:
+        raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
+    return found
+
+
+def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, Any], place: JsonPath) -> Store:
+    """Where a piece's elements lie."""
+    written, offset, length = (info.get(key) for key in ("relative_path", "offset", "length"))
+    if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
+        raise place.error("has a place without a path, an offset and a length")
+    if info.get("transform_descriptors"):
+        raise place.error("is compressed or changed in another way: save without extensions")
+    path = inside(folder, written, place)
+    try:
+        with place.reading():
+            (store,) = read_torch(path, place, offset, length)[0].values()
+    except ModelError:
+        raise
+    except ValueError:
+        raise place.error(f"is no tensor at {offset} of {show(written)}") from None
+    if store.shape != shape:
+        raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
+    return Store(store.path, name, shape, store.dtype, store.offset, store.fortran_order)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The attributes of what a pickle would make."""
+    state = value.state if isinstance(value, PickledCall) else None
+    return {key: each for key, each in state if isinstance(key, str)} if isinstance(state, PickledDict) else {}
+
+
+def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
+    return iter(value if isinstance(value, PickledDict) else ())
+
+
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    """A torch.Size."""
+    inner = (
+        value.arguments[0]
+        if isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments
+        else ()
+    )
+    is_size = isinstance(value, PickledCall) and isinstance(inner, tuple)
+    return inner if is_size and all(type(each) is int and 0 <= each < 1 << 48 for each in inner) else None

@@ -1,0 +1,143 @@
+"""Files of ``torch.save``: tensors of nested dicts and lists, by their names with dots in between.
+
+The pickle in such a file is read as data, so that a file runs no code. Elements lie in the file as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.npz import ZipEntry, entries
+from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, PickledReference, read_pickle
+from anydml.stores.formats.safetensors import DTYPES
+from anydml.stores.formats.store import Store
+
+MOST_DEPTH = 64
+"""Dicts and lists inside each other."""
+
+_BY_TORCH = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+    "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL",
+    "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0",
+}  # fmt: skip
+_STORAGES = {
+    "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
+}  # fmt: skip
+_UTILS = "torch._utils"
+
+
+def read_torch(
+    path: Path, place: JsonPath, start: int = 0, length: int | None = None
+) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a file of ``torch.save``; one that was saved alone has no name.
+
+    Args:
+        path: the file, or one that has it inside.
+        place: for errors.
+        start: where it begins in the file.
+        length: its bytes; None if it goes on to the end of the file.
+
+    Raises:
+        ModelError: it is broken, of the format before PyTorch 1.6, or has a tensor that is no part of a file.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        if file.read(4) != b"PK\x03\x04":
+            raise place.error("is no zip file, as torch.save writes: load files older than PyTorch 1.6, and save again")
+        found = entries(path, place, start, length)
+        name = next((each for each in found if each.endswith("/data.pkl")), None)
+        if name is None:
+            raise place.error("has no data.pkl, which files of torch.save have")
+        file.seek(found[name].offset)
+        content = read_pickle(file.read(found[name].size), place)
+        root = name.removesuffix("data.pkl")
+        if order := found.get(f"{root}byteorder"):
+            file.seek(order.offset)
+            if file.read(order.size) != b"little":
+                raise place.error("is of a machine whose byte order is big-endian")
+    tensors: dict[str, Store] = {}
+    for tensor_name, call in _tensors(content, "", place, 0, set()):
+        if tensor_name in tensors:
+            raise place.error(f"has {show(tensor_name)} twice")
+        tensors[tensor_name] = _store(path, root, found, tensor_name, call, place / tensor_name)
+    return tensors, {}
+
+
+def _tensors(value: Any, name: str, place: JsonPath, depth: int, seen: set[int]) -> Iterator[tuple[str, PickledCall]]:
+    """Tensors of nested dicts and lists."""
+    if isinstance(value, PickledCall) and value.function == PickledName(_UTILS, "_rebuild_parameter"):
+        value = value.arguments[0] if isinstance(value.arguments, tuple) and value.arguments else None
+    if (
+        isinstance(value, PickledCall)
+        and isinstance(value.function, PickledName)
+        and value.function.name.startswith("_rebuild_")
+    ):
+        yield name, value
+        return
+    if isinstance(value, PickledDict):
+        items: list[tuple[Any, Any]] = value
+    elif isinstance(value, PickledCall):
+        items = value.items
+    elif isinstance(value, (list, tuple)) and not isinstance(value, (PickledName, PickledReference)):
+        items = [*enumerate(value)]
+    else:
+        return
+    if id(value) in seen or depth > MOST_DEPTH:
+        if items:
+            raise place.error(f"has {show(name)} inside itself, twice, or too deep")
+        return
+    seen.add(id(value))
+    for key, each in items:
+        if isinstance(key, (str, int)):
+            yield from _tensors(each, f"{name}.{key}" if name else str(key), place, depth + 1, seen)
+
+
+def _store(
+    path: Path, root: str, found: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath
+) -> Store:
+    """Where a tensor lies."""
+    which = call.function.name
+    if call.function.module != _UTILS or which not in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
+        raise place.error(f"is rebuilt by {str(call.function)[:100]}, which is not known: dense tensors are read alone")
+    arguments = call.arguments if isinstance(call.arguments, tuple) else ()
+    storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
+    if len(arguments) < 6 or not isinstance(storage, tuple) or len(storage) != 5 or storage[0] != "storage":
+        raise place.error("is no tensor that torch.save writes")
+    start, shape, stride = arguments[1:4]
+    kind, key = storage[1], storage[2]
+    if which == "_rebuild_tensor_v3":
+        asked = arguments[6] if len(arguments) > 6 else None
+    else:
+        kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
+        asked = PickledName("torch", _STORAGES.get(kind_name, kind_name))
+    dtype_name = asked.name if isinstance(asked, PickledName) and asked.module == "torch" else ""
+    if dtype_name not in _BY_TORCH:
+        raise place.error(f"is of dtype {show(str(asked)[:60])}, which is not known")
+    dtype = DTYPES[_BY_TORCH[dtype_name]]
+    numbers = [
+        start,
+        *(shape if isinstance(shape, tuple) else (-1,)),
+        *(stride if isinstance(stride, tuple) else (-1,)),
+    ]
+    if any(type(each) is not int or not 0 <= each < 1 << 48 for each in numbers) or len(shape) != len(stride):
+        raise place.error("has a place, shape or strides that are no counts")
+    entry = found.get(f"{root}data/{key}", ZipEntry(0, 0))
+    offset = entry.offset + start * dtype.itemsize
+    stores = (Store(path, name, shape, dtype, offset, fortran_order) for fortran_order in (False, True))
+    store = next((each for each in stores if _is_like(each, stride)), None)
+    if store is None:
+        raise place.error(f"has shape {[*shape]} and strides {[*stride]}: it has gaps or repeats; save it contiguous")
+    if store.offset + store.nbytes > entry.offset + entry.size:
+        raise place.error(f"has {store.size} elements from {start} on, which data/{str(key)[:40]} does not hold")
+    return store
+
+
+def _is_like(store: Store, stride: tuple[int, ...]) -> bool:
+    """Whether strides, in elements, are a store's, but where they mean nothing."""
+    steps = zip(store.shape, store.strides, stride, strict=True)
+    return not store.size or all(size == 1 or own == each * store.dtype.itemsize for size, own, each in steps)

@@ -1,0 +1,264 @@
+"""Zarr arrays in folders: what their metadata say, where chunks lie, and how they are decoded and encoded."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anydml.errors import BindingError, ModelError
+from anydml.files.json_path import JsonPath, names
+from anydml.stores.formats.store import Box, StoredArray
+from anydml.stores.formats.zarr_codecs import OF_OBJECTS, as_stored, bounded, codec_of_v2, codec_of_v3, names_of
+from anydml.stores.formats.zarr_metadata import is_zarr
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MOST_BYTES = 1 << 62
+"""Of an array, and of a chunk; places in files are numbers of 64 bits."""
+
+
+def require_zarr(place: JsonPath) -> Any:
+    """The module zarr.
+
+    Raises:
+        ModelError: it is not installed, or too old.
+    """
+    if importlib.util.find_spec("zarr") is None:
+        raise place.error('is a Zarr array, which zarr-python reads: pip install "anydml[stores]"')
+    import zarr
+
+    if int(zarr.__version__.partition(".")[0]) < 3:
+        raise place.error(f"needs zarr-python 3; {zarr.__version__} is installed")
+    return zarr
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkGrid:
+    """How an array lies in chunks, each a file of its own.
+
+    Attributes:
+        shape: of the array.
+        chunk: of what is encoded at once: a chunk, or a shard of several.
+        dtype: of the elements.
+        version: of the format, 2 or 3.
+        separator: between the numbers in a chunk's name.
+        is_prefixed: whether names begin with ``c``.
+        codec: numcodecs' configuration of the only codec that changes bytes; None where chunks are plain.
+        is_own: whether chunks are read and written here: rows without gaps, and at most that codec. Others are
+            zarr-python's.
+        fill: one element of what is not stored.
+        inner: of the parts of a shard that are decoded on their own; else as `chunk`.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dtype: np.dtype[Any]
+    version: int
+    separator: str
+    is_prefixed: bool
+    codec: Mapping[str, Any] | None
+    is_own: bool
+    fill: bytes = field(repr=False)
+    inner: tuple[int, ...]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk, decoded."""
+        return math.prod(self.chunk) * self.dtype.itemsize
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a chunk's file has its elements and nothing else."""
+        return self.is_own and self.codec is None
+
+    def name(self, number: Sequence[int]) -> str:
+        """A chunk's file, in the array's folder."""
+        if self.is_prefixed:
+            return self.separator.join(["c", *map(str, number)])
+        return self.separator.join(map(str, number)) or "0"
+
+    def near(self, box: Box) -> Iterator[tuple[int, ...]]:
+        """The chunks that have elements of a box."""
+        ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
+        return itertools.product(*ranges)
+
+    def box(self, number: Sequence[int]) -> Box:
+        """A chunk's elements; at the edges fewer than a chunk has."""
+        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InChunks(StoredArray):
+    """What is known of a Zarr array in a folder, there already or to be written.
+
+    Attributes:
+        path: the folder.
+        layout: how it lies in chunks.
+        metadata: the text of each file that describes it, by name.
+    """
+
+    path: Path
+    layout: ChunkGrid
+    metadata: Mapping[str, bytes] = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, by dimension."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return self.layout.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Sizes of what is decoded at once, by dimension."""
+        return self.layout.inner
+
+    @property
+    def name(self) -> str:
+        """Nothing: it is the only one of its folder."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZarrStore(InChunks):
+    """A Zarr array in a folder, which was not read.
+
+    Attributes:
+        path: the folder.
+        layout: how it lies in chunks.
+        metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "rows.zarr", chunks=[1, 3]).run()
+        >>> array = stores.open("rows.zarr")
+        >>> array.shape, array.layout.chunk
+        ((2, 3), (1, 3))
+    """
+
+    def read(self) -> Array:
+        """The whole array, in memory of its own.
+
+        Raises:
+            ModelError: a chunk cannot be read or decoded.
+        """
+        try:
+            found: Array = np.asarray(bounded(zarr_array(self.path))[...])
+        except (OSError, ValueError, RuntimeError) as error:
+            raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
+        return found
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise BindingError(
+            f"{self!r} lies in a folder, and is not read by accident: take its .read(), or move it by a plan"
+        )
+
+    def __repr__(self) -> str:
+        return f"<store {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
+
+
+def zarr_array(path: Path, mode: Any = "r") -> Any:
+    """zarr-python's array of a folder."""
+    return _opened(require_zarr(JsonPath(str(path))).open_array, str(path), mode)
+
+
+def in_memory(metadata: Mapping[str, bytes]) -> Any:
+    """zarr-python's array of metadata that lie in no folder."""
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+
+    made = default_buffer_prototype().buffer.from_bytes
+    files = {name: made(text) for name, text in metadata.items()}
+    return _opened(zarr.open_array, zarr.storage.MemoryStore(files), "r+")
+
+
+def _opened(function: Any, store: Any, mode: str) -> Any:
+    """What zarr-python opens; what it warns of is for whoever writes such metadata."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return function(store, mode=mode)
+
+
+def open_zarr(path: Path) -> ZarrStore:
+    """A Zarr array, of which nothing but its metadata is read.
+
+    Raises:
+        ModelError: it is a group, or its metadata are broken.
+    """
+    place = JsonPath(str(path))
+    zarr = require_zarr(place)
+    if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+        try:
+            array = _opened(zarr.open, str(path), "r")
+        except Exception as error:
+            # Broken metadata raise whatever their reader happens to meet.
+            raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
+        if not isinstance(array.metadata.attributes or {}, Mapping):
+            raise place.error("has attributes that are no object")
+        if isinstance(array, zarr.Array):
+            return store_of(array, path)
+    inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
+    hint = f": name one of {names(inside)} in it" if inside else ""
+    raise place.error(f"is a group, and no array{hint}")
+
+
+def store_of(array: Any, path: Path) -> ZarrStore:
+    """The store of zarr-python's array in a folder."""
+    return ZarrStore(path, layout_of(array), metadata_of(path))
+
+
+def metadata_of(path: Path) -> dict[str, bytes]:
+    """The files that describe an array, by name."""
+    return {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
+
+
+def layout_of(array: Any) -> ChunkGrid:
+    """How zarr-python's array lies in chunks.
+
+    Raises:
+        ModelError: its elements are no plain bytes.
+    """
+    said = array.metadata.to_dict()
+    dtype = np.dtype(array.dtype)
+    if dtype.hasobject or dtype.kind == "T":
+        raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
+    refused = next((name for name in names_of(said) if name in OF_OBJECTS), None)
+    if refused is not None:
+        raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
+    version = int(said["zarr_format"])
+    codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(said)
+    if version == 3:
+        dtype = as_stored(dtype, said["codecs"])
+    encoding = said.get("chunk_key_encoding", {})
+    default = "." if version == 2 else "/"
+    separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
+    shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
+    outer = inner if array.shards is None else tuple(map(int, array.shards))
+    if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
+        raise ModelError(f"{array.store_path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
+    if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
+        raise ModelError(f"{array.store_path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
+    fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
+    return ChunkGrid(
+        shape,
+        tuple(max(1, size) for size in outer),
+        dtype,
+        version,
+        separator,
+        version == 3 and encoding.get("name", "default") == "default",
+        codec,
+        is_own and 0 not in array.chunks,
+        fill.tobytes(),
+        inner,
+    )

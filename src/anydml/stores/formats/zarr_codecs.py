@@ -1,0 +1,268 @@
+"""Codecs of Zarr arrays: what metadata state of them, and decoding to at most the bytes that a chunk may have.
+
+Codecs that numcodecs and Zarr come with are bounded; those installed beside them are called as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bz2
+import json
+import lzma
+import math
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+UNWRITTEN = 0xA5
+"""A byte by which a buffer that was not filled to its end is noticed."""
+
+MOST_DICTIONARY = 128 << 20
+"""Bytes that a stream of lzma's may ask for; its highest preset needs half of them."""
+
+
+class Decoder:
+    """Decodes chunks by one codec.
+
+    Args:
+        codec: numcodecs' configuration.
+        size: bytes of a chunk.
+    """
+
+    def __init__(self, codec: Mapping[str, Any], size: int) -> None:
+        self.size = size
+        self._coder = coder_of(codec)
+        self._stream = _stream(codec)
+
+    def decode(self, data: bytes) -> Any:
+        """What a codec makes of a file: of a buffer's size at most, and no byte that it has not written.
+
+        Raises:
+            Exception: whatever the codec's library does where the file is broken or has more than a chunk.
+        """
+        if self._stream is not None:
+            return self._joined(data)
+        # These say in their first bytes how many there are, and refuse a buffer that is smaller.
+        flat = np.empty(self.size, np.uint8)
+        flat[-1:] = UNWRITTEN
+        found = self._coder.decode(data, out=flat)
+        if flat.size and flat[-1] != UNWRITTEN:
+            return found
+        # Codecs do not say of how many bytes they filled a buffer: one of their own tells.
+        del flat, found
+        return self._coder.decode(data)
+
+    def _joined(self, data: bytes) -> bytearray:
+        """What streams one after the other hold, of which all but the last byte too many is left undone."""
+        found, left = bytearray(), data
+        while left:
+            if self._stream is None:
+                raise AssertionError("the codec has no streams")
+            stream = self._stream()
+            found += stream.decompress(left, self.size + 1 - len(found))
+            if len(found) > self.size:
+                raise ValueError(f"it has more than the {self.size} bytes of a chunk")
+            if not stream.eof:
+                raise ValueError("it ends too early")
+            # Zeros may fill a file up.
+            left = stream.unused_data.lstrip(b"\0")
+        return found
+
+
+def coder_of(codec: Mapping[str, Any]) -> Any:
+    """What decodes and encodes chunks, by numcodecs' configuration."""
+    import numcodecs
+
+    return numcodecs.get_codec(dict(codec))
+
+
+def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """What begins a stream of a codec that does not say how many bytes there are."""
+    name = codec.get("id")
+    if name in ("gzip", "zlib"):
+        return lambda: zlib.decompressobj(31 if name == "gzip" else 15)
+    if name == "bz2":
+        return bz2.BZ2Decompressor
+    if name == "lzma":
+        form, filters = codec.get("format", lzma.FORMAT_XZ), codec.get("filters")
+        most = None if form == lzma.FORMAT_RAW else MOST_DICTIONARY
+        return lambda: lzma.LZMADecompressor(form, most, filters)
+    return None
+
+
+COMPRESSORS = frozenset({"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"})
+"""Codecs of numcodecs' after which there may be any number of bytes."""
+
+OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"})
+"""Codecs of numcodecs' that make Python objects; pickle even runs what a file says."""
+
+MOST_GROWTH, MORE = 16, 64 << 10
+"""Times a chunk's bytes, and bytes beside, that lie between two of its codecs at most."""
+
+
+def names_of(said: Mapping[str, Any]) -> Iterator[str]:
+    """The codecs that an array's metadata name, those inside others too."""
+    for each in (said.get("compressor"), *(said.get("filters") or ())):
+        if each is not None:
+            yield str((each if isinstance(each, Mapping) else each.get_config()).get("id"))
+    yield from _inside(said.get("codecs", ()))
+
+
+def _inside(codecs: Iterable[Any]) -> Iterator[str]:
+    for each in codecs:
+        if isinstance(each, Mapping):
+            yield str(each.get("name")).removeprefix("numcodecs.")
+            configuration = each.get("configuration") or {}
+            for name in ("codecs", "index_codecs"):
+                yield from _inside(configuration.get(name, ()))
+
+
+def bounded(array: Any) -> Any:
+    """zarr-python's array, of whose chunks none is decoded to much more than it has.
+
+    What its codecs raise for a file that has more is whatever the codec's library raises.
+    """
+    import zarr
+
+    known = array.metadata
+    if known.zarr_format == 2:
+        size = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
+        most = MOST_GROWTH * size + MORE if known.filters else size
+        kind = _classes()[0]
+
+        def one(codec: Any, limit: int) -> Any:
+            return kind(codec, limit) if codec is not None and codec.codec_id in COMPRESSORS else codec
+
+        filters = known.filters and tuple(one(codec, MOST_GROWTH * size + MORE) for codec in known.filters)
+        found = replace(known, compressor=one(known.compressor, most), filters=filters)
+    else:
+        found = replace(known, codecs=_of_v3(known.codecs))
+    whole = array.async_array
+    return zarr.Array(zarr.AsyncArray(metadata=found, store_path=array.store_path, config=whole.config))
+
+
+def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
+    """Codecs of version 3, in the order in which they encode."""
+    from zarr.codecs import BytesCodec, ShardingCodec
+
+    kind, found, is_exact = _classes()[1], list[Any](), False
+    for codec in codecs:
+        own = codec
+        config = _numcodecs_of(codec)
+        if config is not None:
+            own = kind(codec, config, is_exact)
+        elif isinstance(codec, ShardingCodec):
+            own = ShardingCodec(
+                chunk_shape=codec.chunk_shape,
+                codecs=_of_v3(codec.codecs),
+                index_codecs=_of_v3(codec.index_codecs),
+                index_location=codec.index_location,
+            )
+        found.append(own)
+        # What is next to the elements gives as many bytes as those have.
+        is_exact = isinstance(codec, BytesCodec)
+    return tuple(found)
+
+
+def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
+    """What numcodecs calls the configuration of a compressor of version 3, as far as decoding needs it."""
+    said = codec.to_dict()
+    name = str(said["name"]).removeprefix("numcodecs.")
+    if name not in COMPRESSORS:
+        return None
+    own = said["name"] != name
+    return {**(said.get("configuration") or {}), "id": name} if own else {"id": name}
+
+
+@cache
+def _classes() -> tuple[Any, Any]:
+    """A codec of numcodecs', and one of version 3, that are bounded."""
+    from numcodecs.abc import Codec
+    from zarr.abc.codec import BytesBytesCodec
+
+    class BoundedNumcodec(Codec):  # type: ignore[misc]
+        """Decodes to so many bytes at most."""
+
+        codec_id = "bounded"
+
+        def __init__(self, codec: Any, most: int) -> None:
+            self._codec = codec
+            self._decoder = Decoder(codec.get_config(), most)
+
+        def encode(self, buf: Any) -> Any:
+            return self._codec.encode(buf)
+
+        def decode(self, buf: Any, out: Any = None) -> Any:
+            return self._decoder.decode(bytes(memoryview(buf).cast("B")))
+
+        def get_config(self) -> Any:
+            return self._codec.get_config()
+
+    @dataclass(frozen=True)
+    class BoundedCodec(BytesBytesCodec):  # type: ignore[misc]
+        """Decodes to as many bytes as the elements have, or, where another codec follows, to some times as many."""
+
+        codec: Any
+        config: Mapping[str, Any]
+        is_exact: bool
+
+        is_fixed_size = False
+
+        async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+            size = math.prod(chunk_spec.shape) * chunk_spec.dtype.to_native_dtype().itemsize
+            most = size if self.is_exact else MOST_GROWTH * size + MORE
+            found = await asyncio.to_thread(Decoder(self.config, most).decode, chunk_bytes.to_bytes())
+            return chunk_spec.prototype.buffer.from_array_like(np.frombuffer(found, np.uint8))
+
+        def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+            return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
+
+        def to_dict(self) -> Any:
+            return self.codec.to_dict()
+
+    return BoundedNumcodec, BoundedCodec
+
+
+_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
+
+def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """The only codec, and whether chunks need nothing else."""
+    compressor = said.get("compressor")
+    if compressor is not None and not isinstance(compressor, Mapping):
+        compressor = compressor.get_config()
+    is_known = compressor is None or compressor.get("id") in COMPRESSORS
+    return compressor, is_known and not said.get("filters") and said.get("order", "C") == "C"
+
+
+def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """The same of version 3, by the names that version 2 has for it."""
+    codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
+    first, rest = codecs[0], codecs[1:]
+    if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
+        return None, False
+    if not rest:
+        return None, True
+    name, options = rest[0]["name"], rest[0].get("configuration", {})
+    if name == "zstd":
+        return {"id": "zstd", "level": options.get("level", 0), "checksum": options.get("checksum", False)}, True
+    if name == "gzip":
+        return {"id": "gzip", "level": options.get("level", 5)}, True
+    if name == "blosc" and options.get("shuffle") in _SHUFFLES:
+        known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
+        return {"id": "blosc", **known, "shuffle": _SHUFFLES[options["shuffle"]]}, True
+    return None, False
+
+
+def as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.dtype[Any]:
+    """A dtype with the order of bytes that chunks of version 3 have, which its own name does not say."""
+    endian = dict(codecs[0].get("configuration") or {}).get("endian") if codecs[0]["name"] == "bytes" else None
+    if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
+        return dtype
+    return dtype.newbyteorder(">" if getattr(endian, "value", endian) == "big" else "<")

@@ -1,0 +1,137 @@
+"""Groups of Zarr arrays, such as xarray's datasets: what is in them, and their metadata for other arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.formats.target import Content
+from anydml.stores.formats.zarr_array import metadata_of
+from anydml.stores.formats.zarr_metadata import DIMENSIONS, Json, is_zarr, is_zarr_array
+
+GROUP_FILES = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
+
+
+@dataclass(frozen=True)
+class ZarrMember:
+    """An array of a group.
+
+    Attributes:
+        rank: dimensions.
+        axes: their names, as far as they have some.
+        attributes: by name.
+    """
+
+    rank: int
+    axes: tuple[Any, ...]
+    attributes: Mapping[str, Any]
+
+
+class ZarrGroup:
+    """What a group has.
+
+    Args:
+        path: its folder.
+
+    Attributes:
+        groups: names of groups, by the way to them, of which the first is this one: nothing.
+        arrays: likewise.
+        left: what is neither, as are links.
+
+    Raises:
+        ModelError: something in it cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.groups, self.left = [""], list[str]()
+        self.arrays: dict[str, ZarrMember] = {}
+        try:
+            for name in self.groups:
+                # What is found goes behind, and is looked through in its turn.
+                self._look(name)
+        except OSError as error:
+            raise JsonPath(str(path)).error(f"cannot be read: {error}") from None
+
+    def _look(self, group: str) -> None:
+        for each in sorted((self.path / group).iterdir()):
+            name = f"{group}/{each.name}" if group else each.name
+            if each.is_symlink() or not each.is_dir() or not is_zarr(each):
+                if each.name not in GROUP_FILES:
+                    self.left.append(name)
+            elif is_zarr_array(each):
+                self.arrays[name] = _member(each)
+            else:
+                self.groups.append(name)
+
+    def coordinates(self) -> set[str]:
+        """Arrays that say where the elements of others are: an axis has their name, or an attribute lists them."""
+        listed = {
+            each for member in self.arrays.values() for each in str(member.attributes.get("coordinates", "")).split()
+        }
+        own = {name: name.rpartition("/")[2] for name in self.arrays}
+        return {name for name, last in own.items() if last in listed or self.arrays[name].axes == (last,)}
+
+    def files_of(self, name: str) -> Iterator[Path]:
+        """All files of an array."""
+        for folder, _, files in os.walk(self.path / name):
+            yield from (Path(folder) / each for each in sorted(files))
+
+    def metadata(self, changed: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
+        """The files that describe the groups, by the way to them, when arrays have other metadata.
+
+        Raises:
+            ModelError: consolidated metadata are broken.
+        """
+        new = {f"{name}/{file}": json.loads(text) for name, own in changed.items() for file, text in own.items()}
+        found: dict[str, Content] = {}
+        for group in self.groups:
+            for file in GROUP_FILES:
+                path, name = self.path / group / file, f"{group}/{file}".lstrip("/")
+                if path.is_file():
+                    found[name] = path
+                    if file in ("zarr.json", ".zmetadata"):
+                        said = _json(path)
+                        if _consolidate(said, f"{group}/".lstrip("/"), new):
+                            found[name] = json.dumps(said, indent=2).encode()
+        return found
+
+
+def _member(path: Path) -> ZarrMember:
+    every = {name: _json(path / name) for name in metadata_of(path)}
+    said = every.get("zarr.json") or every.get(".zarray") or {}
+    attributes = said.get("attributes") or every.get(".zattrs") or {}
+    named = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
+    axes = said.get("dimension_names") or named or ()
+    if not (isinstance(said.get("shape"), list) and isinstance(attributes, dict) and isinstance(axes, list | tuple)):
+        raise JsonPath(str(path)).error("has metadata that are none of an array")
+    return ZarrMember(len(said["shape"]), tuple(axes), attributes)
+
+
+def _json(path: Path) -> Json:
+    with JsonPath(str(path)).reading():
+        said = parse_json(path.read_bytes(), JsonPath(str(path)), "text")
+    if not isinstance(said, dict):
+        raise JsonPath(str(path)).error("is no JSON object")
+    return said
+
+
+def _consolidate(said: Any, prefix: str, new: Mapping[str, Json]) -> bool:
+    """Put arrays' new metadata into a group's consolidated ones; whether that has any."""
+    known = said.get("consolidated_metadata", said) if isinstance(said, dict) else None
+    known = known.get("metadata") if isinstance(known, dict) else None
+    if not isinstance(known, dict):
+        return False
+    for key in known:
+        # Version 2 names files, version 3 arrays and groups.
+        for name in (f"{prefix}{key}", f"{prefix}{key}/zarr.json"):
+            if name in new:
+                known[key] = new[name]
+        _consolidate(known[key], f"{prefix}{key}/", new)
+    return True

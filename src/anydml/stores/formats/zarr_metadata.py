@@ -1,0 +1,205 @@
+"""Metadata of Zarr: whether a folder has some, and those of an array changed for another one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.files.json_path import show
+
+METADATA = ("zarr.json", ".zarray", ".zgroup")
+"""Files of which a Zarr array or group has one."""
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a Zarr array or group."""
+    return any((path / name).is_file() for name in METADATA)
+
+
+def is_zarr_array(path: Path) -> bool:
+    """Whether a folder is a Zarr array, and no group, which may hold others."""
+    return _kind(path) == "array"
+
+
+def is_zarr_group(path: Path) -> bool:
+    """Whether a folder is a Zarr group."""
+    return _kind(path) == "group"
+
+
+def _kind(path: Path) -> str | None:
+    if (path / ".zgroup").is_file():
+        return "group"
+    try:
+        said = json.loads((path / "zarr.json").read_bytes())
+    except FileNotFoundError:
+        return "array" if (path / ".zarray").is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(said.get("node_type")) if isinstance(said, dict) else None
+
+
+DIMENSIONS = "_ARRAY_DIMENSIONS"
+"""The attribute by which xarray names the axes of arrays of version 2."""
+
+SHARDING = "sharding_indexed"
+
+INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+"""Of shards where there were none before; as zarr-python writes them."""
+
+Json = dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """What another array is to have.
+
+    Attributes:
+        axes: for each of its axes, which one of the array there is it was; None where that cannot be said, and
+            `chunks` are given.
+        chunks: sizes of what is encoded on its own; by default they are kept.
+        shards: sizes of a file's elements where it has several chunks, empty for a file a chunk; by default they are
+            kept, rounded up to whole chunks.
+        compressors: configurations of what compresses chunks; by default they are kept.
+    """
+
+    axes: Sequence[int] | None
+    chunks: Sequence[int] | None = None
+    shards: Sequence[int] | None = None
+    compressors: Sequence[Json] | None = None
+
+    def along(self, sizes: Sequence[Any]) -> list[Any]:
+        """What each axis has of the axis that it was."""
+        return [sizes[k] for k in self.axes or ()]
+
+
+def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -> dict[str, bytes]:
+    """The metadata of an array of another shape.
+
+    Args:
+        metadata: the text of each file that describes the array there is, by name.
+        shape: sizes of the other one.
+        asked: what it is to have.
+
+    Raises:
+        ValueError: version 2 has no shards.
+    """
+    files = ("zarr.json",) if "zarr.json" in metadata else (".zarray", ".zattrs")
+    every = {name: json.loads(metadata[name]) for name in files if name in metadata}
+    said = every[files[0]]
+    rank = len(said["shape"])
+    said["shape"] = [*map(int, shape)]
+    (_change_v3 if files == ("zarr.json",) else _change_v2)(said, asked)
+    for attributes in (every.get(".zattrs"), said.get("attributes")):
+        names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
+        if attributes and isinstance(names, list) and len(names) == rank:
+            attributes.pop(DIMENSIONS)
+            if asked.axes is not None:
+                attributes[DIMENSIONS] = asked.along(names)
+    return {name: json.dumps(each, indent=2).encode() for name, each in every.items()}
+
+
+def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
+    """What metadata say of an array beside its elements: the names of its attributes, and whether axes have names."""
+    every = [json.loads(text) for text in metadata.values()]
+    attributes = every[0].get("attributes") if "zarr.json" in metadata else json.loads(metadata.get(".zattrs", b"{}"))
+    # false, 0 and null are none.
+    named = [f"attribute {show(name)}" for name in attributes or ()]
+    return [*named, "names of axes"] if any(every[0].get("dimension_names") or ()) else named
+
+
+def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The metadata of an array of another dtype.
+
+    Args:
+        metadata: of the array there is.
+        plain: of one that has this dtype and the same fill value.
+    """
+    name = "zarr.json" if "zarr.json" in metadata else ".zarray"
+    said, other = json.loads(metadata[name]), json.loads(plain[name])
+    said |= {key: other[key] for key in ("dtype", "data_type", "fill_value") if key in other}
+    if said.get("codecs", [{}])[0].get("name") == "bytes":
+        said["codecs"][0] = other["codecs"][0]
+    return {**metadata, name: json.dumps(said).encode()}
+
+
+def smallest(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The metadata of an array of one element, which the same codecs encode."""
+    every = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
+    return {name: json.dumps(_smallest(said)).encode() for name, said in every.items()}
+
+
+def _smallest(said: Any, key: str = "") -> Any:
+    if key in ("shape", "chunks", "chunk_shape"):
+        return [1] * len(said)
+    if isinstance(said, dict):
+        return {name: _smallest(each, name) for name, each in said.items() if name != "attributes"}
+    return [_smallest(each) for each in said] if isinstance(said, list) else said
+
+
+def _change_v2(said: Json, asked: Asked) -> None:
+    if asked.shards:
+        raise ValueError("version 2 of Zarr has no shards")
+    said["chunks"] = asked.along(said["chunks"]) if asked.chunks is None else [*map(int, asked.chunks)]
+    if asked.compressors is not None:
+        said["compressor"] = asked.compressors[0] if asked.compressors else None
+
+
+def _change_v3(said: Json, asked: Asked) -> None:
+    if said.get("dimension_names") is not None:
+        names = said.pop("dimension_names")
+        if asked.axes is not None:
+            said["dimension_names"] = asked.along(names)
+    grid = said["chunk_grid"]["configuration"]
+    files, codecs = asked.along(grid["chunk_shape"]), _along(said["codecs"], asked)
+    # A shard has chunks, whose codecs are inside its own.
+    sharding = codecs[0]["configuration"] if [each["name"] for each in codecs] == [SHARDING] else None
+    inside = codecs if sharding is None else sharding["codecs"]
+    chunk = files if sharding is None else sharding["chunk_shape"]
+    if asked.chunks is not None:
+        chunk = [*map(int, asked.chunks)]
+    if asked.compressors is not None:
+        _compress(inside, asked.compressors)
+    if asked.shards is not None:
+        is_sharded, files = bool(asked.shards), [*map(int, asked.shards)]
+    else:
+        is_sharded = sharding is not None
+        files = [-(-size // max(1, own)) * own for size, own in zip(files, chunk, strict=True)] if is_sharded else chunk
+    if is_sharded:
+        own = {**(sharding or {"index_codecs": INDEX_CODECS}), "chunk_shape": chunk, "codecs": inside}
+        inside = [{"name": SHARDING, "configuration": own}]
+    said["codecs"] = inside
+    grid["chunk_shape"] = files if is_sharded else chunk
+
+
+def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
+    """Codecs of an array for one with other axes: an order keeps its numbers, and without axes there are no shards."""
+    found: list[Json] = []
+    for codec in codecs:
+        each = {**codec, "configuration": {**(codec.get("configuration") or {})}} if "configuration" in codec else codec
+        said = each.get("configuration", {})
+        if each["name"] == SHARDING and not asked.axes:
+            found += _along(said["codecs"], asked)
+            continue
+        if each["name"] == SHARDING:
+            said |= {"chunk_shape": asked.along(said["chunk_shape"]), "codecs": _along(said["codecs"], asked)}
+        elif each["name"] == "transpose":
+            if asked.axes is None:
+                continue
+            order, left = said["order"], sorted(asked.axes)
+            said["order"] = [left.index(k) for k in order if k in left]
+            asked = asked._replace(axes=[order.index(asked.axes[k]) for k in said["order"]])
+        found.append(each)
+    return found
+
+
+def _compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
+    """Let chunks be compressed by others."""
+    from zarr.abc.codec import ArrayBytesCodec
+    from zarr.registry import get_codec_class
+
+    first = next(k for k, each in enumerate(codecs) if issubclass(get_codec_class(each["name"]), ArrayBytesCodec))
+    if codecs[first]["name"] == SHARDING and len(codecs) == 1:
+        _compress(codecs[0]["configuration"]["codecs"], compressors)
+    else:
+        codecs[first + 1 :] = compressors

@@ -1,0 +1,158 @@
+"""Zarr arrays that a plan is to write: their metadata are known before anything is written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.zarr_array import InChunks, ZarrStore, in_memory, layout_of, require_zarr
+from anydml.stores.formats.zarr_codecs import coder_of
+from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
+from anydml.text import counted
+
+HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
+"""Codecs, and their highest levels."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZarrTarget(InChunks):
+    """A Zarr array to be written.
+
+    Attributes:
+        path: its folder.
+        layout: how it will lie in chunks.
+        metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> target = stores.create("new.zarr", shape=[2, 3], dtype="float32")
+        >>> type(target).__name__, target.shape
+        ('ZarrTarget', (2, 3))
+    """
+
+    def __repr__(self) -> str:
+        return f"<target {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
+
+
+def new_zarr(
+    path: Path,
+    shape: Sequence[int],
+    dtype: Any,
+    chunks: Sequence[int] | None = None,
+    like: Any = None,
+    codec: str | None = None,
+    axes: Sequence[int] | None = None,
+    shards: Sequence[int] | None = None,
+) -> ZarrTarget:
+    """Describe a Zarr array, by whose codecs one element was encoded and decoded.
+
+    Args:
+        path: its folder.
+        shape: sizes.
+        dtype: of the elements.
+        chunks: sizes of a chunk; by default those of `like` where it has these axes, else Zarr's choice.
+        like: a `ZarrStore`, whose metadata are kept but for what is given.
+        codec: ``none``, ``zstd``, ``gzip`` or ``blosc``, with a level behind a colon if need be; by default `like`'s,
+            or Zarr's choice.
+        axes: which of `like`'s axes each axis is; by default they are the same where there are as many.
+        shards: sizes of a shard, empty for none; by default those of `like`, rounded up to whole chunks, or none.
+
+    Raises:
+        ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
+    """
+    place, dtype = JsonPath(str(path)), np.dtype(dtype)
+    require_zarr(place)
+    for name, given in (("chunks", chunks), ("shards", shards or None)):
+        if given is not None and (
+            len(given) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in given)
+        ):
+            raise place.error(
+                f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 are expected, "
+                f"one an axis of {tuple(shape)}"
+            )
+    if chunks is not None and not shards:
+        # A chunk is no larger than the array.
+        chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
+    compressors = None if codec is None else _compressors(codec, like, place)
+    try:
+        if not isinstance(like, ZarrStore):
+            kept, axes = _plain(shape, dtype, 3, chunks), range(len(shape))
+        else:
+            kept = dict(like.metadata)
+            if like.dtype != dtype:
+                fill = np.frombuffer(like.layout.fill, like.dtype)[0]
+                kept = of_dtype(kept, _plain((), dtype, like.layout.version, (), fill_value=fill))
+            if axes is None and len(shape) == like.ndim:
+                axes = range(like.ndim)
+            if axes is None and chunks is None:
+                chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
+        files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
+        layout = layout_of(in_memory(files))
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
+    _check_codecs(files, place)
+    return ZarrTarget(path, layout, files)
+
+
+def _plain(
+    shape: Sequence[int], dtype: np.dtype[Any], version: int, chunks: Sequence[int] | None, **more: Any
+) -> dict[str, bytes]:
+    """Metadata by Zarr's choice."""
+    import zarr
+
+    if version == 3 and not dtype.isnative:
+        # The name of a dtype of version 3 does not say in which order its bytes are; the codec before all others does.
+        more["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")
+    files: dict[str, Any] = {}
+    zarr.create_array(
+        store=zarr.storage.MemoryStore(files), shape=tuple(shape), dtype=dtype, zarr_format=version,
+        chunks="auto" if chunks is None else tuple(chunks), **more,
+    )  # fmt: skip
+    return {name: text.to_bytes() for name, text in files.items()}
+
+
+def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
+    """Encode and decode an element, before anything is written.
+
+    Raises:
+        ModelError: a codec cannot be made as the metadata say, or does not work.
+    """
+    try:
+        array = in_memory(smallest(files)).with_config({"write_empty_chunks": True})
+        array[...] = np.zeros((), array.dtype)
+        array[...]
+        layout = layout_of(array)
+        if layout.is_own and layout.codec is not None:
+            coder = coder_of(layout.codec)
+            coder.decode(coder.encode(np.zeros(1, layout.dtype)))
+    except Exception as error:
+        # Codecs raise whatever their libraries do.
+        raise place.error(
+            f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "
+            "by --codec (codec=)"
+        ) from None
+
+
+def _compressors(codec: str, like: Any, place: JsonPath) -> list[dict[str, Any]]:
+    """Configurations of a codec that users name."""
+    name, colon, level = codec.partition(":")
+    if name not in ("none", *HIGHEST) or (colon and (not level.isdecimal() or len(level) > 3)):
+        raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
+    if name == "none":
+        return []
+    if level and int(level) > HIGHEST[name]:
+        raise place.error(f"codec is {codec!r:.40}, but levels of {name} end at {HIGHEST[name]}")
+    options = {"clevel" if name == "blosc" else "level": int(level)} if level else {}
+    if isinstance(like, ZarrStore) and like.layout.version == 2:
+        return [coder_of({"id": name, **options}).get_config()]
+    import zarr.codecs
+
+    kinds = {"zstd": zarr.codecs.ZstdCodec, "gzip": zarr.codecs.GzipCodec, "blosc": zarr.codecs.BloscCodec}
+    found: dict[str, Any] = kinds[name](**options).to_dict()
+    return [found]

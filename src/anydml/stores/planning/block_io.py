@@ -1,0 +1,54 @@
+"""Requests and moves of blocks, shared by groups that differ only in their files, such as the layers of a model."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+
+from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io
+from anydml.stores.planning.cutting import Rectangle
+
+MOST_KEPT, MOST_PLACES = 64, 8192
+"""Most blocks that are cached, and most offsets of each."""
+
+
+class BlockIOCache:
+    """Requests and moves of a plan's blocks.
+
+    Args:
+        works: the groups of moves of the plan.
+        cuts: one per group.
+        alike: for each group the number of the first one that differs only in its files.
+    """
+
+    def __init__(self, works: Sequence[MoveGroup], cuts: Sequence[Cut], alike: Sequence[int]) -> None:
+        self._works, self._cuts, self._alike = works, cuts, alike
+        self._turn = threading.Lock()
+        self._kept: OrderedDict[Hashable, BlockIO] = OrderedDict()
+
+    def of(self, number: int, operand: int, area: Rectangle) -> BlockIO:
+        """Requests and moves of a block, by its group, operand and area."""
+        first = self._alike[number]
+        known, own = self._works[first].used, self._works[number].used
+        key = first, own.index(operand), area
+        layout = self._kept.get(key)
+        if layout is None:
+            layout = block_io(self._works[first], self._cuts[first], known[own.index(operand)], area)
+            if _places(layout) <= MOST_PLACES:
+                with self._turn:
+                    self._kept[key] = layout
+                    if len(self._kept) > MOST_KEPT:
+                        self._kept.popitem(last=False)
+        if first == number:
+            return layout
+        numbers = dict(zip(known, own, strict=True))
+        return layout._replace(
+            reads=tuple(each._replace(operand=numbers[each.operand]) for each in layout.reads),
+            writes=tuple(each._replace(operand=numbers[each.operand]) for each in layout.writes),
+        )
+
+
+def _places(layout: BlockIO) -> int:
+    rows = 0 if layout.copied is None else layout.copied.to.size
+    return rows + len(layout.moves) + sum(each.buffer.size for each in (*layout.reads, *layout.writes))

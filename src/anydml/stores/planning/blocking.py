@@ -1,0 +1,108 @@
+"""Blocking: how the outputs of a plan are cut into blocks that fit in its memory, and what these read and write."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, NamedTuple, Self, TypeVar
+
+from anydml.moves import Program
+from anydml.stores.planning.block_list import BlockList
+
+THREADS = min(4, max(2, os.cpu_count() or 2))
+"""Threads of a plan: while one moves elements, others read and write."""
+
+FEW, LOOKED = 1024, 128
+"""Blocks of an array that are all counted before a plan runs; of more, so many are, and stand for all of them."""
+
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a plan reads and writes.
+
+    Attributes:
+        bytes_read: from all inputs.
+        bytes_read_again: those of them that had been read before.
+        bytes_written: of elements.
+        reads: requests.
+        writes: requests.
+        block_bytes: of the largest block.
+    """
+
+    bytes_read: int = 0
+    bytes_read_again: int = 0
+    bytes_written: int = 0
+    reads: int = 0
+    writes: int = 0
+    block_bytes: int = 0
+
+
+class Summary(NamedTuple):
+    """Texts on the blocks of a plan.
+
+    Attributes:
+        arrays: what is read and written, and in how many blocks.
+        again: describes the bytes that are read more than once.
+        buffer_bytes: of all buffers.
+        buffers: which those are.
+    """
+
+    arrays: str
+    again: str
+    buffer_bytes: int
+    buffers: str
+
+
+class Blocking(ABC, Generic[B]):
+    """The blocks of a plan.
+
+    Attributes:
+        name: of the program, for errors.
+        threads: that read, move and write at once.
+        count: of the blocks; an estimate where `is_estimate`.
+        totals: likewise.
+    """
+
+    name: str
+    threads: int
+    count: int
+    totals: Totals
+    is_estimate = False
+    _blocks: BlockList[B]
+
+    @property
+    def blocks(self) -> BlockList[B]:
+        """In the order in which they are begun; many are listed on first use only."""
+        if self.is_estimate:
+            self._list(None)
+        return self._blocks
+
+    @abstractmethod
+    def _list(self, few: int | None) -> None:
+        """List and count the blocks; of an array with more than `few`, only some that stand for all."""
+
+    @property
+    @abstractmethod
+    def program(self) -> Program:
+        """The moves between whole arrays."""
+
+    @abstractmethod
+    def block_bytes(self, number: int) -> int:
+        """Bytes that a block writes."""
+
+    @abstractmethod
+    def state(self) -> Iterator[bytes]:
+        """What distinguishes these blocks from those of other plans."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Text for people."""
+
+    def with_paths(self, change: Callable[[Path], Path]) -> Self:
+        """The same blocks of files under other paths."""
+        return self

@@ -1,0 +1,271 @@
+"""Blocks of plain files: the bytes that each reads and writes, and the moves in between."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Move
+from anydml.moves.move import extent
+from anydml.moves.order import stages
+from anydml.moves.program import renumbered
+from anydml.stores.formats.store import Box
+from anydml.stores.planning.box_shapes import block_count, box_at
+from anydml.stores.planning.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
+from anydml.stores.planning.rows import Copied, Rows, laid_rows
+from anydml.stores.planning.transfers import Spans, Transfer, aligned, direct, together
+
+
+class Cut(NamedTuple):
+    """How moves are cut into blocks.
+
+    Attributes:
+        side: end of the moves whose files are cut: each byte of them is in exactly one block.
+        pitch: bytes per row of those files; 0 where blocks are intervals.
+        gap: largest number of unneeded bytes between two runs that one request reads.
+        height: rows per block; 1 where there is no pitch.
+        width: bytes per row of a block.
+    """
+
+    side: Side
+    pitch: int
+    gap: int
+    height: int
+    width: int
+
+
+class BlockIO(NamedTuple):
+    """The requests and moves of a block.
+
+    Attributes:
+        reads: into the read buffer; direct ones into the write buffer.
+        moves: from operand 0, the read buffer, to operand 1, the write buffer; constants follow.
+        writes: from the write buffer; direct ones from the read buffer.
+        sizes: bytes of the buffers.
+        is_covered: whether every byte of the write buffer is written.
+        copied: copies between the buffers after the moves.
+    """
+
+    reads: tuple[Transfer | Spans, ...]
+    moves: tuple[Move, ...]
+    writes: tuple[Transfer | Spans, ...]
+    sizes: tuple[int, int]
+    is_covered: bool
+    copied: Copied | None = None
+
+    @property
+    def requests(self) -> int:
+        """Reads and writes."""
+        return sum(each.file.size for each in (*self.reads, *self.writes))
+
+
+@dataclass(frozen=True)
+class MoveGroup:
+    """Moves that share files with each other, and with no other group.
+
+    Attributes:
+        moves: in order, without lookups.
+        used: numbers of its operands, sorted.
+        sizes: bytes of the operands in files, by number, of all groups.
+        units: bytes per element, by operand, of all groups.
+        constants: contents of the operands in memory, of all groups.
+        rows: copies that write other bytes than the moves.
+    """
+
+    moves: tuple[Move, ...]
+    used: tuple[int, ...]
+    sizes: Mapping[int, int]
+    units: Mapping[int, int]
+    constants: Mapping[int, np.ndarray[Any, Any]]
+    rows: tuple[Rows, ...] = ()
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether a move may overwrite the result of another."""
+        return len(stages(self.moves)) > 1
+
+    @cached_property
+    def sides(self) -> tuple[Side, ...]:
+        """The ends of the moves by which the group can be cut."""
+        found: list[Side] = []
+        if all(can_be_cut(move, "destination") for move in self.moves):
+            found.append("destination")
+        if (
+            not self.rows
+            and not self.is_ordered
+            and all(can_be_cut(move, "source") for move in self.moves)
+            and not any(move.reads.operand in self.constants for move in self.moves)
+        ):
+            found.append("source")
+        return tuple(found)
+
+    @property
+    def held(self) -> list[int]:
+        """Numbers of the constants."""
+        return [k for k in self.used if k in self.constants]
+
+    def shape(self) -> Hashable:
+        """A key that is equal for groups that differ only in their files."""
+        used = self.used
+        numbers = {operand: k for k, operand in enumerate(used)}
+        moves = tuple(renumbered(move, numbers) for move in self.moves)
+        rows = tuple(
+            (
+                numbers[each.destination],
+                numbers[each.source],
+                *map(np.ndarray.tobytes, (each.to, each.at, each.lengths)),
+            )
+            for each in self.rows
+        )
+        return moves, rows, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
+
+    def operands(self, side: Side) -> list[int]:
+        """Operands in files on one side."""
+        return sorted({*(end_of(move, side).operand for move in self.moves), *(each.destination for each in self.rows)})
+
+    @cached_property
+    def seen(self) -> dict[str, Any]:
+        """The block that `choosing` examined last."""
+        return {}
+
+    @cached_property
+    def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], np.ndarray[Any, Any]] | None]:
+        return {}
+
+    def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], np.ndarray[Any, Any]] | None:
+        """The moves of an operand, ready to be cut with a pitch, and the range of bytes that each touches.
+
+        None where the moves do not fit the pitch.
+        """
+        key = side, operand, pitch
+        if key not in self._known:
+            found: list[Move] | None = []
+            for move in self.moves:
+                if end_of(move, side).operand == operand and found is not None:
+                    each = pitched(move, side, pitch) if pitch else move
+                    if each is None:
+                        found = None
+                    else:
+                        found.append(each)
+            self._known[key] = None if found is None else (found, _extents(found, side))
+        return self._known[key]
+
+
+def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
+    spans = [extent(end_of(move, side), move.sizes, move.element_size) for move in moves]
+    return np.array(spans, np.int64).reshape(-1, 2)
+
+
+def block_io(work: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockIO:
+    """The requests and moves of a block."""
+    side, pitch = cut.side, cut.pitch
+    known = work.moves_at(side, operand, pitch)
+    if known is None:
+        raise AssertionError(f"{cut} does not fit")
+    moves, extents = known
+    low, high = (area.top * pitch, area.bottom * pitch) if pitch else (area.left, area.right)
+    near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
+    width = area.right - area.left
+    whole = (area.bottom - area.top) * width
+    transfers: list[Transfer | Spans] = []
+    inside: list[Move] = []
+    waiting: list[int] = []
+    written = 0
+    for number in near:
+        for part in parts(moves[number], side, pitch, area):
+            move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area, width))
+            written += move.bytes_written
+            source = move.source
+            if isinstance(source, Access) and source.operand not in work.constants:
+                if not work.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
+                    transfers.append(straight)
+                    continue
+                waiting.append(len(inside))
+            inside.append(move)
+    gap = cut.gap if side == "destination" else None
+    requests, placed, used = together([inside[k] for k in waiting], _other(side), gap)
+    transfers += requests
+    for k, move in zip(waiting, placed, strict=True):
+        inside[k] = move
+    own = _own_transfer(operand, pitch, area, width)
+    constants = {number: 2 + k for k, number in enumerate(work.held)}
+    own_moves = tuple(_renumbered(move, constants) for move in inside)
+    if side == "destination":
+        copied = None
+        if rows := [each for each in work.rows if each.destination == operand]:
+            spans, copied, used = laid_rows(rows, area.left, area.right, cut.gap, used)
+            written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
+            transfers += spans
+        is_covered = written == whole and not work.is_ordered
+        return BlockIO(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered, copied)
+    return BlockIO((own,), own_moves, tuple(transfers), (aligned(whole), used), True)
+
+
+def _other(side: Side) -> Side:
+    return "source" if side == "destination" else "destination"
+
+
+def _in_buffer(end: Access, pitch: int, area: Rectangle, width: int) -> Access:
+    if not pitch:
+        return end._replace(offset=end.offset - area.left)
+    row, column = divmod(end.offset, pitch)
+    strides = tuple(stride // pitch * width if stride % pitch == 0 else stride for stride in end.strides)
+    return end._replace(offset=(row - area.top) * width + column - area.left, strides=strides)
+
+
+def _own_transfer(operand: int, pitch: int, area: Rectangle, width: int) -> Transfer:
+    rows = area.bottom - area.top
+    if width == pitch or rows == 1:
+        first = np.array([area.top * pitch + area.left], np.int64)
+        return Transfer(operand, first, np.zeros(1, np.int64), rows * width)
+    lines = np.arange(rows, dtype=np.int64)
+    return Transfer(operand, (area.top + lines) * pitch + area.left, lines * width, width)
+
+
+def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
+    """The move between the two buffers, each of which is one operand."""
+    to = move.destination._replace(operand=1)
+    source = move.source
+    if isinstance(source, Access):
+        source = source._replace(operand=constants.get(source.operand, 0))
+    return Move(move.sizes, to, source, move.element_size)
+
+
+def grid_of(group: MoveGroup, cut: Cut, operand: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of an operand's file, in bytes, and those of a block; one row where there is no pitch."""
+    size = group.sizes[operand]
+    return ((size // cut.pitch, cut.pitch) if cut.pitch else (1, size)), (cut.height, cut.width)
+
+
+def areas(group: MoveGroup, cut: Cut, operand: int, most: int | None = None) -> Iterator[Rectangle]:
+    """The blocks of an operand in file order; or `most` of them, evenly spread."""
+    grid, count = grid_of(group, cut, operand), areas_of(group, cut, operand)
+    looked = count if most is None else min(most, count)
+    for k in range(looked):
+        yield rectangle(box_at(*grid, k * count // looked))
+
+
+def areas_of(group: MoveGroup, cut: Cut, operand: int) -> int:
+    """The number of blocks of an operand."""
+    return block_count(*grid_of(group, cut, operand))
+
+
+def rectangle(box: Box) -> Rectangle:
+    """A box of rows and columns."""
+    return Rectangle(*box[0], *box[1])
+
+
+def halves(area: Rectangle, pitch: int, unit: int) -> list[Rectangle]:
+    """A block as two, or as one if it is a single element."""
+    top, bottom, left, right = area
+    if pitch and bottom - top > 1:
+        middle = (top + bottom) // 2
+        return [area._replace(bottom=middle), area._replace(top=middle)]
+    middle = left + (right - left) // unit // 2 * unit
+    if middle == left:
+        return [area]
+    return [area._replace(right=middle), area._replace(left=middle)]

@@ -1,0 +1,79 @@
+"""Requests for boxes of arrays that lie in a file in row-major order, and what they cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.stores.formats.store import Box
+
+MOST_SPAN = 4 << 20
+"""Most bytes of a request that reads unneeded bytes, too."""
+
+SECONDS_A_REQUEST, SECONDS_A_BYTE = 4e-6, 0.3e-9
+"""Estimated costs of requests; only the ratio matters."""
+
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+
+def word(itemsize: int) -> np.dtype[Any]:
+    """A dtype of this size whose elements are copied quickly."""
+    return np.dtype(_WORDS.get(itemsize, f"V{itemsize}"))
+
+
+def packed(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Byte strides in row-major order."""
+    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+
+
+def requests(
+    shape: Sequence[int], itemsize: int, sizes: Sequence[int], is_read: bool = True, span: int = MOST_SPAN
+) -> tuple[int, int, int]:
+    """The fastest requests for a box, by an estimate.
+
+    Args:
+        shape: of the array in the file.
+        itemsize: bytes of an element.
+        sizes: of the box, by axis.
+        is_read: whether a request may have unneeded bytes.
+        span: most bytes of such a request.
+
+    Returns:
+        The number of outer axes over which requests are repeated, the number of requests, and the bytes of each.
+    """
+    strides, best = packed(shape, itemsize), (math.inf, (0, 0, 0))
+    for level in range(len(sizes) + 1):
+        inner = zip(sizes[level:], strides[level:], strict=True)
+        length = sum((n - 1) * step for n, step in inner) + itemsize
+        count, wanted = math.prod(sizes[:level]), math.prod(sizes[level:]) * itemsize
+        if length != wanted and (not is_read or length > span):
+            continue
+        cost = count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * (length + wanted * (length != wanted)))
+        if cost < best[0]:
+            best = cost, (level, count, length)
+    return best[1]
+
+
+def seconds(
+    shape: Sequence[int], itemsize: int, sizes: Sequence[int], is_read: bool = True, span: int = MOST_SPAN
+) -> float:
+    """Estimated seconds for a box; as `requests`."""
+    _, count, length = requests(shape, itemsize, sizes, is_read, span)
+    return count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * length)
+
+
+def parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
+    """A box as parts of at most `most` bytes, cut along its outer axes first."""
+    steps, left = [*sizes], nbytes
+    for axis, size in enumerate(sizes):
+        if left <= most or not size:
+            break
+        steps[axis] = max(1, size * most // left)
+        left = left // size * steps[axis]
+    ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
+    for start in itertools.product(*ranges):
+        yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))

@@ -1,0 +1,208 @@
+"""The choice of a cut for a group of moves: the fastest, by an estimate, of those within the budget of memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io, grid_of, halves, rectangle
+from anydml.stores.planning.box_shapes import middle
+from anydml.stores.planning.cutting import Rectangle, Side, end_of
+from anydml.stores.planning.transfers import TooManyRunsError
+
+GAPS = (0, 4 << 10, 64 << 10)
+"""Numbers of unneeded bytes between two runs that are tried."""
+
+WIDTHS = tuple(1 << k for k in range(10, 21, 1))
+"""Bytes per row of a block that are tried."""
+
+GOOD = 4 << 20
+"""Bytes of a block from which longer requests gain little."""
+
+CACHED = 8 << 20
+"""Bytes of a block that still fits in a cache when it is written."""
+
+MOST_PITCHES = 6
+"""Most pitches that are tried, for each side."""
+
+SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
+SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
+"""Estimated costs of requests, moves, blocks, and bytes in a cache or not; only ratios matter."""
+
+
+MANY_MOVES = 4096
+"""Moves of the examined blocks after which the search for a better cut ends."""
+
+GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
+"""Seconds per byte, where everything is read, moved and written once by long requests."""
+
+
+class Block(NamedTuple):
+    """A block of a group of moves."""
+
+    work: int
+    operand: int
+    area: Rectangle
+
+
+def chosen(work: MoveGroup, most: int) -> Cut | None:
+    """The best cut of a group into blocks of at most `most` bytes; None where there is none.
+
+    The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
+    moves.
+    """
+    best: tuple[float, Cut] | None = None
+    looked = 0
+    for cut in _candidates(work, most):
+        if best is not None and looked >= MANY_MOVES:
+            break
+        cost = _cost(work, cut, most)
+        looked += len(_middle_layout(work, cut, work.operands(cut.side)[0]).moves)
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, cut
+            if cost <= GOOD_ENOUGH:
+                break
+    return best and best[1]
+
+
+def _candidates(work: MoveGroup, most: int) -> Iterator[Cut]:
+    """Candidate cuts, the simplest first."""
+    for side in work.sides:
+        yield from _sized(work, Cut(side, 0, 0, 1, 0), most)
+    for side in work.sides:
+        for pitch in _pitches(work, side):
+            for gap in GAPS if side == "destination" else GAPS[:1]:
+                if pitch or gap:
+                    yield from _sized(work, Cut(side, pitch, gap, 1, 0), most)
+
+
+def _pitches(work: MoveGroup, side: Side) -> Iterator[int]:
+    """0, and the pitches by which every operand can be cut."""
+    yield 0
+    if work.rows:
+        return
+    operands = work.operands(side)
+    steps = {stride for move in work.moves for stride in end_of(move, side).strides}
+    sound = 0
+    for step in sorted(steps, reverse=True):
+        if sound == MOST_PITCHES:
+            return
+        if step > 1 and all(work.sizes[k] % step == 0 and work.moves_at(side, k, step) is not None for k in operands):
+            sound += 1
+            yield step
+
+
+def _sized(work: MoveGroup, cut: Cut, most: int) -> Iterator[Cut]:
+    """The cut with candidate heights and widths."""
+    operand = work.operands(cut.side)[0]
+    unit = max(work.units[each] for each in work.operands(cut.side))
+    for bytes_of_block in {min(GOOD, most), most}:
+        if not cut.pitch:
+            wide = cut._replace(width=_aligned(work, cut.side, max(unit, bytes_of_block // unit * unit)))
+            yield from _fitting(work, wide, operand, most, unit)
+            continue
+        for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
+            own = width if width == cut.pitch else max(unit, width // unit * unit)
+            if own <= bytes_of_block:
+                yield from _fitting(
+                    work, cut._replace(width=own, height=max(1, bytes_of_block // own)), operand, most, unit
+                )
+
+
+def _aligned(work: MoveGroup, side: Side, width: int) -> int:
+    """The width, rounded down to whole rows of the moves."""
+    steps = {stride for move in work.moves for stride in end_of(move, side).strides if 0 < stride <= width}
+    return width // max(steps) * max(steps) if steps else width
+
+
+def _fitting(work: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
+    """The cut, shrunk until a block of it fits."""
+    for _ in range(8):
+        try:
+            size = sum(_middle_layout(work, cut, operand).sizes)
+        except TooManyRunsError as error:
+            share = 0.95 * error.share
+        else:
+            if size <= most:
+                yield cut
+                return
+            share = 0.95 * most / size
+        if not cut.pitch:
+            width = int(cut.width * share) // unit * unit
+            cut = cut._replace(width=_aligned(work, cut.side, width) if width else 0)
+        else:
+            cut = cut._replace(height=int(cut.height * share))
+        if not cut.width or not cut.height:
+            return
+
+
+def _middle_layout(work: MoveGroup, cut: Cut, operand: int) -> BlockIO:
+    """The block by which a cut is judged; the last one is cached."""
+    key = cut, operand
+    if work.seen.get("key") != key:
+        work.seen.update(key=key, layout=block_io(work, cut, operand, rectangle(middle(*grid_of(work, cut, operand)))))
+    found: BlockIO = work.seen["layout"]
+    return found
+
+
+def _cost(work: MoveGroup, cut: Cut, most: int) -> float | None:
+    """Estimated seconds per byte; None where a block is too large."""
+    seconds, moved = 0.0, 0
+    for operand in work.operands(cut.side)[:3]:
+        try:
+            layout = _middle_layout(work, cut, operand)
+        except TooManyRunsError:
+            return None
+        if sum(layout.sizes) > most:
+            return None
+        seconds += seconds_of(layout)
+        moved += sum(each.bytes for each in layout.writes)
+    return seconds / moved if moved else math.inf
+
+
+def seconds_of(layout: BlockIO) -> float:
+    """Estimated seconds of a block."""
+    transferred = sum(each.bytes for each in (*layout.reads, *layout.writes))
+    moved = sum(move.bytes_written for move in layout.moves)
+    short = sum(move.bytes_written for move in layout.moves if move.element_size < 64)
+    rows = 0
+    if layout.copied is not None:
+        rows = layout.copied.to.size
+        moved += int(layout.copied.lengths.sum())
+    return (
+        SECONDS_A_BYTE * (transferred + moved + short)
+        + SECONDS_A_REQUEST * layout.requests
+        + SECONDS_A_MOVE * len(layout.moves)
+        + SECONDS_A_ROW * rows
+        + SECONDS_A_BLOCK
+        + (COLD_SECONDS_A_BYTE * transferred if sum(layout.sizes) > CACHED else 0)
+    )
+
+
+def blocks_of(
+    number: int,
+    operand: int,
+    wholes: Iterable[Rectangle],
+    work: MoveGroup,
+    cut: Cut,
+    most: int,
+    layout_of: Callable[[int, int, Rectangle], BlockIO],
+) -> Iterator[tuple[Block, BlockIO]]:
+    """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
+    unit = work.units[operand]
+    for whole in wholes:
+        waiting = [whole]
+        while waiting:
+            area = waiting.pop()
+            try:
+                layout = layout_of(number, operand, area)
+            except TooManyRunsError:
+                # A single element takes one.
+                waiting += halves(area, cut.pitch, unit)[::-1]
+                continue
+            smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
+            if len(smaller) == 1 and layout.writes:
+                yield Block(number, operand, area), layout
+            elif len(smaller) > 1:
+                waiting += smaller[::-1]

@@ -1,0 +1,184 @@
+"""Parts of moves: the coordinates whose bytes, at one end, lie in an interval or a rectangle of a file.
+
+A rectangle has a pitch: byte ``a`` lies in row ``a // pitch`` and column ``a % pitch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from anydml.moves import Access, Fill, Move
+from anydml.moves.simplify import is_injective
+
+Side = Literal["destination", "source"]
+
+Span = tuple[int, int]
+"""First coordinate, and the number of coordinates."""
+
+
+class Rectangle(NamedTuple):
+    """Half-open ranges of rows and columns of bytes; one row where there is no pitch."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @property
+    def bytes(self) -> int:
+        """Of all rows."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
+
+def end_of(move: Move, side: Side) -> Access:
+    """The end of a move on one side, which must not be a fill."""
+    return move.destination if side == "destination" else move.reads
+
+
+def with_end(move: Move, side: Side, end: Access) -> Move:
+    """The move with another end on one side."""
+    return move._replace(destination=end) if side == "destination" else move._replace(source=end)
+
+
+def can_be_cut(move: Move, side: Side) -> bool:
+    """Whether an end touches each byte once, at increasing addresses, with nested dimensions."""
+    if side == "source" and isinstance(move.source, Fill):
+        return False
+    end = end_of(move, side)
+    if end.lookups or any(stride <= 0 for size, stride in zip(move.sizes, end.strides, strict=True) if size > 1):
+        return False
+    return is_injective(zip(move.sizes, end.strides, strict=True), move.element_size)
+
+
+def pitched(move: Move, side: Side, pitch: int) -> Move | None:
+    """The move with dimensions that each stay within a row or step by whole rows; None where that is impossible.
+
+    Runs over several whole rows are divided into rows.
+    """
+    end = end_of(move, side)
+    rest = pitch - end.offset % pitch
+    reach = move.element_size
+    if reach > rest:
+        if end.offset % pitch or reach % pitch:
+            return None
+        return pitched(_dimension_of_run(move, pitch), side, pitch)
+    for axis in sorted(range(len(move.sizes)), key=lambda k: end.strides[k]):
+        size, stride = move.sizes[axis], end.strides[axis]
+        if stride % pitch == 0 or size == 1:
+            continue
+        reach += (size - 1) * stride
+        if reach > rest:
+            count = pitch // stride
+            if pitch % stride or count < 1 or size % count:
+                return None
+            return pitched(_split_dimension(move, axis, count), side, pitch)
+    return move
+
+
+def _dimension_of_run(move: Move, run: int) -> Move:
+    """The move with elements of `run` bytes, and one dimension more."""
+    destination, source = move.destination, move.source
+    further = destination._replace(strides=(*destination.strides, run))
+    if isinstance(source, Access):
+        source = source._replace(strides=(*source.strides, run))
+    return Move((*move.sizes, move.element_size // run), further, source, run)
+
+
+def _split_dimension(move: Move, axis: int, inner: int) -> Move:
+    """The move with one dimension as two, of which the last has `inner` coordinates."""
+
+    def split(end: Access) -> Access:
+        strides = end.strides
+        return end._replace(strides=(*strides[:axis], strides[axis] * inner, strides[axis], *strides[axis + 1 :]))
+
+    sizes = (*move.sizes[:axis], move.sizes[axis] // inner, inner, *move.sizes[axis + 1 :])
+    source = move.source if isinstance(move.source, Fill) else split(move.source)
+    return Move(sizes, split(move.destination), source, move.element_size)
+
+
+def parts(move: Move, side: Side, pitch: int, area: Rectangle) -> Iterator[Move]:
+    """The parts of a move that lie in a rectangle; no byte is in two of them.
+
+    Args:
+        move: one that can be cut on that side, and, where there is a pitch, as `pitched` gave it.
+        side: the end whose bytes lie in the rectangle.
+        pitch: bytes per row; 0 where all bytes are one row.
+        area: the rectangle.
+    """
+    end = end_of(move, side)
+    columns = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
+    columns.append((move.element_size, 1, len(columns)))
+    if not pitch:
+        for box in _boxes(_nested(columns), end.offset, area.left, area.right):
+            yield _part(move, box)
+        return
+    rows = [(size, stride // pitch, k) for size, stride, k in columns if stride % pitch == 0 and k < len(move.sizes)]
+    columns = [each for each in columns if each[1] % pitch or each[2] == len(move.sizes)]
+    row, column = divmod(end.offset, pitch)
+    below = [*_boxes(_nested(columns), column, area.left, area.right)]
+    for box in _boxes(_nested(rows), row, area.top, area.bottom):
+        yield from (_part(move, {**box, **other}) for other in below)
+
+
+_Level = tuple[int, int, int, int]
+"""Size, stride and number of a dimension, and the bytes that the dimensions inside it span."""
+
+
+def _nested(dimensions: Sequence[tuple[int, int, int]]) -> list[_Level]:
+    """Dimensions, the outermost first."""
+    levels: list[_Level] = []
+    reach = 1
+    for size, stride, number in sorted(dimensions, key=lambda each: (each[1], each[0])):
+        levels.append((size, stride, number, reach))
+        reach += (size - 1) * stride
+    return levels[::-1]
+
+
+def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[dict[int, Span]]:
+    """The coordinates with addresses from `low` to below `high`, as boxes: spans by number of the dimension."""
+    if not levels:
+        if low <= at < high:
+            yield {}
+        return
+    (size, stride, number, reach), inner = levels[0], levels[1:]
+    if size == 1:
+        for box in _boxes(inner, at, low, high):
+            yield {number: (0, 1), **box}
+        return
+    first = max(0, (low - at - reach) // stride + 1)
+    last = min(size - 1, -(-(high - at) // stride) - 1)
+    whole_first = max(first, -(-(low - at) // stride))
+    whole_last = min(last, (high - at - reach) // stride)
+    if whole_first > whole_last:
+        whole_first, whole_last = last + 1, last
+    for k in range(first, whole_first):
+        for box in _boxes(inner, at + k * stride, low, high):
+            yield {number: (k, 1), **box}
+    if whole_first <= whole_last:
+        yield {
+            number: (whole_first, whole_last - whole_first + 1),
+            **{each[2]: (0, each[0]) for each in inner},
+        }
+    for k in range(max(whole_last + 1, whole_first), last + 1):
+        for box in _boxes(inner, at + k * stride, low, high):
+            yield {number: (k, 1), **box}
+
+
+def _part(move: Move, box: dict[int, Span]) -> Move:
+    """The part of a move in a box; the bytes of an element are its last dimension."""
+    count = len(move.sizes)
+    first, run = box[count]
+    kept = [k for k in range(count) if box[k][1] > 1]
+
+    def part(end: Access) -> Access:
+        offset = end.offset + first + sum(box[k][0] * end.strides[k] for k in range(count))
+        return Access(end.operand, offset, tuple(end.strides[k] for k in kept))
+
+    source = move.source
+    if isinstance(source, Fill):
+        turn = first % len(source.pattern)
+        source = Fill(source.pattern[turn:] + source.pattern[:turn])
+    else:
+        source = part(source)
+    return Move(tuple(box[k][1] for k in kept), part(move.destination), source, run)

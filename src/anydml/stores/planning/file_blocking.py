@@ -1,0 +1,170 @@
+"""Blocks of plain files: intervals of bytes, or rectangles where files are seen as rows of one length."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+from anydml.errors import BindingError
+from anydml.moves import Program
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Target
+from anydml.stores.planning.block_io import BlockIOCache
+from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
+from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
+from anydml.stores.planning.blocks import Cut, areas, areas_of
+from anydml.stores.planning.choosing import Block, blocks_of, chosen
+from anydml.stores.planning.covered import Covered
+from anydml.stores.planning.cutting import Rectangle
+from anydml.stores.planning.move_groups import move_groups_of
+from anydml.text import bytes_text, counted
+
+SPARE = 64
+"""Bytes of a block's buffers that go into their alignment."""
+
+
+class FileBlocking(Blocking[Block]):
+    """The blocks of a program between plain files.
+
+    Args:
+        program: whose inputs and outputs are addressed by bytes, in the order of the arrays.
+        inputs: stores.
+        outputs: targets.
+        free: bytes of all buffers.
+
+    Attributes:
+        works: groups of moves that have files in common.
+        cuts: how each of them is cut.
+        intervals: where operands lie in files, by number.
+
+    Raises:
+        BindingError: the program needs scratch, or blocks would be too large or too many.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> None:
+        self.name, self._program = program.name, program
+        if program.scratch_bytes:
+            why = next(each.reason for each in program.operands if each.role == "scratch")
+            raise BindingError(
+                f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
+                "and plan the rest from there"
+            )
+        self.threads = THREADS if free >= 1 << 20 else 1
+        self.most = free // self.threads - SPARE
+        read, written = {each.path for each in inputs}, {id(each.file) for each in outputs}
+        self._arrays = (
+            f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
+            f"{counted(len(outputs), 'array')} of {counted(len(written), 'file')}"
+        )
+        self.works, self.intervals = move_groups_of(program, inputs, outputs, free)
+        self._cut(outputs)
+        self._list(FEW)
+
+    @property
+    def program(self) -> Program:
+        """As `Blocking.program`."""
+        return self._program
+
+    def _cut(self, outputs: Sequence[Target]) -> None:
+        """Decide how all work is cut."""
+        self.cuts: list[Cut] = []
+        self.alike: list[int] = []
+        count = 0
+        known: dict[Hashable, tuple[int, Cut | None]] = {}
+        for number, work in enumerate(self.works):
+            # The layers of a model differ by their files alone.
+            key = work.shape()
+            if key not in known:
+                known[key] = number, chosen(work, self.most)
+            first, cut = known[key]
+            if cut is None:
+                raise BindingError(
+                    f"{self.name}: no way was found to move {outputs[0]!r} in blocks of {bytes_text(self.most)}"
+                )
+            self.cuts.append(cut)
+            self.alike.append(first)
+            count += sum(areas_of(work, cut, operand) for operand in work.operands(cut.side))
+            check_count(self.name, count, "blocks", MORE_MEMORY)
+
+    def _list(self, few: int | None) -> None:
+        blocks, layouts = BlockList(self.name, _block_of, 6), self.layouts()
+        totals, largest = Counter[str](), 0
+        covered: dict[Path, Covered] = {}
+        read: set[int] = set()
+        self.is_estimate = False
+        for number, (work, cut) in enumerate(zip(self.works, self.cuts, strict=True)):
+            for operand in work.operands(cut.side):
+                own = Counter[str]()
+                wholes: Iterable[Rectangle] = areas(work, cut, operand)
+                whole = looked = 1
+                if few is not None and areas_of(work, cut, operand) > few:
+                    self.is_estimate, wholes = True, (some := [*areas(work, cut, operand, LOOKED)])
+                    whole, looked = work.sizes[operand], sum(area.bytes for area in some)
+                for block, layout in blocks_of(number, operand, wholes, work, cut, self.most, layouts.of):
+                    blocks.append((block.work, block.operand, *block.area))
+                    own["blocks"] += 1
+                    for each in layout.reads:
+                        own["reads"] += each.file.size
+                        own["bytes_read"] += each.bytes
+                        read.add(each.operand)
+                        lies = self.intervals[each.operand]
+                        covered.setdefault(lies.path, Covered()).add(each.file + lies.offset, each.lengths)
+                    for each in layout.writes:
+                        own["writes"] += each.file.size
+                        own["bytes_written"] += each.bytes
+                    largest = max(largest, sum(layout.sizes))
+                totals.update({what: each * whole // looked for what, each in own.items()})
+        distinct = sum(each.size for each in covered.values())
+        if self.is_estimate:
+            distinct = min(totals["bytes_read"], sum(self.intervals[k].size for k in read))
+        totals["bytes_read_again"] = totals["bytes_read"] - distinct
+        self.count = totals.pop("blocks", 0)
+        self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
+
+    def layouts(self) -> BlockIOCache:
+        """Requests and moves of each block."""
+        return BlockIOCache(self.works, self.cuts, self.alike)
+
+    def block_bytes(self, number: int) -> int:
+        """As `Blocking.block_bytes`."""
+        work, operand, area = self.blocks[number]
+        return sum(each.bytes for each in self.layouts().of(work, operand, area).writes)
+
+    def state(self) -> Iterator[bytes]:
+        """As `Blocking.state`."""
+        yield repr((self.most, self.cuts, len(self.blocks))).encode()
+        for number, lies in self.intervals.items():
+            yield repr((number, os.path.realpath(lies.path), lies.offset, lies.size)).encode()
+        for work in self.works:
+            yield repr(work.moves).encode()
+            for rows in work.rows:
+                yield repr((rows.destination, rows.source)).encode()
+                for numbers in (rows.to, rows.at, rows.lengths):
+                    yield numbers.tobytes()
+            for number in work.held:
+                yield work.constants[number].tobytes()
+
+    def summary(self) -> Summary:
+        """As `Blocking.summary`."""
+        about, size = "about " if self.is_estimate else "", self.totals.block_bytes
+        used = self.threads * (size + SPARE) + self._program.constant_bytes
+        return Summary(
+            f"{self._arrays}, in {about}{counted(self.count, 'block')}",
+            "of it more than once",
+            used,
+            f"{self.threads} of {bytes_text(size)}",
+        )
+
+    def with_paths(self, change: Callable[[Path], Path]) -> Self:
+        """As `Blocking.with_paths`."""
+        found = copy.copy(self)
+        found.intervals = {k: each._replace(path=change(each.path)) for k, each in self.intervals.items()}
+        return found
+
+
+def _block_of(row: Sequence[int]) -> Block:
+    return Block(row[0], row[1], Rectangle(*row[2:]))

@@ -1,0 +1,336 @@
+"""Blocks of arrays in chunks: boxes of the outputs, aligned to chunks, and the boxes of inputs that each needs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.moves.compose import CONSTANT, INPUT, Composer
+from anydml.moves.program import Program
+from anydml.moves.value import Value
+from anydml.stores.formats.store import Box, Store
+from anydml.stores.formats.target import Target
+from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning import box_requests
+from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
+from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
+from anydml.stores.planning.box_shapes import block_count, box_at, middle, shapes
+from anydml.stores.planning.covered import ChunkCount
+from anydml.stores.planning.grid_program import program_between
+from anydml.stores.planning.regions import InputBox, RegionMap
+from anydml.text import bytes_text, counted
+
+SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
+SECONDS_A_DECODED_BYTE = 1e-9
+"""Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `box_requests` matter."""
+
+
+class ComposedProgram(NamedTuple):
+    """Outputs as values over inputs with the strides of `far_strides`.
+
+    Attributes:
+        name: of the program, for errors.
+        composer: that made the values.
+        values: one per output.
+    """
+
+    name: str
+    composer: Composer
+    values: Sequence[Value]
+
+    @property
+    def constants(self) -> dict[int, np.ndarray[Any, Any]]:
+        """Constants of the composer, by the numbers of its operands."""
+        operands = self.composer._operands.items()
+        return {number: np.asarray(each.value) for number, each in operands if each.role == "constant"}
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(each.nbytes for each in self.constants.values())
+
+
+class GridBlock(NamedTuple):
+    """A box of an output."""
+
+    output: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """How an output is cut.
+
+    Attributes:
+        block: sizes of a block.
+        are_kept: whether chunks that blocks share are decoded once, into a file without a name.
+        seconds: estimated, per byte.
+    """
+
+    block: tuple[int, ...]
+    are_kept: bool
+    seconds: float
+
+
+class GridBlocking(Blocking[GridBlock]):
+    """The blocks of a program between arrays of which at least one lies in chunks.
+
+    Args:
+        composed: the outputs.
+        inputs: stores.
+        outputs: targets.
+        memory: bytes of the plan.
+
+    Attributes:
+        mappings: from each output to the inputs.
+        constants: by the numbers of the composer's operands.
+        span: bytes of a request that reads more than a box, at most.
+        need: bytes that each thread needs for a chunk.
+        kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
+
+    Raises:
+        BindingError: blocks would be too large or too many, or an input has changed.
+    """
+
+    def __init__(
+        self,
+        composed: ComposedProgram,
+        inputs: Sequence[Store | ZarrStore],
+        outputs: Sequence[Target | ZarrTarget],
+        memory: int,
+    ) -> None:
+        self.name, self.inputs, self.outputs = composed.name, inputs, outputs
+        self.constants = composed.constants
+        self._memory, self._known = memory, dict[int, Any]()
+        ranks = [store.ndim for store in inputs]
+        self.mappings = [RegionMap(self.name, value, ranks, self._indices) for value in composed.values]
+        self._known.clear()
+        for store in inputs:
+            if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
+                raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
+        free = memory - composed.constant_bytes
+        self.span = max(1, min(box_requests.MOST_SPAN, free // 16))
+        self.threads, self.most = self._shared(free)
+        self.choices = [self._chosen(number) for number in range(len(outputs))]
+        self._check_counts()
+        self._list(FEW)
+
+    def _indices(self, operand: int) -> np.ndarray[Any, Any]:
+        """The elements of a constant, or of an input that holds indices."""
+        if operand >= CONSTANT:
+            return self.constants[operand]
+        if operand not in self._known:
+            store = self.inputs[operand - INPUT]
+            if store.nbytes > self._memory:
+                raise BindingError(f"{self.name}: the indices in {store!r} need {bytes_text(store.nbytes)} of memory")
+            self._known[operand] = store.read()
+        found: np.ndarray[Any, Any] = self._known[operand]
+        return found
+
+    def _shared(self, free: int) -> tuple[int, int]:
+        """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
+        need = self.span
+        for store in self.inputs:
+            if isinstance(store, ZarrStore) and not store.layout.is_plain:
+                need = max(need, 2 * store.layout.chunk_bytes)
+        for target in self.outputs:
+            if isinstance(target, ZarrTarget):
+                need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
+        self.need = need
+        threads = max(1, min(THREADS, free // 3 // need))
+        most = free - threads * need
+        if most < need // 2:
+            raise BindingError(
+                f"{self.name}: {bytes_text(self._memory)} of memory are too few: chunks of {bytes_text(need)} need at "
+                f"least {bytes_text(2 * need + self._memory - free)}"
+            )
+        return threads, most
+
+    def _unit(self, target: Target | ZarrTarget) -> tuple[int, ...]:
+        return target.layout.chunk if isinstance(target, ZarrTarget) else (1,) * len(target.shape)
+
+    def _chosen(self, number: int) -> BlockShape:
+        """The best shape of blocks of an output."""
+        target, best = self.outputs[number], None
+        for block in shapes(target.shape, self._unit(target)):
+            box = middle(target.shape, block)
+            regions = self.regions(number, box)
+            if self._held(regions) > self.most:
+                continue
+            for are_kept in (False, True):
+                cost = self._seconds(target, box, regions, are_kept)
+                if cost is not None and (best is None or cost < best.seconds):
+                    best = BlockShape(block, are_kept, cost)
+        if best is None:
+            raise BindingError(
+                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.most)}: "
+                "give more memory, or smaller chunks"
+            )
+        return best
+
+    def regions(self, output: int, box: Box) -> list[InputBox]:
+        """Boxes of inputs that a box of an output needs."""
+        mapping = self.mappings[output]
+        return mapping.regions(mapping.within(box))
+
+    def _held(self, regions: Sequence[InputBox]) -> int:
+        """Bytes of boxes of inputs."""
+        return sum(math.prod(each.shape) * self.inputs[each.operand].dtype.itemsize for each in regions)
+
+    def _seconds(
+        self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
+    ) -> float | None:
+        """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
+        sizes = [high - low for low, high in box]
+        itemsize = target.dtype.itemsize
+        spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
+        if isinstance(target, Target):
+            spent += box_requests.seconds(target.shape, itemsize, sizes, False)
+        for operand, own in regions:
+            store = self.inputs[operand]
+            if isinstance(store, Store):
+                spent += box_requests.seconds(*store.as_it_lies([high - low for low, high in own]), span=self.span)
+                continue
+            layout = store.layout
+            count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
+            if layout.is_plain or are_kept:
+                part = [min(high - low, c) for (low, high), c in zip(own, layout.chunk, strict=True)]
+                spent += count * box_requests.seconds(layout.chunk, itemsize, part, span=self.span)
+            if not layout.is_plain:
+                decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
+                if are_kept:
+                    is_any = True
+                    once += store.nbytes * (decoded + 2 * box_requests.SECONDS_A_BYTE) / max(1, target.nbytes)
+                else:
+                    spent += count * layout.chunk_bytes * decoded
+        if are_kept and not is_any:
+            return None
+        return spent / max(1, math.prod(sizes) * itemsize) + once
+
+    def _check_counts(self) -> None:
+        """Refuse lists of blocks, or of chunks, that are too long."""
+        count = chunks = 0
+        for target, choice in zip(self.outputs, self.choices, strict=True):
+            count += block_count(target.shape, choice.block)
+            if isinstance(target, ZarrTarget):
+                chunks += block_count(target.shape, target.layout.chunk)
+        check_count(self.name, count, "blocks", MORE_MEMORY)
+        check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
+
+    def _list(self, few: int | None) -> None:
+        ranks = [len(target.shape) for target in self.outputs]
+        self._blocks = BlockList(self.name, partial(_block_of, ranks), 1 + 2 * max(ranks, default=0))
+        self.is_estimate, self.count, self.kept = False, 0, set[int]()
+        bytes_read = reads = writes = largest = again = 0
+        seen: dict[int, ChunkCount] = {}
+        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
+            whole = looked = block_count(target.shape, choice.block)
+            if few is not None and whole > few:
+                looked, self.is_estimate = LOOKED, True
+            before = len(self._blocks)
+            for k in range(looked):
+                for box in self._fitting(number, box_at(target.shape, choice.block, k * whole // looked)):
+                    self._blocks.append((number, *itertools.chain.from_iterable(box)))
+                    regions = self.regions(number, box)
+                    largest = max(largest, self._held(regions))
+                    for operand, own in regions:
+                        store = self.inputs[operand]
+                        if isinstance(store, Store):
+                            sizes = [high - low for low, high in own]
+                            _, count, length = box_requests.requests(*store.as_it_lies(sizes), span=self.span)
+                            reads += count * whole // looked
+                            bytes_read += count * length * whole // looked
+                            continue
+                        if operand not in seen:
+                            seen[operand] = ChunkCount(self.name, store.layout)
+                        seen[operand].add(own, whole, looked)
+                        if store.layout.is_plain:
+                            size = math.prod(high - low for low, high in own) * store.dtype.itemsize
+                            bytes_read += size * whole // looked
+                        elif choice.are_kept:
+                            self.kept.add(operand)
+                    writes += self._writes(target, [high - low for low, high in box]) * whole // looked
+            self.count += (len(self._blocks) - before) * whole // max(1, looked)
+        for operand, chunks in seen.items():
+            count = chunks.distinct if operand in self.kept else chunks.count
+            reads += count
+            if not chunks.layout.is_plain:
+                bytes_read += count * chunks.layout.chunk_bytes
+                again += (count - chunks.distinct) * chunks.layout.chunk_bytes
+        self.totals = Totals(bytes_read, again, sum(each.nbytes for each in self.outputs), reads, writes, largest)
+
+    @staticmethod
+    def _writes(target: Target | ZarrTarget, sizes: Sequence[int]) -> int:
+        """Requests that write a box: chunks, or runs of a plain file."""
+        if isinstance(target, ZarrTarget):
+            return block_count(sizes, target.layout.chunk)
+        return box_requests.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
+
+    def _fitting(self, number: int, box: Box) -> Iterator[Box]:
+        """A block, or its parts where it needs more memory than the one that was chosen by."""
+        unit = self._unit(self.outputs[number])
+        held = self._held(self.regions(number, box))
+        if held <= self.most:
+            yield box
+            return
+        counts = [-(-(high - low) // step) for (low, high), step in zip(box, unit, strict=True)]
+        axis = max(range(len(counts)), key=lambda k: counts[k], default=None)
+        if axis is None or counts[axis] == 1:
+            raise BindingError(
+                f"{self.name}: {bytes_text(held)} of inputs are needed at once for a chunk of "
+                f"{self.outputs[number]!r}: give more memory, or smaller chunks"
+            )
+        middle = box[axis][0] + counts[axis] // 2 * unit[axis]
+        for part in ((box[axis][0], middle), (middle, box[axis][1])):
+            yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
+
+    def block_bytes(self, number: int) -> int:
+        """As `Blocking.block_bytes`."""
+        output, box = self.blocks[number]
+        return math.prod(high - low for low, high in box) * self.outputs[output].dtype.itemsize
+
+    @property
+    def program(self) -> Program:
+        """As `Blocking.program`."""
+        return program_between(self.name, self.inputs, self.outputs, self.constants, self.mappings)
+
+    def state(self) -> Iterator[bytes]:
+        """As `Blocking.state`."""
+        yield self.blocks.rows.tobytes()
+        for store in self.inputs:
+            yield repr((os.path.realpath(store.path), getattr(store, "offset", 0), store.shape)).encode()
+        for mapping in self.mappings:
+            yield repr(mapping.value).encode()
+        for value in self.constants.values():
+            yield value.tobytes()
+        for target in self.outputs:
+            yield repr((target.name, target.shape, str(target.dtype))).encode()
+
+    def summary(self) -> Summary:
+        """As `Blocking.summary`."""
+        about = "about " if self.is_estimate else ""
+        kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
+        sizes, threads = self.totals.block_bytes, counted(self.threads, "thread")
+        return Summary(
+            f"{counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
+            f"in {about}{counted(self.count, 'block')} of up to "
+            f"{' and '.join(str([*each.block]) for each in self.choices)}",
+            f"of it decoded more than once{kept}",
+            sizes + self.threads * self.need,
+            f"{bytes_text(sizes)}, and {bytes_text(self.need)} for each of {threads}",
+        )
+
+
+def _block_of(ranks: Sequence[int], row: Sequence[int]) -> GridBlock:
+    """A block of its output's number, and the two ends of its box along each axis."""
+    ends = row[1 : 1 + 2 * ranks[row[0]]]
+    return GridBlock(row[0], tuple(zip(ends[::2], ends[1::2], strict=True)))

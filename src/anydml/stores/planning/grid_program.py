@@ -1,0 +1,62 @@
+"""The program between whole arrays of a plan over chunks, which explanations show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Numbered
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anydml.moves.compose import INPUT, Composer
+from anydml.moves.move import Access
+from anydml.moves.program import Program
+from anydml.stores.planning.coordinates import coordinates
+from anydml.stores.planning.regions import RegionMap
+from anydml.tensor import Layout
+
+
+def strides_of(array: Any) -> tuple[int, ...]:
+    """Strides of an array in a program, in bytes: those of a plain file, otherwise packed ones."""
+    own: tuple[int, ...] | None = getattr(array, "strides", None)
+    return Layout.packed(array.shape, array.dtype.itemsize).strides if own is None else own
+
+
+def program_between(
+    name: str,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: Numbered[int, Any],
+    mappings: Sequence[RegionMap],
+) -> Program:
+    """The program from whole inputs to whole outputs.
+
+    Args:
+        name: the program's name.
+        inputs: stores, in the order of the operands.
+        outputs: targets, one per mapping.
+        constants: bytes of the constants, by operand.
+        mappings: the outputs' values, over inputs with far strides.
+    """
+    composer = Composer(name)
+    strides = {INPUT + k: strides_of(store) for k, store in enumerate(inputs)}
+    for k, store in enumerate(inputs):
+        composer.input(str(store.path), store.shape, strides[INPUT + k], store.dtype.itemsize)
+    for _, array in sorted(constants.items()):
+        composer.constant("constant", np.asarray(array))
+
+    def near(source: Any) -> Any:
+        if not isinstance(source, Access) or source.operand not in strides:
+            return source
+        own = strides[source.operand]
+
+        def in_bytes(address: int) -> int:
+            return sum(step * stride for step, stride in zip(coordinates(address, len(own)), own, strict=True))
+
+        return source._replace(offset=in_bytes(source.offset), strides=tuple(map(in_bytes, source.strides)))
+
+    for target, mapping in zip(outputs, mappings, strict=True):
+        pieces = tuple(piece._replace(source=near(piece.source)) for piece in mapping.value.pieces)
+        composer.output(str(target.path), replace(mapping.value, pieces=pieces))
+    return composer.program()

@@ -1,0 +1,96 @@
+"""Identities: values that change when a file or folder does; and marks: which plan has written an output."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import BindingError
+
+
+def identity(path: Path) -> tuple[Any, ...]:
+    """A value that changes with a file, or with anything inside a folder.
+
+    Raises:
+        BindingError: it cannot be read.
+    """
+    try:
+        return _of_folder(path) if path.is_dir() else _of(os.stat(path))
+    except OSError as error:
+        raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
+    """Identities of the paths among these values.
+
+    Raises:
+        BindingError: one cannot be read.
+    """
+    return {path: identity(path) for path in sorted({path for path in paths if isinstance(path, Path)})}
+
+
+def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> None:
+    """Refuse inputs that have changed.
+
+    Raises:
+        BindingError: one has changed or no longer exists.
+    """
+    for path, known in identities.items():
+        if not path.exists() or identity(path) != known:
+            raise BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
+
+
+def _of(found: os.stat_result) -> tuple[int, int, int, int]:
+    """Device, inode, size, and time of modification in nanoseconds."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _of_folder(path: Path) -> tuple[int, int]:
+    """The number of files, and a sum of digests of their relative names, sizes and times.
+
+    The sum does not depend on the order of the files, whose names may not fit in memory.
+    """
+    count, total = 0, 0
+    waiting, start = [str(path)], len(str(path))
+    # Symbolic links may form a circle.
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        folder = waiting.pop()
+        known = os.stat(folder)
+        if (known.st_dev, known.st_ino) in seen:
+            continue
+        seen.add((known.st_dev, known.st_ino))
+        with os.scandir(folder) as inside:
+            for each in inside:
+                if each.is_dir():
+                    waiting.append(each.path)
+                else:
+                    text = repr((each.path[start:], *_of(each.stat())[1:]))
+                    count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
+    return count, total % (1 << 256)
+
+
+NAME = "user.anydml.plan"
+
+
+def mark(path: Path, digest: str) -> None:
+    """Mark a complete file or folder as written by a plan, where the file system keeps attributes."""
+    if hasattr(os, "setxattr"):
+        with suppress(OSError):
+            os.setxattr(path, NAME, _text(path, digest))
+
+
+def is_marked(path: Path, digest: str) -> bool:
+    """Whether a plan has written a file or folder that has not changed since."""
+    try:
+        return hasattr(os, "getxattr") and os.getxattr(path, NAME) == _text(path, digest)
+    except (OSError, BindingError):
+        return False
+
+
+def _text(path: Path, digest: str) -> bytes:
+    return hashlib.sha256(f"{digest} {identity(path)}".encode()).hexdigest().encode()

@@ -1,0 +1,163 @@
+"""Lookups by index arrays whose elements are known, as moves of evenly spaced runs, or as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from anydml.engines.common import index_error
+from anydml.errors import BindingError
+from anydml.moves import Access, Fill, Lookup, Move, Program
+from anydml.moves.simplify import simplify
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.rows import FEW, MOST_ROWS, Rows, rows_of
+
+MOST_RUNS = 1 << 16
+"""Most runs that one move may pick."""
+
+ReadOperand = Callable[[int], Array]
+"""Returns the bytes of an operand."""
+
+
+def resolved(program: Program, read: ReadOperand) -> Iterator[Move | Rows]:
+    """The moves of a program, with a move per evenly spaced run of indices in place of each lookup.
+
+    Many runs of contiguous bytes become rows.
+
+    Raises:
+        BindingError: a destination is looked up, an index depends on another, or there are too many runs.
+        IndexError: an index lies outside where that is refused.
+    """
+    for move in program.moves:
+        if not move.has_lookups:
+            yield move
+        elif isinstance(move.source, Fill) or move.destination.lookups or any(x.lookups for x in move.source.lookups):
+            raise BindingError(
+                f"{program.name}: writing by indices, or indices of indices, cannot be planned over files"
+            )
+        else:
+            yield from _runs(program, move, move.source, read)
+
+
+def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> Iterator[Move | Rows]:
+    by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
+    sizes = tuple(move.sizes[k] for k in by)
+    shift = np.zeros(sizes, np.int64)
+    kept = np.ones(sizes, bool)
+    for lookup in source.lookups:
+        index, inside = _indices(program, lookup, by, sizes, read)
+        kept &= inside | (lookup.outside != "skip")
+        shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
+    for k, size, place in zip(by, sizes, range(len(by)), strict=True):
+        shape = [1] * len(by)
+        shape[place] = size
+        shift += (np.arange(size, dtype=np.int64) * source.strides[k]).reshape(shape)
+    others = [k for k in range(len(move.sizes)) if k not in by]
+    if rows := _rows(program, move, source, by, shift, kept):
+        yield rows
+        return
+    last = sizes[-1] if by else 1
+    to = move.destination
+    table, keeps = shift.reshape(-1, last), kept.reshape(-1, last)
+    heads = np.stack(np.unravel_index(np.arange(len(table)), sizes[:-1] or (1,)), 1)
+    count = 0
+    for head, row, keep in zip(heads, table, keeps, strict=True):
+        start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
+        for first, run, step in _even(row, keep):
+            count += 1
+            if count > MOST_RUNS:
+                raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+            inner = by[-1:] if run > 1 else []
+            moved = [*others, *inner]
+            writes = [to.strides[k] for k in moved]
+            reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
+            yield Move(
+                (*(move.sizes[k] for k in others), *([run] if inner else [])),
+                Access(to.operand, start + (first * to.strides[by[-1]] if by else 0), tuple(writes)),
+                Access(source.operand, source.offset + int(row[first]), tuple(reads)),
+                move.element_size,
+            )
+
+
+def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> Rows | None:
+    """The lookups of a move as rows; None where runs are few, or elements are not contiguous."""
+    steps = np.diff(shift, axis=-1) if by else np.empty(0, np.int64)
+    if np.count_nonzero(steps[..., 1:] != steps[..., :-1]) + shift.size // max(1, shift.shape[-1] if by else 1) <= FEW:
+        return None
+    to = move.destination
+    if program.operands[source.operand].role != "input" or program.operands[to.operand].role != "output":
+        return None
+    others = [k for k in range(len(move.sizes)) if k not in by]
+    sizes = tuple(move.sizes[k] for k in others)
+    ends = [Access(end.operand, 0, tuple(end.strides[k] for k in others)) for end in (to, source)]
+    once = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
+    if len(once) != 1 or once[0].sizes:
+        return None
+    goes = np.zeros(shift.shape, np.int64)
+    for place, k in enumerate(by):
+        turn = np.arange(move.sizes[k], dtype=np.int64) * to.strides[k]
+        goes += turn.reshape([-1 if n == place else 1 for n in range(len(by))])
+    goes += to.offset + once[0].destination.offset
+    at = shift + source.offset + once[0].reads.offset
+    found = rows_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
+    if found.to.size > MOST_ROWS:
+        raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_ROWS} are the most of a plan")
+    return found
+
+
+def _indices(
+    program: Program, lookup: Lookup, by: list[int], sizes: tuple[int, ...], read: ReadOperand
+) -> tuple[Array, Array]:
+    """The indices at each coordinate of some dimensions, and which of them lie inside; as `wrapped`."""
+    dtype = np.dtype(lookup.dtype)
+    flat = read(lookup.operand)[lookup.offset :]
+    strides = tuple(lookup.strides[k] for k in by)
+    low = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s < 0)
+    high = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s > 0) + dtype.itemsize
+    whole = read(lookup.operand)
+    if lookup.offset + low < 0 or lookup.offset + high > whole.size:
+        raise AssertionError("indices lie within their operand")
+    raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
+    found = raw[..., 0]
+    return wrapped(program, lookup, found)
+
+
+def wrapped(program: Program, lookup: Lookup, found: Array) -> tuple[Array, Array]:
+    """Indices, of which negative ones count from the end, and which of them lie inside.
+
+    Raises:
+        IndexError: one lies outside, where that is refused.
+    """
+    if found.dtype.kind == "u":
+        index = np.minimum(found, np.uint64(1 << 62)).astype(np.int64)
+    else:
+        index = found.astype(np.int64)
+        index = np.where(index < 0, index + lookup.size, index)
+    inside = (index >= 0) & (index < lookup.size)
+    if lookup.outside == "refuse" and not inside.all():
+        raise index_error(program, lookup, int(found[~inside].reshape(-1)[0]))
+    return index, inside
+
+
+def _even(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
+    """Evenly spaced runs of a row: first index, length and step of each."""
+    at, count = 0, len(row)
+    steps = np.diff(row)
+    # Runs end where the step changes, or leads to or from an element that is left out.
+    breaks = np.flatnonzero((steps[1:] != steps[:-1]) | ~keep[2:] | ~keep[1:-1] | ~keep[:-2]) + 2
+    ends = [*breaks.tolist(), count]
+    place = 0
+    while at < count:
+        if not keep[at]:
+            at += 1
+            continue
+        end = at + 1
+        if end < count and keep[end]:
+            while ends[place] < at + 2:
+                place += 1
+            end = ends[place]
+            if steps[at] <= 0 and end - at < 3:
+                end = at + 1
+        yield at, end - at, int(steps[at]) if end - at > 1 else 0
+        at = end

@@ -1,0 +1,113 @@
+"""The moves of a program between files, in groups that share no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.moves import Access, Move, Program
+from anydml.moves.simplify import simplify
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Target
+from anydml.stores.planning.blocks import MoveGroup
+from anydml.stores.planning.indices import MOST_RUNS, resolved
+from anydml.stores.planning.intervals import Interval, intervals_of, joined
+from anydml.stores.planning.rows import Rows
+from anydml.text import bytes_text
+
+
+def move_groups_of(
+    program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int
+) -> tuple[list[MoveGroup], dict[int, Interval]]:
+    """The moves of a program in groups that share no operand, and the intervals of files of these, by number."""
+    count = len(inputs) + len(outputs)
+    arrays = intervals_of(inputs, outputs)
+    sizes = {k: each.size for k, each in enumerate(arrays)}
+    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.constants, count)}
+
+    def read(operand: int) -> np.ndarray[Any, Any]:
+        if operand in constants:
+            return constants[operand]
+        if operand not in known:
+            if sizes[operand] > free:
+                raise BindingError(
+                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(sizes[operand])} of memory"
+                )
+            array = inputs[operand].read()
+            known[operand] = np.frombuffer(array.tobytes("A"), np.uint8)
+        return known[operand]
+
+    known: dict[int, np.ndarray[Any, Any]] = {}
+    tables: list[Rows] = []
+    # `simplify` returns simple moves at once.
+    moves = program.moves
+    if any(move.has_lookups for move in moves):
+        every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
+        moves = tuple(each for each in every if isinstance(each, Move))
+        tables = [each for each in every if isinstance(each, Rows)]
+    taken = {each.destination for each in tables}
+    left, copies, added = joined(simplify(moves), taken, arrays, len(inputs), count + len(constants))
+    intervals = dict(enumerate(arrays)) | added
+    sizes = {k: each.size for k, each in intervals.items()}
+    units = {k: each.unit for k, each in intervals.items()}
+    works, used_by_any = list[MoveGroup](), set[int]()
+    for own, rows in _apart(left, [*tables, *copies], intervals):
+        used = {move.destination.operand for move in own} | {each.destination for each in rows}
+        used |= {move.source.operand for move in own if isinstance(move.source, Access)}
+        used |= {each.source for each in rows}
+        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
+            raise BindingError(
+                f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
+            )
+        used_by_any |= used
+        works.append(MoveGroup(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows)))
+    return works, {k: each for k, each in intervals.items() if k in used_by_any}
+
+
+def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:
+    """Rows of operands whose bytes are each written once, in any order; other rows as moves, in program order."""
+    written: dict[int, int] = {}
+    for each in every:
+        operand, size = _written(each)
+        written[operand] = written.get(operand, 0) + size
+    for each in every:
+        if isinstance(each, Move) or written[each.destination] == sizes[each.destination]:
+            yield each
+            continue
+        if each.to.size > MOST_RUNS:
+            raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+        yield from each.moves()
+
+
+def _written(each: Move | Rows) -> tuple[int, int]:
+    """The operand that is written, and the number of bytes."""
+    if isinstance(each, Rows):
+        return each.destination, each.bytes
+    return each.destination.operand, each.bytes_written
+
+
+def _apart(moves: Iterable[Move], rows: Iterable[Rows], files: Iterable[int]) -> list[tuple[list[Move], list[Rows]]]:
+    """Moves and rows, in order, in groups that share no operand in a file."""
+    leader = {k: k for k in files}
+
+    def find(k: int) -> int:
+        while leader[k] != k:
+            leader[k] = leader[leader[k]]
+            k = leader[k]
+        return k
+
+    moves, rows = [*moves], [*rows]
+    for move in moves:
+        if isinstance(move.source, Access) and move.source.operand in leader:
+            leader[find(move.source.operand)] = find(move.destination.operand)
+    for each in rows:
+        leader[find(each.source)] = find(each.destination)
+    groups: dict[int, tuple[list[Move], list[Rows]]] = {}
+    for move in moves:
+        groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
+    for each in rows:
+        groups.setdefault(find(each.destination), ([], []))[1].append(each)
+    return [*groups.values()]

@@ -1,0 +1,142 @@
+"""What every plan decides before it runs: its memory, what is read and written, and its blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import BindingError
+from anydml.moves import Program
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.target import Content, Target
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.blocking import Totals
+from anydml.stores.planning.file_blocking import FileBlocking
+from anydml.stores.planning.grid_blocking import ComposedProgram, GridBlocking
+from anydml.stores.planning.identities import identities_of
+from anydml.text import bytes_text, counted, parse_size
+
+LEAST = 4 << 10
+"""Bytes of memory that suffice for a plan."""
+
+
+class Planned:
+    """A plan without its run; arguments and attributes are those of `anydml.stores.Plan`."""
+
+    def __init__(
+        self,
+        program: Program | ComposedProgram,
+        inputs: Sequence[Store | ZarrStore],
+        outputs: Sequence[Target | ZarrTarget],
+        memory: int | str = "256MB",
+        overwrite: bool = False,
+        folder: Path | None = None,
+        others: Mapping[Path, Content] | None = None,
+    ) -> None:
+        self.name = program.name
+        self.inputs: tuple[Any, ...] = tuple(inputs)
+        self.outputs: tuple[Any, ...] = tuple(outputs)
+        self.memory = parse_size(memory)
+        self.overwrite, self.folder, self.others = overwrite, folder, dict(others or {})
+        self.resumed, self.was_there = 0, False
+        self.remarks: list[str] = []
+        constants = program.constant_bytes
+        if self.memory - constants < LEAST:
+            part = f", of which {bytes_text(constants)} are constants" if constants else ""
+            raise BindingError(
+                f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
+                f"{bytes_text(constants + LEAST)}{part}"
+            )
+        self.identities = identities_of([*{store.path for store in self.inputs}, *self.others.values()])
+        files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
+        self.files = tuple(files.values())
+        self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
+        self.blocking: FileBlocking | GridBlocking
+        if isinstance(program, ComposedProgram):
+            self.blocking = GridBlocking(program, self.inputs, self.outputs, self.memory)
+        else:
+            self.blocking = FileBlocking(program, self.inputs, self.outputs, self.memory - constants)
+
+    @property
+    def program(self) -> Program:
+        """The moves between whole arrays."""
+        return self.blocking.program
+
+    @property
+    def blocks(self) -> Sequence[Any]:
+        """In the order in which they are begun."""
+        return self.blocking.blocks
+
+    @property
+    def totals(self) -> Totals:
+        """What the blocks read and write."""
+        return self.blocking.totals
+
+    @property
+    def threads(self) -> int:
+        """Threads that read, move and write at once."""
+        return self.blocking.threads
+
+    def check_apart(self) -> None:
+        """Refuse outputs that are inputs, that are written twice, or that lie in one another.
+
+        Raises:
+            BindingError: there is one.
+        """
+        read = {*map(os.path.realpath, self.identities)}
+        same = {(each.st_dev, each.st_ino) for each in map(os.stat, self.identities)}
+        chunked = [os.path.realpath(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
+        arrays = [os.path.realpath(each.path) for each in self.arrays]
+        files = [os.path.realpath(each.path) for each in self.files]
+        others = [os.path.realpath(path) for path in self.others]
+        for path in (*files, *arrays, *others):
+            try:
+                found = os.stat(path)
+                is_read = (found.st_dev, found.st_ino) in same
+            except OSError:
+                is_read = path in read
+            is_inside = path not in others and any(_is_within(path, each) for each in chunked)
+            if is_read or is_inside or (path in arrays and any(_is_within(each, path) for each in read)):
+                raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
+        counts = Counter([*files, *arrays, *others])
+        inside = (path for path in arrays for each in (*files, *arrays) if each != path and _is_within(each, path))
+        twice = next((path for path, count in counts.items() if count > 1), None) or next(inside, None)
+        if twice is not None:
+            raise BindingError(
+                f"{self.name}: {twice} is written twice: describe the arrays of a file by one create", self.name
+            )
+
+    def digest(self) -> str:
+        """What distinguishes this plan from others; the same command over the same files has the same."""
+        state = hashlib.sha256(repr((self.name, [*self.identities.items()])).encode())
+        for part in self.blocking.state():
+            state.update(part)
+        for file in self.files:
+            state.update(repr((os.path.realpath(file.path), file.size)).encode() + file.start)
+        for array in self.arrays:
+            state.update(repr((os.path.realpath(array.path), sorted(array.metadata.items()))).encode())
+        for path, content in self.others.items():
+            state.update(repr((os.path.realpath(path), content)).encode())
+        return state.hexdigest()
+
+    def __str__(self) -> str:
+        totals, summary = self.totals, self.blocking.summary()
+        about = "about " if self.blocking.is_estimate else ""
+        again = bytes_text(totals.bytes_read_again)
+        lines = [
+            f"{self.name}: {summary.arrays}",
+            f"  reads {about}{bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
+            f"{again} {summary.again}",
+            f"  writes {about}{bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
+            f"  buffers {bytes_text(summary.buffer_bytes)} of {bytes_text(self.memory)}: {summary.buffers}",
+        ]
+        return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

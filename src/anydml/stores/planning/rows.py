@@ -1,0 +1,146 @@
+"""Many copies of runs of bytes, as arrays of offsets rather than as a move each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Move
+from anydml.stores.planning.covered import united
+from anydml.stores.planning.transfers import DIRECT, SCATTERED, Offsets, Spans, aligned
+
+FEW = 256
+"""Copies up to which each is a move, which can be cut in more ways."""
+
+MOST_ROWS = 1 << 18
+"""Most copies of one move."""
+
+AT_ONCE = 64 << 10
+"""Bytes of the intermediate copy that NumPy makes of rows."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Copied(NamedTuple):
+    """Copies from the read buffer to the write buffer of a block.
+
+    Attributes:
+        to: offset of each in the write buffer.
+        at: offset of each in the read buffer.
+        lengths: bytes of each.
+    """
+
+    to: Offsets
+    at: Offsets
+    lengths: Offsets
+
+    def run(self, read: Array, written: Array) -> None:
+        """Copy the bytes."""
+        for length in np.unique(self.lengths).tolist():
+            same = self.lengths == length
+            to, at = self.to[same], self.at[same]
+            source, target = _every(read, length), _every(written, length)
+            step = max(1, AT_ONCE // length)
+            for first in range(0, to.size, step):
+                own = slice(first, first + step)
+                target[to[own]] = source[at[own]]
+
+
+def _every(buffer: Array, length: int) -> Array:
+    """A view of a buffer with an element of `length` bytes at every byte."""
+    return np.ndarray((max(0, buffer.size - length + 1),), f"V{length}", buffer.data, 0, (1,))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Copies of runs of bytes between two operands, sorted by destination; no byte is written twice.
+
+    Attributes:
+        destination: number of the operand that is written.
+        source: number of the operand that is read.
+        to: offset of each copy in the destination, in bytes.
+        at: offset of each in the source.
+        lengths: bytes of each.
+    """
+
+    destination: int
+    source: int
+    to: Offsets
+    at: Offsets
+    lengths: Offsets
+
+    @property
+    def bytes(self) -> int:
+        """Total bytes."""
+        return int(self.lengths.sum())
+
+    def moves(self) -> Iterator[Move]:
+        """The same copies as moves."""
+        for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
+            yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
+
+    def inside(self, left: int, right: int) -> Copied:
+        """Copies to an interval of the destination, with offsets from the start of the interval."""
+        first = max(0, int(np.searchsorted(self.to, left, "right")) - 1)
+        last = int(np.searchsorted(self.to, right, "left"))
+        to, at, lengths = (each[first:last] for each in (self.to, self.at, self.lengths))
+        start, stop = np.maximum(to, left), np.minimum(to + lengths, right)
+        some = stop > start
+        return Copied((start - left)[some], (at + start - to)[some], (stop - start)[some])
+
+
+def rows_of(destination: int, source: int, to: Offsets, at: Offsets, length: int) -> Rows:
+    """Rows of copies of one length; copies that are contiguous at both ends are merged."""
+    order = np.argsort(to, kind="stable")
+    to, at = to[order], at[order]
+    goes_on = (to[1:] == to[:-1] + length) & (at[1:] == at[:-1] + length)
+    firsts = np.flatnonzero(np.concatenate([[True], ~goes_on])) if to.size else np.empty(0, np.int64)
+    counts = np.diff(np.append(firsts, to.size))
+    return Rows(destination, source, to[firsts], at[firsts], counts * length)
+
+
+def staged_rows(
+    operand: int, found: Copied, gap: int, base: int
+) -> tuple[list[Spans], tuple[Offsets, Offsets, Offsets], int]:
+    """Requests for the sources of rows, and the copies that follow them.
+
+    Args:
+        operand: number of the source.
+        found: the rows, with offsets in the source.
+        gap: largest number of unneeded bytes between two runs of a read.
+        base: start of the free part of the read buffer.
+
+    Returns:
+        The requests, the offsets and lengths of the copies, and the start of the free part after them.
+    """
+    order = np.argsort(found.at, kind="stable")
+    to, at, lengths = (each[order] for each in found)
+    starts, _, _ = united(at, at + lengths, gap)
+    # Where nearly every row is a request of its own, it is read straight into the write buffer.
+    own = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
+    spans = [Spans(operand, at[own], to[own], lengths[own], True)] if own.any() else []
+    to, at, lengths = to[~own], at[~own], lengths[~own]
+    if not at.size:
+        return spans, (to, at, lengths), base
+    starts, ends, group = united(at, at + lengths, gap)
+    sizes = ends - starts
+    places = base + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    spans.append(Spans(operand, starts, places, sizes))
+    return spans, (to, at - starts[group] + places[group], lengths), base + aligned(int(sizes.sum()))
+
+
+def laid_rows(rows: Sequence[Rows], left: int, right: int, gap: int, base: int) -> tuple[list[Spans], Copied, int]:
+    """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_rows`."""
+    spans, copies = list[Spans](), list[tuple[Offsets, Offsets, Offsets]]()
+    for each in rows:
+        found = each.inside(left, right)
+        if found.to.size:
+            more, own, base = staged_rows(each.source, found, gap, base)
+            spans += more
+            copies.append(own)
+    none = np.empty(0, np.int64)
+    return spans, Copied(*(np.concatenate([none, *each]) for each in zip(*copies, strict=True)) if copies else
+                         (none, none, none)), base  # fmt: skip

@@ -1,0 +1,212 @@
+"""Transfers: requests that read bytes of a file into a buffer, or write them from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Move, extent
+from anydml.stores.planning.cutting import Side, end_of, with_end
+from anydml.stores.planning.runs import contiguous, listed
+from anydml.stores.running.scattered_io import can_scatter
+
+LINE = 64
+"""Bytes of a line of the caches."""
+
+MOST_RUNS = 1 << 17
+"""Most runs that one move of a block requests: so many offsets in files and buffers take 2 MiB."""
+
+
+class TooManyRunsError(Exception):
+    """A block needs more than `MOST_RUNS` runs; `share` of it would not."""
+
+    def __init__(self, runs: int) -> None:
+        super().__init__(runs)
+        self.share = MOST_RUNS / runs
+
+
+DIRECT = 16 << 10
+"""Bytes of a request from which it is read straight into the write buffer, rather than moved there."""
+
+SCATTERED = 256
+"""Bytes of a run from which a scattered request of the system is faster than a move."""
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Transfer(NamedTuple):
+    """Requests of the same length, each of one run or of several that are contiguous in the file.
+
+    Attributes:
+        operand: number of the operand whose file is read or written.
+        file: offset of each request, in bytes from the start of the operand.
+        buffer: offset of each run in the buffer, request by request.
+        length: bytes per run.
+        is_direct: whether the buffer is that of the other end, because no move is needed in between.
+        runs: per request.
+    """
+
+    operand: int
+    file: Offsets
+    buffer: Offsets
+    length: int
+    is_direct: bool = False
+    runs: int = 1
+
+    @property
+    def lengths(self) -> Offsets:
+        """Bytes per request."""
+        return np.full(self.file.size, self.length * self.runs, np.int64)
+
+    @property
+    def bytes(self) -> int:
+        """Total bytes."""
+        return self.length * self.buffer.size
+
+
+class Spans(NamedTuple):
+    """Requests of one run each and of different lengths; otherwise as `Transfer`."""
+
+    operand: int
+    file: Offsets
+    buffer: Offsets
+    lengths: Offsets
+    is_direct: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Total bytes."""
+        return int(self.lengths.sum())
+
+
+def direct(move: Move, side: Side) -> Transfer | None:
+    """Requests for one end of a move straight into the buffer of the other end; None if they would be short."""
+    here, there = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
+    length = move.element_size
+    if length < (SCATTERED if can_scatter() else DIRECT):
+        return None
+    sizes, strides = move.sizes, tuple(map(abs, here.strides))
+    own = [k for k in sorted(range(len(sizes)), key=lambda k: -strides[k]) if sizes[k] > 1]
+    runs, outer = 1, [*own]
+    while outer and can_scatter() and strides[outer[-1]] == length * runs:
+        runs *= sizes[outer.pop()]
+    if length * runs < DIRECT:
+        return None
+    turned = [k for k in own if here.strides[k] < 0]
+    if turned:
+        here, there = _turned(here, sizes, turned), _turned(there, sizes, turned)
+    return Transfer(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
+
+
+def _turned(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
+    """The end with some dimensions reversed."""
+    strides = tuple(-stride if k in dimensions else stride for k, stride in enumerate(end.strides))
+    offset = end.offset + sum((sizes[k] - 1) * end.strides[k] for k in dimensions)
+    return end._replace(offset=offset, strides=strides)
+
+
+def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:
+    """Requests for one end of several moves, and the moves with that end in a buffer.
+
+    Moves whose bytes interleave share a request.
+
+    Args:
+        moves: whose other ends may lie in a buffer already.
+        side: the end whose bytes are requested.
+        gap: largest number of unneeded bytes between two runs of a read; None for writes.
+
+    Returns:
+        The requests, the moves in the same order, and the size of the buffer.
+    """
+    transfers: list[Transfer] = []
+    placed = [*moves]
+    used = 0
+    for cluster in _clusters(moves, side):
+        ends = [end_of(moves[k], side) for k in cluster]
+        spans = [extent(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
+            first, second = np.array([low], np.int64), np.array([used], np.int64)
+            transfers.append(Transfer(ends[0].operand, first, second, high - low))
+            for k, end in zip(cluster, ends, strict=True):
+                placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
+            used += aligned(high - low)
+            continue
+        for k in cluster:
+            transfer, placed[k], used = staged(moves[k], side, gap or 0, used)
+            transfers.append(transfer)
+    return transfers, placed, used
+
+
+def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
+    """Numbers of moves, grouped by overlapping or adjacent ranges of bytes."""
+    spans = []
+    for k, move in enumerate(moves):
+        end = end_of(move, side)
+        spans.append((end.operand, *extent(end, move.sizes, move.element_size), k))
+    found: list[list[int]] = []
+    last = (-1, 0)
+    for operand, start, stop, k in sorted(spans):
+        if found and operand == last[0] and start <= last[1]:
+            found[-1].append(k)
+            last = operand, max(stop, last[1])
+        else:
+            found.append([k])
+            last = operand, stop
+    return found
+
+
+def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) -> bool:
+    """Whether one request for all bytes of the moves is better than several."""
+    needed = 0
+    for move in moves:
+        steps = zip(move.sizes, end_of(move, side).strides, strict=True)
+        needed += move.element_size * math.prod(size for size, stride in steps if stride)
+    return span == needed if gap is None else span <= needed + needed // 4 + gap
+
+
+def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
+    """Requests for one end of a move, and the move with that end in a buffer.
+
+    Args:
+        move: whose other end may lie in a buffer already.
+        side: the end whose bytes are requested.
+        gap: largest number of unneeded bytes between two runs of a read; 0 for writes.
+        base: start of the free part of the buffer.
+
+    Returns:
+        The requests, the move, and the start of the free part after it.
+    """
+    end = end_of(move, side)
+    low, length, outer = contiguous(end, move, gap)
+    forwards = Access(end.operand, low, tuple(map(abs, end.strides)))
+    strides, step = [*end.strides], length
+    for k in reversed(outer):
+        strides[k] = step if end.strides[k] > 0 else -step
+        step *= move.sizes[k]
+    offset = base + sum((n - 1) * -s for n, s in zip(move.sizes, strides, strict=True) if s < 0 and n > 1)
+    packed = Access(end.operand, base, tuple(map(abs, strides)))
+    first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
+    placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
+    used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
+    return Transfer(end.operand, first, second, length), placed, used
+
+
+def aligned(size: int) -> int:
+    """A size rounded up to whole lines of the caches."""
+    return -(-size // LINE) * LINE
+
+
+def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Offsets:
+    """The offsets of the coordinates along some dimensions, the first of which is the outermost.
+
+    Raises:
+        TooManyRunsError: there are too many.
+    """
+    count = math.prod(sizes[k] for k in dimensions)
+    if count > MOST_RUNS:
+        raise TooManyRunsError(count)
+    return listed(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])

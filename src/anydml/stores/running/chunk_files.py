@@ -1,0 +1,200 @@
+"""Chunks of Zarr arrays: read as boxes, decoded once where blocks share them, encoded and written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.store import Box
+from anydml.stores.formats.zarr_array import ChunkGrid, ZarrStore, zarr_array
+from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
+from anydml.stores.planning.box_requests import word
+from anydml.stores.running.boxes import as_bytes, read_box
+from anydml.stores.running.files import AT_ONCE, PlainFile, begin_write_back
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LOCKS = 64
+"""Chunks that are decoded at once at most, each by one thread."""
+
+
+class ChunkReader:
+    """Reads boxes of a Zarr array.
+
+    Args:
+        store: the array.
+        span: as `boxes.requests` has it.
+        kept_in: a folder for the file without a name that has decoded chunks; None where they are not kept.
+    """
+
+    def __init__(self, store: ZarrStore, span: int, kept_in: Path | None) -> None:
+        self.path, self.layout, self.span = store.path, store.layout, span
+        self._word = word(store.dtype.itemsize)
+        codec = self.layout.codec if self.layout.is_own else None
+        self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
+        self._array: Any = None if self.layout.is_own else bounded(zarr_array(store.path))
+        self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
+        self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
+
+    def close(self) -> None:
+        """Forget the decoded chunks."""
+        if self._kept is not None:
+            self._kept.close()
+
+    def read(self, chunk: tuple[int, ...], box: Box, out: Array) -> None:
+        """Read those elements of a box that a chunk has.
+
+        Args:
+            chunk: its number.
+            box: in the array's coordinates.
+            out: all of the box, of `boxes.word`.
+
+        Raises:
+            ModelError: the chunk cannot be read or decoded.
+        """
+        own = self.layout.box(chunk)
+        common = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(box, own, strict=True)]
+        place: Any = (*(slice(a - b[0], e - b[0]) for (a, e), b in zip(common, box, strict=True)), ...)
+        target = out[place]
+        inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, own, strict=True))
+        if self.layout.is_plain:
+            self._plain(chunk, inside, target)
+            return
+        if self._kept is None:
+            target[...] = self._decoded(chunk, tuple(common))[tuple(slice(a, e) for a, e in inside)] \
+                if self.layout.is_own else self._elements(tuple(common))  # fmt: skip
+            return
+        number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
+        with self._kept.lock(number):
+            if number in self._kept.numbers:
+                at = number * self.layout.chunk_bytes
+                read_box(self._kept.file, at, self.layout.chunk, inside, target, self.span)
+                return
+            whole = self._decoded(chunk, own) if self.layout.is_own else self._padded(own)
+            self._kept.file.write(as_bytes(whole), number * self.layout.chunk_bytes)
+            self._kept.numbers.add(number)
+        target[...] = whole[tuple(slice(a, e) for a, e in inside)]
+
+    def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
+        try:
+            file = PlainFile(self.path / self.layout.name(chunk))
+        except FileNotFoundError:
+            target[...] = self._filled()
+            return
+        except OSError as error:
+            raise self._error(chunk, error.strerror or str(error)) from None
+        with file:
+            read_box(file, 0, self.layout.chunk, inside, target, self.span)
+
+    def _decoded(self, chunk: tuple[int, ...], own: Box) -> Array:
+        """A whole chunk."""
+        try:
+            data = (self.path / self.layout.name(chunk)).read_bytes()
+        except FileNotFoundError:
+            return np.broadcast_to(self._filled(), self.layout.chunk).copy()
+        except OSError as error:
+            raise self._error(chunk, error.strerror or str(error)) from None
+        try:
+            view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
+        except Exception as error:
+            # Codecs raise whatever their libraries do.
+            raise self._error(chunk, str(error)) from None
+        if view.size != self.layout.chunk_bytes:
+            raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
+        return view.view(self._word).reshape(self.layout.chunk)
+
+    def _elements(self, box: Box) -> Array:
+        """Elements that zarr-python reads."""
+        try:
+            found = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
+        except Exception as error:
+            # Codecs raise whatever their libraries do.
+            raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
+        stored = np.ascontiguousarray(found, self.layout.dtype)
+        return stored.reshape([e - a for a, e in box]).view(self._word)
+
+    def _padded(self, own: Box) -> Array:
+        whole = np.empty(self.layout.chunk, self._word)
+        whole[tuple(slice(0, e - a) for a, e in own)] = self._elements(own)
+        return whole
+
+    def _filled(self) -> Array:
+        return np.frombuffer(self.layout.fill, self._word)[0]  # type: ignore[no-any-return]
+
+    def _error(self, chunk: Sequence[int], why: str) -> Exception:
+        return JsonPath(str(self.path / self.layout.name(chunk))).error(f"cannot be read as a chunk: {why[:200]}")
+
+
+class _Kept:
+    """A file without a name, with decoded chunks at the places of their numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        descriptor, name = tempfile.mkstemp(prefix=".anydml-", dir=folder)
+        os.close(descriptor)
+        self.file = PlainFile(Path(name), True, is_kept=False)
+        self.numbers: set[int] = set()
+        self._locks = [threading.Lock() for _ in range(LOCKS)]
+        self._name: str | None = name
+        if os.name == "posix":
+            os.unlink(name)
+            self._name = None
+
+    def lock(self, number: int) -> threading.Lock:
+        """Whoever has it decodes or reads a chunk."""
+        return self._locks[number % LOCKS]
+
+    def close(self) -> None:
+        self.file.__exit__()
+        if self._name is not None:
+            os.unlink(self._name)
+
+
+class ChunkWriter:
+    """Writes chunks of a Zarr array.
+
+    Args:
+        layout: of the array.
+        folder: where it lies for now.
+    """
+
+    def __init__(self, layout: ChunkGrid, folder: Path) -> None:
+        self.layout, self.folder = layout, folder
+        self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
+        self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
+        self._made: set[Path] = set()
+
+    def write(self, chunk: Sequence[int], flat: Array) -> None:
+        """Write a chunk, whole, as bytes; what lies outside of the array is the fill value already.
+
+        Raises:
+            ModelError: a codec does not take the elements.
+        """
+        layout, elements = self.layout, flat.view(self.layout.dtype)
+        path = self.folder / layout.name(chunk)
+        try:
+            if not layout.is_own:
+                own = layout.box(chunk)
+                inside = elements.reshape(layout.chunk)[tuple(slice(0, e - a) for a, e in own)]
+                self._array[tuple(slice(a, e) for a, e in own)] = inside
+                return
+            data = as_bytes(flat) if self._coder is None else memoryview(self._coder.encode(elements))
+        except OSError:
+            raise
+        except Exception as error:
+            # Codecs raise whatever their libraries do.
+            raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
+        if path.parent not in self._made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(path.parent)
+        with path.open("wb", buffering=0) as file:
+            left = data.cast("B")
+            while left:
+                left = left[file.write(left[:AT_ONCE]) :]
+            begin_write_back(file.fileno(), 0, data.nbytes)

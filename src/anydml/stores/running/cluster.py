@@ -1,0 +1,235 @@
+"""Plans on a Dask cluster: workers write their own blocks; journal and names stay with whoever runs the plan."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import pickle
+import platform
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import BindingError, ModelError
+from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.planned import Planned
+from anydml.stores.running.journal import is_under_way
+from anydml.stores.running.run import run, staging_of, writer_of
+
+TASK_BYTES = 64 << 20
+"""Bytes that a task writes, about, where blocks are smaller."""
+
+TASKS_A_WORKER = 2
+"""Tasks that wait or run for each worker: it has one while another is done, and few are done twice when it dies."""
+
+SECONDS_TO_ANSWER = 10
+
+MOST_OPEN = 4
+"""Plans whose files a worker has open; one that is over is closed, unless whoever ran it was killed."""
+
+
+def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
+    """Run a plan on a cluster; as `Plan.run`."""
+    # Nothing is begun before the cluster is there.
+    with connected(scheduler) as client:
+        run(plan, progress, partial(write_on, client, scheduler, plan))
+
+
+def write_on(
+    client: Any,
+    scheduler: str,
+    plan: Planned,
+    digest: str,
+    numbers: Iterable[int],
+    finished: Callable[[int, int], None],
+) -> None:
+    """Let workers write blocks, whose outputs have been begun.
+
+    Args:
+        client: as `connected` gives it.
+        scheduler: its address.
+        plan: of the blocks.
+        digest: of the plan, by which workers know its journal.
+        numbers: of the blocks.
+        finished: is called with the number and the bytes of each that was written.
+
+    Raises:
+        ModelError: the scheduler answers no more, or a block cannot be written.
+    """
+    import distributed
+
+    token = f"anydml-plan-{uuid.uuid4()}"
+    # Workers that lose it get it again, as they would not if it were scattered.
+    data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
+    under_way: Any = distributed.as_completed()
+    groups = _groups(plan, numbers, len(client.nthreads()))
+    try:
+        while True:
+            free = TASKS_A_WORKER * max(1, len(client.nthreads())) - under_way.count()
+            for group in itertools.islice(groups, max(0, free)):
+                task = client.submit(_write, data, token, digest, group, key=f"anydml-blocks-{uuid.uuid4()}", retries=0)
+                under_way.add(task)
+            if under_way.is_empty():
+                return
+            for number, size in _result(distributed, scheduler, next(under_way)):
+                finished(number, size)
+    except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
+        raise ModelError(f"{scheduler}: {_text(error)}; the same command goes on") from None
+    finally:
+        # Tasks that run already go on to their ends; `Staging.settle` waits for those.
+        with suppress(Exception):
+            client.cancel([*under_way.futures], force=True)
+            client.run(_forget, token)
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Any]:
+    """A client of a scheduler that has workers.
+
+    Raises:
+        ModelError: none answers.
+    """
+    try:
+        import distributed
+    except ImportError:
+        raise ModelError(f'{scheduler}: is a Dask scheduler, which needs: pip install "anydml[dask]"') from None
+    try:
+        client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ModelError(
+            f"{scheduler}: no Dask scheduler answers: {_text(error)}; name one such as tcp://10.0.0.1:8786"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=SECONDS_TO_ANSWER)
+            yield client
+        except TimeoutError:
+            raise ModelError(f"{scheduler}: the scheduler has no workers: start some, by dask worker") from None
+
+
+def _text(error: BaseException) -> str:
+    """What an error says in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]]:
+    """The blocks that a task has written."""
+    try:
+        done: list[tuple[int, int]] | str = task.result()
+    except distributed.KilledWorker as error:
+        raise ModelError(
+            f"{scheduler}: workers died over the same blocks: see whether they have the memory; the same command "
+            f"goes on ({_text(error)})"
+        ) from None
+    except Exception as error:
+        # Whatever a worker that cannot even begin raises, as where anydml is missing or another version.
+        raise ModelError(
+            f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; workers need the same "
+            "version of anydml"
+        ) from None
+    if isinstance(done, str):
+        raise ModelError(f"{scheduler}: {done}; the same command goes on")
+    return done
+
+
+def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
+    """Blocks by the task, so many that tasks are worth it, and so few that all workers have some."""
+    most = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
+    group, size = list[int](), 0
+    for number in numbers:
+        group.append(number)
+        size += plan.blocking.block_bytes(number)
+        if size >= most:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _everywhere(plan: Planned) -> Planned:
+    """A plan whose paths do not depend on where a process runs."""
+    files: dict[int, NewFile] = {}
+
+    def target(each: Any) -> Any:
+        if not isinstance(each, Target):
+            return replace(each, path=_absolute(each.path))
+        file = files.setdefault(id(each.file), replace(each.file, path=_absolute(each.file.path)))
+        return replace(each, file=file)
+
+    found: Any = copy.copy(plan)
+    found.inputs = tuple(replace(each, path=_absolute(each.path)) for each in plan.inputs)
+    found.outputs = tuple(map(target, plan.outputs))
+    found.folder = None if plan.folder is None else _absolute(plan.folder)
+    found.others = {_absolute(path): content for path, content in plan.others.items()}
+    found.files = tuple(files.values())
+    found.arrays = tuple(each for each in found.outputs if not isinstance(each, Target))
+    found.blocking = plan.blocking.with_paths(_absolute)
+    return found  # type: ignore[no-any-return]
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
+
+
+# What follows runs on workers.
+
+_TURN = threading.Lock()
+"""One block is in memory at a time, for a plan's memory is that of a process."""
+
+_OPEN: dict[str, Any] = {}
+"""Plans and what writes their blocks, by the tokens of their runs."""
+
+
+def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
+    """Write blocks; gives their numbers and bytes, or what went wrong."""
+    done: list[tuple[int, int]] = []
+    with _TURN:
+        try:
+            plan, writer = _opened(data, token, digest)
+            with staging_of(plan).share():
+                _check_journal(plan, digest)
+                writer.write(numbers, lambda number, size: done.append((number, size)))
+                writer.sync()
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            return f"a worker on {platform.node()} says: {where}{error.strerror or error}"
+        except ValueError as error:
+            return f"a worker says: {_text(error)}"
+    return done
+
+
+def _check_journal(plan: Planned, digest: str) -> None:
+    """A task that was late has nothing to write: another plan may have begun, or all may be written."""
+    staging = staging_of(plan)
+    if not is_under_way(staging.journal, digest):
+        raise BindingError(
+            f"{staging.journal} is not the journal of this plan: workers need the same files under the same paths"
+        )
+
+
+def _opened(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
+    if token not in _OPEN:
+        while len(_OPEN) >= MOST_OPEN:
+            _OPEN.pop(next(iter(_OPEN)))[1].__exit__()
+        plan = pickle.loads(data)
+        _check_journal(plan, digest)
+        _OPEN[token] = plan, writer_of(plan)
+    found: tuple[Any, Any] = _OPEN[token]
+    return found
+
+
+def _forget(token: str) -> None:
+    """Close a plan's files, when the block in hand is written."""
+
+    def close() -> None:
+        with _TURN:
+            if token in _OPEN:
+                _OPEN.pop(token)[1].__exit__()
+
+    threading.Thread(target=close, daemon=True).start()

@@ -1,0 +1,217 @@
+"""Files that are open while a plan runs: read and written at places, by several threads at once."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.running.scattered_io import MOST_RUNS, Bytes, Starts, can_scatter, request
+
+AT_ONCE = 512 << 10
+"""Bytes of a write at most: Linux takes memory for them in pieces as large as a write, and large ones cost more."""
+
+LONG = 256 << 10
+"""Bytes of a write from which its write-back begins at once; pages that others write to as well would go twice."""
+
+WRITE = 2
+"""SYNC_FILE_RANGE_WRITE: begin, and wait for nothing."""
+
+
+def begin_write_back(descriptor: int, at: int, size: int) -> None:
+    """Let what was just written go to the disk, if that is long and the system can.
+
+    Nothing is waited for, and nothing is promised: `os.fsync` says what is on the disk, and what went wrong.
+
+    Args:
+        descriptor: of the file.
+        at: its first byte that was written.
+        size: how many were.
+    """
+    if size >= LONG and (call := _call()) is not None:
+        call(descriptor, at, size, WRITE)
+
+
+@cache
+def _call() -> Callable[[int, int, int, int], int] | None:
+    """Linux's sync_file_range."""
+    if sys.platform != "linux":
+        return None
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if found is not None:
+        found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return found
+
+
+def open_file(path: Path, create: bool = False) -> int:
+    """Open a file for writing and return its descriptor.
+
+    Args:
+        path: of the file.
+        create: whether it begins empty, and need not exist.
+    """
+    flags = os.O_RDWR | getattr(os, "O_BINARY", 0) | (os.O_CREAT | os.O_TRUNC if create else 0)
+    return os.open(path, flags, 0o666)
+
+
+class PlainFile:
+    """A file that several threads read or write at once, each at a place of its own.
+
+    Args:
+        path: of the file.
+        is_written: whether it is written to.
+        is_kept: whether what is written is to be on the disk in the end.
+    """
+
+    def __init__(self, path: Path, is_written: bool = False, is_kept: bool = True) -> None:
+        self.path = path
+        self._is_kept = is_kept
+        self._turn = threading.Lock()
+        binary = getattr(os, "O_BINARY", 0)
+        self.descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | binary)
+
+    def __enter__(self) -> PlainFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            os.close(self.descriptor)
+
+    def read(self, view: memoryview, at: int) -> None:
+        """Fill a view with the bytes from a place on.
+
+        Raises:
+            ModelError: the file ends before.
+        """
+        while view:
+            count = self._read(view, at)
+            if not count:
+                raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+            view, at = view[count:], at + count
+
+    def write(self, view: memoryview, at: int) -> None:
+        """Write all bytes of a view from a place on."""
+        start = at
+        while view:
+            count = self._write(view[:AT_ONCE], at)
+            view, at = view[count:], at + count
+        if self._is_kept:
+            begin_write_back(self.descriptor, start, at - start)
+
+    def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+        """Fill runs of a buffer, `length` bytes from each start, with the bytes from a place on.
+
+        Raises:
+            ModelError: the file ends before.
+        """
+        self._runs(buffer, starts, length, at, True)
+
+    def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+        """Write runs of a buffer, one after the other, from a place on."""
+        self._runs(buffer, starts, length, at, False)
+        if self._is_kept:
+            begin_write_back(self.descriptor, at, starts.size * length)
+
+    def _runs(self, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> None:
+        view, one = buffer.data, self.read if is_read else self.write
+        most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // length))
+        while starts.size:
+            done = 0
+            if min(most, starts.size) > 1 and can_scatter():
+                done = request(self.descriptor, buffer, starts[:most], length, at, is_read)
+            whole, rest = divmod(done, length)
+            if rest or not done:
+                # The system stopped within a run, or takes one at a time.
+                start = int(starts[whole])
+                one(view[start + rest : start + length], at + done)
+                whole, done = whole + 1, done + length - rest
+            starts, at = starts[whole:], at + done
+
+    def _read(self, view: memoryview, at: int) -> int:
+        if hasattr(os, "preadv"):
+            return int(os.preadv(self.descriptor, [view], at))
+        with self._turn:
+            os.lseek(self.descriptor, at, os.SEEK_SET)
+            data = os.read(self.descriptor, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _write(self, view: memoryview, at: int) -> int:
+        if hasattr(os, "pwrite"):
+            return int(os.pwrite(self.descriptor, view, at))
+        with self._turn:
+            os.lseek(self.descriptor, at, os.SEEK_SET)
+            return os.write(self.descriptor, view)
+
+
+Task = Callable[[], object]
+
+
+class Opened:
+    """Files and threads, until they are closed.
+
+    Args:
+        threads: how many.
+
+    Attributes:
+        more: what else is to be closed with them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.more = ExitStack()
+        self._threads = threads
+        self._files: dict[Path, PlainFile] = {}
+        self._written: list[PlainFile] = []
+        self._pool = self.more.enter_context(ThreadPoolExecutor(threads, "anydml-stores"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.more.close()
+
+    def file(self, path: Path, is_written: bool = False) -> PlainFile:
+        """A file; the same one where it is open already."""
+        if path not in self._files:
+            self._files[path] = self.more.enter_context(PlainFile(path, is_written))
+            if is_written:
+                self._written.append(self._files[path])
+        return self._files[path]
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        for file in self._written:
+            os.fsync(file.descriptor)
+
+    def together(self, tasks: Iterator[Task]) -> None:
+        """Do tasks in all threads; few of those that wait are in memory. After an error no other one is begun."""
+        turn, stopped = threading.Lock(), threading.Event()
+
+        def work() -> None:
+            while not stopped.is_set():
+                with turn:
+                    task = next(tasks, None)
+                if task is None:
+                    return
+                try:
+                    task()
+                except BaseException:
+                    stopped.set()
+                    raise
+
+        futures = [self._pool.submit(work) for _ in range(self._threads)]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stopped.set()
+            wait(futures)
+        for future in futures:
+            future.result()

@@ -1,0 +1,110 @@
+"""A plan's run, from the journal to the final names: what has those is whole, and what was stopped goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+from anydml.progress import shown
+from anydml.stores.planning.file_blocking import FileBlocking
+from anydml.stores.planning.identities import check_unchanged
+from anydml.stores.planning.planned import Planned
+from anydml.stores.running.file_blocks import FileBlocks
+from anydml.stores.running.grid_blocks import GridBlocks
+from anydml.stores.running.journal import Journal
+from anydml.stores.running.staging import Staging
+from anydml.stores.running.writers import BlocksWriter
+
+WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
+"""Writes blocks of the plan with a digest, and says of each that it is written, and its bytes."""
+
+
+def staging_of(plan: Planned) -> Staging:
+    """Where the outputs of a plan lie until they get their names."""
+    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite)
+
+
+def writer_of(plan: Planned) -> BlocksWriter:
+    """A writer of the blocks of a plan whose outputs have been begun."""
+    staging = staging_of(plan)
+    if isinstance(plan.blocking, FileBlocking):
+        return FileBlocks(plan, staging.part)
+    return GridBlocks(plan, staging)
+
+
+def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: WriteBlocks | None = None) -> None:
+    """Run a plan.
+
+    Args:
+        plan: what to do.
+        progress: as `Plan.run` has it.
+        write: writes blocks; by default this process does.
+    """
+    staging = staging_of(plan)
+    place = JsonPath(str(staging.top[0]))
+    try:
+        staging.journal.parent.mkdir(parents=True, exist_ok=True)
+        check_unchanged(plan.name, plan.identities)
+        digest = plan.digest()
+        if not os.path.exists(staging.journal):
+            plan.was_there = not plan.overwrite and staging.is_of(digest)
+            if plan.was_there:
+                return
+            staging.check_free()
+        journal = Journal(staging.journal, digest, staging.sync)
+    except OSError as error:
+        raise place.error(f"cannot be written: {error.strerror or error}") from None
+    is_over = False
+    try:
+        if not journal.is_whole or not staging.has_all():
+            staging.check_free()
+            if not journal.finished or not staging.is_there():
+                journal.restart(digest)
+                staging.settle()
+                staging.begin()
+            plan.resumed = len(journal.finished)
+            _go_on(plan, journal, digest, progress, write or partial(_write_here, plan))
+            try:
+                check_unchanged(plan.name, plan.identities)
+            except BindingError:
+                is_over = True
+                staging.drop()
+                raise
+            staging.sync()
+            journal.whole()
+        staging.settle()
+        staging.finish(digest)
+        is_over = True
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
+    finally:
+        if not is_over and journal.is_empty and not journal.is_whole:
+            # There is nothing to go on with.
+            staging.settle()
+            staging.drop()
+            is_over = True
+        journal.close(is_over)
+
+
+def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
+    with writer_of(plan) as writer:
+        writer.write(numbers, finished)
+
+
+def _go_on(
+    plan: Planned, journal: Journal, digest: str, progress: bool | Callable[[int], None], write: WriteBlocks
+) -> None:
+    """Write all blocks that are not finished."""
+    waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
+    done = sum(map(plan.blocking.block_bytes, journal.finished))
+    with shown(plan.totals.bytes_written, done, progress) as advance:
+
+        def finished(number: int, size: int) -> None:
+            journal.add(number, size)
+            advance(size)
+
+        write(digest, waiting, finished)

@@ -1,0 +1,72 @@
+"""Requests of several runs: bytes that are contiguous in a file and scattered in memory (preadv and pwritev)."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from anydml.memory.host import address_of
+
+MOST_RUNS = 1024
+"""Runs of a request: Linux, macOS and the BSDs take as many."""
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Starts = np.ndarray[Any, np.dtype[np.int64]]
+
+_Call = Callable[[int, int, int, int], int]
+
+
+def can_scatter() -> bool:
+    """Whether the system takes requests of several runs."""
+    return _calls() is not None
+
+
+def request(descriptor: int, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> int:
+    """Read or write runs that follow each other in a file; gives how many bytes that were.
+
+    Args:
+        descriptor: of the file.
+        buffer: memory of the runs.
+        starts: where each begins in it; at most `MOST_RUNS`.
+        length: bytes of each.
+        at: where the first begins in the file.
+        is_read: whether the file is read.
+
+    Raises:
+        OSError: the system says so.
+    """
+    calls = _calls()
+    if calls is None or not 0 < starts.size <= MOST_RUNS or starts.min() < 0 or starts.max() + length > buffer.size:
+        raise AssertionError("these runs are no request")
+    runs = np.empty((starts.size, 2), np.uintp)
+    np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")
+    runs[:, 1] = length
+    while (count := calls[is_read](descriptor, address_of(runs), starts.size, at)) < 0:
+        error = ctypes.get_errno()
+        if error != errno.EINTR:
+            raise OSError(error, os.strerror(error))
+    return count
+
+
+@cache
+def _calls() -> tuple[_Call, _Call] | None:
+    """The system's pwritev and preadv."""
+    if os.name != "posix":
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    found = []
+    for name in ("pwritev", "preadv"):
+        # Where a place in a file may be a number of 32 bits, another name takes 64.
+        call = getattr(library, f"{name}64", None) or getattr(library, name, None)
+        if call is None:
+            return None
+        call.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64)
+        call.restype = ctypes.c_ssize_t
+        found.append(call)
+    return found[0], found[1]

@@ -1,0 +1,267 @@
+"""Staging: outputs under hidden names beside the final ones, which they get when all of them are whole."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from itertools import islice
+from pathlib import Path
+
+from anydml.files.json_path import JsonPath, names
+from anydml.stores.formats.target import Content, NewFile
+from anydml.stores.formats.zarr_metadata import is_zarr_array
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.identities import is_marked, mark
+from anydml.stores.running.files import open_file
+from anydml.stores.running.journal import locked, sync_folder
+
+PART = ".anydml-part"
+JOURNAL = ".anydml-journal"
+OLD = ".anydml-old"
+
+MANY_FILES = 1000
+"""Files of a folder from which the whole file system is synced at once, which is faster than one file at a time."""
+
+_OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
+"""Names of the files of a Zarr array, relative to its folder."""
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """A hidden name beside a final one."""
+    real = Path(os.path.realpath(path))
+    return real.parent / f".{real.name}{suffix}"
+
+
+class Staging:
+    """The outputs of a plan while they are written.
+
+    Args:
+        files: plain files.
+        arrays: Zarr arrays, each of which is a folder.
+        others: small files beside them: their contents, or the files that they are copies of.
+        folder: that contains all of these and gets its name at once; None where each output gets its own.
+        overwrite: whether existing outputs may be replaced.
+
+    Attributes:
+        top: the files and folders that get their names.
+        journal: where the plan's journal lies.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[NewFile],
+        arrays: Sequence[ZarrTarget],
+        others: Mapping[Path, Content],
+        folder: Path | None,
+        overwrite: bool,
+    ) -> None:
+        self.files, self.overwrite = files, overwrite
+        described = {each.path / name: text for each in arrays for name, text in each.metadata.items()}
+        self.others = {**others, **described}
+        self._is_of_arrays = bool(arrays)
+        self._folders = [each.path for each in arrays] if folder is None else [folder]
+        alone = [] if folder is not None else [*(file.path for file in files), *others]
+        self.top = [*self._folders, *alone]
+        self.journal = beside(self.top[0], JOURNAL)
+
+    def _folder_of(self, path: Path) -> Path | None:
+        """The folder of this plan that a path is, or is inside of."""
+        return next((folder for folder in self._folders if folder == path or folder in path.parents), None)
+
+    def part(self, path: Path) -> Path:
+        """Where a file or folder lies until it gets its name."""
+        folder = self._folder_of(path)
+        return beside(path, PART) if folder is None else beside(folder, PART) / path.relative_to(folder)
+
+    def check_free(self) -> None:
+        """Refuse names that are taken.
+
+        Raises:
+            ModelError: an output exists and may not be replaced.
+        """
+        for final in self.top:
+            place = JsonPath(str(final))
+            if not os.path.lexists(final):
+                continue
+            if not self.overwrite:
+                raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
+            if final not in self._folders:
+                if not final.is_file():
+                    raise place.error("is no file, and is not replaced")
+            elif self._is_of_arrays:
+                _check_array(final, place)
+            else:
+                _check_checkpoint(final, {path.name for path in self.others}, place)
+
+    def is_there(self) -> bool:
+        """Whether all files are as an earlier run began them."""
+        try:
+            return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
+                self.part(path).stat().st_size == content.stat().st_size
+                if isinstance(content, Path)
+                else self.part(path).read_bytes() == content
+                for path, content in self.others.items()
+            )
+        except OSError:
+            return False
+
+    def has_all(self) -> bool:
+        """Whether every output has its name, or can get it."""
+        return all(os.path.exists(final) or beside(final, PART).exists() for final in self.top)
+
+    def settle(self) -> None:
+        """Wait until no worker of a cluster writes to what was begun; see `share`."""
+        with locked(beside(self.top[0], PART), is_shared=False):
+            pass
+
+    def share(self) -> AbstractContextManager[None]:
+        """While it is entered, what was begun is neither begun anew nor given its names."""
+        return locked(beside(self.top[0], PART), is_shared=True)
+
+    def begin(self) -> None:
+        """Create all files with their full size and everything but their elements."""
+        for folder in self._folders:
+            shutil.rmtree(beside(folder, PART), ignore_errors=True)
+            beside(folder, PART).mkdir(parents=True)
+        for file in self.files:
+            # A process that still writes to the file of an earlier run must not write to this one.
+            self.part(file.path).unlink(missing_ok=True)
+            descriptor = open_file(self.part(file.path), create=True)
+            try:
+                _allocate(descriptor, file.size)
+                os.write(descriptor, file.start)
+            finally:
+                os.close(descriptor)
+        for path, content in self.others.items():
+            self.part(path).parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                shutil.copyfile(content, self.part(path))
+            else:
+                self.part(path).write_bytes(content)
+
+    def sync(self) -> None:
+        """Sync all files to the disk."""
+        for folder in self._folders:
+            _sync_inside(beside(folder, PART))
+        for path in (*(file.path for file in self.files), *self.others):
+            if self._folder_of(path) is None:
+                _sync_file(self.part(path))
+
+    def is_of(self, digest: str) -> bool:
+        """Whether the plan with a digest has written all outputs that exist."""
+        return all(is_marked(final, digest) for final in self.top)
+
+    def finish(self, digest: str) -> None:
+        """Give all outputs their names, marked by the plan's digest; those that have them already keep them."""
+        for final in self.top:
+            part, real = beside(final, PART), Path(os.path.realpath(final))
+            if not part.exists():
+                continue
+            mark(part, digest)
+            if real.exists() and final in self._folders:
+                shutil.rmtree(beside(final, OLD), ignore_errors=True)
+                real.rename(beside(final, OLD))
+            elif real.exists():
+                shutil.copymode(real, part)
+            part.replace(real)
+        for folder in {Path(os.path.realpath(final)).parent for final in self.top}:
+            sync_folder(folder)
+        for folder in self._folders:
+            shutil.rmtree(beside(folder, OLD), ignore_errors=True)
+
+    def drop(self) -> None:
+        """Remove what was begun."""
+        for final in self.top:
+            part = beside(final, PART)
+            with suppress(OSError):
+                if part.is_dir():
+                    shutil.rmtree(part)
+                else:
+                    part.unlink()
+
+
+def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:
+    """Refuse to replace a folder that has more than safetensors files and those that are written."""
+    if not folder.is_dir() or folder.is_symlink():
+        raise place.error("is no folder, and is not replaced")
+    suffixes = (".safetensors", ".safetensors.index.json")
+    other = [
+        each.name
+        for each in folder.iterdir()
+        if each.name not in own and not (each.is_file() and each.name.endswith(suffixes))
+    ]
+    if other:
+        raise place.error(f"has {names(sorted(other))} beside safetensors files; it is not replaced: move those")
+
+
+def _check_array(folder: Path, place: JsonPath) -> None:
+    """Refuse to replace a folder that is no Zarr array, or has files that none has."""
+    if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
+        raise place.error("is no Zarr array, and is not replaced")
+    other = next((name for name in _inside(folder) if not _OF_ARRAY.fullmatch(name)), None)
+    if other is not None:
+        raise place.error(f"has {names([other])} beside its chunks; it is not replaced: move that")
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Give a new file its size, so that a full disk is noticed at once."""
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                raise
+    os.ftruncate(descriptor, size)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _inside(folder: Path) -> Iterator[str]:
+    """The relative path of every file in a folder and its subfolders."""
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(folder / inside) as entries:
+            for each in entries:
+                name = f"{inside}{each.name}"
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append(f"{name}/")
+                else:
+                    yield name
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = open_file(path)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_inside(folder: Path) -> None:
+    """Sync a folder and all that is in it."""
+    are_many = next(islice(_inside(folder), MANY_FILES, None), None) is not None
+    if are_many and _sync_disk(folder):
+        return
+    for name in _inside(folder):
+        _sync_file(folder / name)
+    for inside, _, _ in os.walk(folder):
+        sync_folder(Path(inside))
+
+
+def _sync_disk(folder: Path) -> bool:
+    """Sync the file system of a folder; False where the system cannot."""
+    if sys.platform != "linux":
+        return False
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(AttributeError, OSError):
+            return bool(ctypes.CDLL(None, use_errno=True).syncfs(descriptor) == 0)
+        return False
+    finally:
+        os.close(descriptor)
