@@ -1,4 +1,4 @@
-"""`convert`: a checkpoint in the layout of Hugging Face's transformers, or in that of its authors."""
+"""`convert`: a checkpoint in the layout of transformers, of its authors, or of another library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anydml.text import counted
 from anydml.tracing.trace import Trace
 
 LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
-"""What checkpoints are converted to."""
+"""Layouts by name."""
 
 
 def convert(
@@ -34,28 +34,28 @@ def convert(
     extras: bool = True,
     follow: bool = True,
 ) -> Plan:
-    """Plan to write a model in another layout, by the conversion mappings of the installed transformers.
+    """Plan to rewrite a model in another layout, by the conversion mappings of the installed transformers.
 
     Args:
         model: a folder with a safetensors checkpoint and its config.json.
-        output: a folder, in which there will be an index if there is more than one file; or a .safetensors file.
-        to: ``"transformers"``, the layout of the model that `from_pretrained` makes; or ``"original"``, that of
-            `save_pretrained`, in which models are published; or ``"per-expert"``, the first with a tensor for each
-            expert; or ``"vllm"`` and ``"megatron"``, those of their parameters.
-        ranks: as `anydml.stores.reshard` has them; where `to` is ``"transformers"``, tensor-parallel ones share what
-            transformers' plan for the model says, and numbers of layers and experts are those of the whole model.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        shard_size: bytes of tensors in a file at most, but for single tensors that have more.
-        overwrite: whether an output that exists may be replaced.
-        extras: whether small files, such as config.json and a tokenizer's, are copied.
-        follow: as `anydml.stores.open`.
+        output: a folder, which gets an index if it has more than one file; or a .safetensors file.
+        to: ``"transformers"``, the layout of the model that `from_pretrained` makes; ``"original"``, that of
+            `save_pretrained`, in which models are published; ``"per-expert"``, the first with one tensor per expert;
+            ``"vllm"`` or ``"megatron"``, those of their parameters.
+        ranks: as in `anydml.stores.reshard`; where `to` is ``"transformers"``, tensor-parallel ranks share tensors by
+            the plan of transformers for the model; layers and experts keep the numbers of the whole model.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
+        overwrite: whether an existing output may be replaced.
+        extras: whether small files, such as config.json and those of a tokenizer, are copied.
+        follow: as in `anydml.stores.open`.
 
     Returns:
         The plan; nothing is written before its `run`.
 
     Raises:
         ModelError: transformers is not installed or does not know the model, a converter of its mapping computes, or
-            the tensors are not those of the model.
+            the tensors do not fit the model.
         BindingError: the memory is too small, or the output is an input.
 
     Examples:
@@ -82,15 +82,15 @@ def convert(
 def conversion(
     model: str | os.PathLike[str], to: str, is_shared: bool = False
 ) -> tuple[Trace, Change, list[str], Axes]:
-    """A trace, what becomes of a model's tensors over its inputs, what users are told of it then, and ranks' axes.
+    """A trace, the change to tensors over its inputs, remarks that the change adds, and the axes of ranks.
 
     Args:
-        model: as `convert` has it.
+        model: as in `convert`.
         to: likewise.
         is_shared: whether the axes are needed.
 
     Raises:
-        ModelError: as `convert` has it.
+        ModelError: as in `convert`.
     """
     if to not in LAYOUTS:
         raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")

@@ -37,7 +37,7 @@ def plan_function(
     folder: Path | None = None,
     others: dict[Path, Content] | None = None,
 ) -> Plan:
-    """As `Fused.plan` says; `folder` and `others` are those of the plans."""
+    """As `Fused.plan`; `folder` and `others` as in `Plan`."""
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
     is_chunked = any(isinstance(leaf, (ZarrStore, ZarrTarget)) for leaf in leaves((inputs, outputs)))
@@ -104,17 +104,17 @@ def plan(
 
     Args:
         desc: the operator.
-        inputs: stores, one a tensor, in the desc's order, of the tensors' sizes and types.
-        outputs: targets, likewise.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        overwrite: whether files that exist may be replaced.
+        inputs: one store per input tensor of the desc, with its sizes and data type.
+        outputs: one target per output tensor, likewise.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether existing files may be replaced.
 
     Returns:
         The plan; nothing is read or written before its `run`.
 
     Raises:
         DescError: the desc breaks a rule.
-        BindingError: a count, size or type does not fit, an output is an input, or the operator reads host values.
+        BindingError: a count, size or data type does not fit, an output is an input, or the operator reads host values.
 
     Examples:
         >>> from anydml import stores

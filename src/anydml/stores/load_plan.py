@@ -1,4 +1,4 @@
-"""What `plan_load` gives: which bytes of which files become tensors, as data, and to load them."""
+"""The plan of `plan_load`: the bytes of files that become tensors, as data, and a way to load them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class TensorMoves(NamedTuple):
-    """What tensors that are alike have in common.
+    """The moves of tensors that differ only in their stores.
 
     Attributes:
-        moves: from the stores of a tensor, by their numbers, to the tensor.
+        moves: from the stores of a tensor, by number, to the tensor.
         described: its shape and dtype.
     """
 
@@ -43,7 +43,7 @@ class TensorMoves(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LoadPlan:
-    """Where the bytes of tensors lie. Nothing has been read.
+    """The bytes of files that tensors consist of; no tensor has been read.
 
     Attributes:
         tensors: shapes and dtypes by name.
@@ -63,10 +63,10 @@ class LoadPlan:
     _identities: dict[Path, tuple[Any, ...]]
 
     def descriptors(self) -> Iterator[ByteRun]:
-        """The runs of every tensor, in the order of tensors.
+        """The runs of all tensors, in the order of tensors.
 
         Raises:
-            ModelError: a tensor has more than `MOST_RUNS` in a row: `to_json` has them as boxes.
+            ModelError: a move has more than `MOST_RUNS` runs, which `to_json` has as boxes.
         """
         for name, move, store in self._moves():
             check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
@@ -76,13 +76,13 @@ class LoadPlan:
                 yield ByteRun(store.path, offset, name, start, move.element_size)
 
     def ranges(self, gap: int = 0) -> dict[Path, Offsets]:
-        """By file the intervals that are read, sorted and merged: rows of the first byte, and the one after the last.
+        """The sorted, merged intervals that are read of each file: rows of the first byte and the one after the last.
 
         Args:
-            gap: bytes that nobody needs, at most, between two intervals that are one.
+            gap: largest number of unneeded bytes between two runs that are merged.
 
         Raises:
-            ModelError: there are more than `MOST_RUNS`: a larger gap makes them fewer.
+            ModelError: there are more than `MOST_RUNS`; a larger gap merges more.
         """
         places: dict[tuple[int, int], tuple[Path, Move, list[int]]] = {}
         for _, move, store in self._moves():
@@ -107,17 +107,17 @@ class LoadPlan:
         """Read the tensors.
 
         Args:
-            out: arrays by name, of NumPy or of another library in host memory, in C order; NumPy's are made of those
-                that it does not have.
-            memory: bytes for all buffers beside the tensors, or a text such as ``"256MB"``.
+            out: arrays by name, of NumPy or of another library in host memory, in C order; other tensors become new
+                NumPy arrays.
+            memory: bytes of all buffers beside the tensors, or a text such as ``"256MB"``.
 
         Returns:
             All tensors, in the order of the plan.
 
         Raises:
             ModelError: a file cannot be read, or has become shorter.
-            BindingError: an array has another shape or dtype, is read-only or not in C order, `out` has a name that the
-                plan does not have, or a file has changed since the plan was made.
+            BindingError: an array has another shape or dtype, is read-only or not in C order, `out` has an unknown
+                name, or a file has changed since the plan was made.
 
         Examples:
             >>> from anydml import stores
@@ -146,12 +146,12 @@ class LoadPlan:
         return made
 
     def explain(self, pattern: str = "*") -> str:
-        """Which part of which array of a file becomes which part of a tensor, a line for each, in the order of tensors.
+        """Text with a line per part of an array in a file that becomes a part of a tensor, in the order of tensors.
 
-        Parts are the smallest boxes that hold the elements, as Python slices.
+        Parts are the smallest boxes that contain the elements, as Python slices.
 
         Args:
-            pattern: of the tensors' names, as `fnmatch` has it.
+            pattern: of names of tensors, as in `fnmatch`.
 
         Examples:
             >>> from anydml import stores
@@ -176,13 +176,13 @@ class LoadPlan:
         return "\n".join(line for own in lines.values() for line in own)
 
     def to_json(self, gap: int = 0) -> str:
-        """Files with their ranges, tensors, and boxes of runs.
+        """JSON of the files with their ranges, the tensors, and the boxes of runs.
 
-        A box is a list: the numbers of a file and of a tensor, the first byte in each, the bytes of a run, how many
-        runs there are along each dimension, and how many bytes a step along each is in the file and in the tensor.
+        A box is a list: the indices of a file and of a tensor, the first byte in each, the bytes of a run, the number
+        of runs along each dimension, and the strides of these in the file and in the tensor, in bytes.
 
         Args:
-            gap: as `ranges` has it.
+            gap: as in `ranges`.
         """
         ranges = self.ranges(gap)
         files, numbers = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
@@ -200,13 +200,13 @@ class LoadPlan:
         return json.dumps(content, ensure_ascii=False)
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
-        """The name of a tensor, a move to it, and what that reads."""
+        """The name of a tensor, a move to it, and the store that the move reads, for all moves."""
         for name, (kind, stores) in zip(self.tensors, self._made, strict=True):
             for move in kind.moves:
                 yield name, move, stores[move.reads.operand]
 
     def _program(self) -> tuple[Program, list[Store]]:
-        """All moves, and what they read."""
+        """The program of all moves, and its inputs."""
         inputs = [*{id(store): store for _, _, store in self._moves()}.values()]
         numbers = {id(store): k for k, store in enumerate(inputs)}
         outputs = {name: k for k, name in enumerate(self.tensors, len(inputs))}

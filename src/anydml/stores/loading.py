@@ -1,4 +1,4 @@
-"""`plan_load`: which bytes of which files become a rank's tensors, as data for other programs."""
+"""`plan_load`: the bytes of files that become the tensors of a rank."""
 
 from __future__ import annotations
 
@@ -30,23 +30,22 @@ def plan_load(
     to: str | None = None,
     follow: bool = True,
 ) -> LoadPlan:
-    """Plan which bytes a rank loads of a checkpoint.
+    """Plan the bytes of a checkpoint that a rank loads.
 
     Args:
-        model: a checkpoint, as `anydml.stores.reshard` reads it, or one that was opened; or several, one for each rank
-            that wrote it.
-        rank: which one loads, from 0.
-        ranks: how many tensor-parallel ones share the tensors, or how many of each kind by name, as
-            `anydml.stores.reshard` has them; those of ``tp`` follow each other, then those of ``ep``, ``fsdp``, ``pp``.
-        layout: rules and axes, as those of `anydml.stores.reshard`.
-        to: as `anydml.stores.convert` has it, of a folder, in place of rules.
-        follow: as `anydml.stores.open`.
+        model: a checkpoint, as in `anydml.stores.reshard`, or an open one; or several, one per rank that wrote it.
+        rank: that loads, from 0.
+        ranks: the number of tensor-parallel ranks that share the tensors, or of ranks of each kind by name, as in
+            `anydml.stores.reshard`; those of ``tp`` are consecutive, then those of ``ep``, ``fsdp``, ``pp``.
+        layout: rules and axes, as in `anydml.stores.reshard`.
+        to: as in `anydml.stores.convert`, for a folder, instead of a layout.
+        follow: as in `anydml.stores.open`.
 
     Returns:
         The plan.
 
     Raises:
-        ModelError: the checkpoint or the layout is broken, or an axis is not known or cannot be shared.
+        ModelError: the checkpoint or the layout is broken, or an axis is unknown or cannot be shared.
 
     Examples:
         >>> from anydml import stores
@@ -93,14 +92,14 @@ def plan_load(
         made = _unchanged(found, repeat("", len(found)) if placement.ranks == 1 else axes.alike(found), shared)
         inputs = [store for _, stores in made.values() for store in stores]
     tensors = {name: kind.described for name, (kind, _) in made.items()}
-    # Paths are asked for their hashes in Python.
+    # By id, because hashing a path is slow.
     return LoadPlan(tensors, [*made.values()], identities_of({id(each.path): each.path for each in inputs}.values()))
 
 
 def _unchanged(
     tensors: StoredTensors, alike: Iterable[str], shared: Callable[[Composer, str, Made], Made]
 ) -> dict[str, tuple[TensorMoves, Sequence[Store]]]:
-    """A rank's part of each tensor, planned once for those that are alike."""
+    """The part of a rank of each tensor, planned once for tensors that differ only in their stores."""
     made: dict[str, tuple[TensorMoves, Sequence[Store]]] = {}
     known: dict[Hashable, TensorMoves] = {}
     for (name, tensor), key in zip(tensors.items(), alike, strict=True):
@@ -120,10 +119,10 @@ def _unchanged(
 
 
 def _kinds(composer: Composer, tensors: Sequence[Made]) -> list[TensorMoves]:
-    """What makes each tensor of the inputs.
+    """The moves from the inputs to each tensor.
 
     Raises:
-        ModelError: it takes more than moves of runs.
+        ModelError: a tensor needs more than moves of runs.
     """
     for each in tensors:
         composer.output("", each.value)

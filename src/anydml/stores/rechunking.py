@@ -1,4 +1,4 @@
-"""`rechunk`: an array written again in other chunks, and, if need be, in another order."""
+"""`rechunk`: an array with other chunks, and sliced, reversed or transposed axes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anydml.stores.rechunking_groups import rechunk_group, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (".safetensors", ".npz", ".h5", ".hdf5", ".nc", ".nc4", ".pt", ".pth", ".onnx", ".zip", ".tif", ".tiff")
-"""What names of files end with that are not written; a folder of such a name would be a surprise."""
+"""Suffixes of formats that are not written, and are not taken for folders."""
 
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
 
@@ -39,32 +39,33 @@ def rechunk(
     overwrite: bool = False,
     shards: Sequence[int] | None = None,
 ) -> Plan:
-    """Plan to write an array again: a Zarr array or a .npy file, as either of them; or a Zarr group, as another one.
+    """Plan to rewrite a Zarr array or a .npy file as either of them, or a Zarr group as another one.
 
-    What is asked for is done in this order: slices, flips, permutation. From Zarr to Zarr, all metadata are kept that
-    nothing else is asked for: version, codecs, filters, shards, fill value, names of axes and attributes. What cannot
-    be kept is among the remarks of the plan. Of a group some arrays get other chunks; the others, such as coordinates,
-    are copied file by file, and consolidated metadata say what is there.
+    Slices are taken first, then axes are reversed and transposed. From Zarr to Zarr, all metadata are kept unless an
+    argument changes them: version, codecs, filters, shards, fill value, names of axes and attributes. The remarks of
+    the plan list what cannot be kept. Some arrays of a group get other chunks; the others, such as coordinates, are
+    copied file by file, and consolidated metadata are updated.
 
     Args:
         source: the folder of a Zarr array or group, or a .npy file.
-        target: a .npy file where its name ends so; else the folder of a Zarr array.
+        target: a .npy file, by its suffix; otherwise the folder of a Zarr array.
         chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source. For a group, sizes
-            for all arrays of so many axes that are no coordinates, or sizes by the names of arrays.
+            for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
-        slices: as Python writes them, one an axis: ``"0:10,:,::2"``; a single number takes its axis away, and one that
-            takes nothing of an axis is refused.
-        flip: axes of the source that are turned round.
-        codec: as `create`.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        overwrite: whether an output that exists may be replaced.
-        shards: sizes of a shard, empty for a file a chunk; by default those of the source, rounded up to whole chunks.
+        slices: one per axis, as in Python: ``"0:10,:,::2"``; a single number removes its axis, and an empty slice is
+            refused.
+        flip: axes of the source that are reversed.
+        codec: as in `create`.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether an existing output may be replaced.
+        shards: sizes of a shard, empty for one file per chunk; by default those of the source, rounded up to whole
+            chunks.
 
     Returns:
         The plan; nothing is read or written before its `run`.
 
     Raises:
-        ModelError: the source is broken, or the target cannot be as is asked.
+        ModelError: the source is broken, or the target cannot be made.
         BindingError: an argument does not fit the source, or the memory is too small.
 
     Examples:
@@ -122,7 +123,7 @@ def rechunk(
 
 
 def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None) -> list[str]:
-    """What is not kept, without having been asked for."""
+    """Remarks on properties of the source that are not kept."""
     if isinstance(new, Target):
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
@@ -141,7 +142,7 @@ def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
 
 
 def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[Any, ...]:
-    """Slices and numbers, one an axis."""
+    """Slices and integers, one per axis."""
     rank = len(shape)
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:

@@ -1,4 +1,4 @@
-"""`rechunk` of a group: some of its arrays in other chunks, all else as it is."""
+"""`rechunk` of a group: some of its arrays get other chunks, the others are copied."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def rechunk_group(
     memory: int | str,
     overwrite: bool,
 ) -> Plan:
-    """As `rechunk`, of a group.
+    """As `rechunk`, for a group.
 
     Args:
         source: its folder.
         target: the folder of another one.
-        chunks: sizes for all arrays of so many axes that are no coordinates, or sizes by the names of arrays.
+        chunks: sizes for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         shards: likewise.
-        codec: of the same arrays; where no chunks are given, of all that are no coordinates.
-        memory: as `rechunk` has it.
+        codec: of the same arrays; where no chunks are given, of all that are not coordinates.
+        memory: as in `rechunk`.
         overwrite: likewise.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
@@ -66,7 +66,7 @@ def rechunk_group(
 def _chosen(
     group: ZarrGroup, chunks: ChunkSizes | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
 ) -> dict[str, Sequence[int] | None]:
-    """The arrays that are written in another way, and their chunks."""
+    """The arrays that are rewritten, and their chunks."""
     if isinstance(chunks, Mapping):
         if unknown := [name for name in chunks if name not in group.arrays]:
             raise place.error(f"has no array {show(unknown[0])}; it has {names(group.arrays)}")
@@ -86,7 +86,7 @@ def _chosen(
 
 
 def whole_axes(chunks: Sequence[int], shape: Sequence[int]) -> list[int]:
-    """Chunks of which −1 is a whole axis; those of axes that have nothing have one element."""
+    """Chunks with sizes in place of −1, and with 1 for empty axes."""
     if len(chunks) != len(shape):
         return [*chunks]
     return [max(1, size) if n == -1 or not size else n for n, size in zip(chunks, shape, strict=True)]

@@ -1,4 +1,4 @@
-"""`reshard`: a checkpoint as another one, consolidated, sharded again, or laid out in another way."""
+"""`reshard`: a checkpoint consolidated, sharded, or in another layout."""
 
 from __future__ import annotations
 
@@ -35,24 +35,22 @@ def reshard(
     extras: bool = True,
     follow: bool = True,
 ) -> Plan:
-    """Plan to write a safetensors checkpoint as another one.
+    """Plan to rewrite a checkpoint in safetensors files.
 
     Args:
-        inputs: a .safetensors file, an index or a folder: of whole tensors, of pieces of PyTorch's distributed
-            checkpoints, or of ranks as this function writes them; or several, one for each tensor-parallel rank, in
-            their order.
-        output: a .safetensors file, or a folder, in which there will be an index if there is more than one file.
-        layout: a TOML file with rules for the tensors, and axes for ranks; or a Python file (.py), which is run, whose
-            function ``layout`` is traced: it is given all tensors in a dict by name, and gives the new ones in one.
-        ranks: how many tensor-parallel ranks to write for, each of which gets a file; or how many of each kind by name:
-            ``tp``, ``ep`` for experts, ``pp`` for stages, and ``fsdp``, which shares the first axis of what is left;
+        inputs: a file, an index or a folder of whole tensors, of pieces of a distributed checkpoint of PyTorch, or of
+            ranks as this function writes them; or several, one per tensor-parallel rank, in order.
+        output: a .safetensors file, or a folder, which gets an index if it has more than one file.
+        layout: a TOML file with rules for tensors and axes for ranks; or a Python file (.py), which is run, and whose
+            function ``layout`` is traced: it takes a dict of all tensors by name, and returns one of the new tensors.
+        ranks: the number of tensor-parallel ranks, each of which gets a file; or the number of ranks of each kind by
+            name: ``tp``, ``ep`` for experts, ``pp`` for stages, and ``fsdp``, which shares the first axis of the rest;
             None for whole tensors.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        shard_size: bytes of tensors in a file at most, but for single tensors that have more.
-        overwrite: whether an output that exists may be replaced.
-        extras: whether small files beside the tensors, such as config.json and a tokenizer's, are copied where input
-            and output are folders.
-        follow: as `anydml.stores.open`.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
+        overwrite: whether an existing output may be replaced.
+        extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder.
+        follow: as in `anydml.stores.open`.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -82,10 +80,10 @@ def reshard(
 
 
 def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change | None, Axes]:
-    """What a layout with rules makes of tensors over the inputs of a trace, and along which axes ranks share them.
+    """The change that a layout makes to tensors over the inputs of a trace, and its axes.
 
     Raises:
-        ModelError: it cannot be read, or is none.
+        ModelError: the file cannot be read, or is no layout.
     """
     path = None if layout is None else Path(layout)
     if path is not None and path.suffix.lower() == ".py":
@@ -110,19 +108,19 @@ def consolidate(
     numbers: Mapping[str, int],
     memory: int | str = "256MB",
 ) -> Plan:
-    """Plan to write the tensors of a checkpoint into numbered files of a folder, as PyTorch names them.
+    """Plan to write the tensors of a checkpoint into numbered files of a folder, with the names of PyTorch.
 
     Args:
-        folder: a distributed checkpoint of PyTorch's, or any that `reshard` reads.
+        folder: a distributed checkpoint of PyTorch, or any that `reshard` reads.
         output: a folder, in which files of the same names are replaced.
-        numbers: the numbers of the files, from 1, by the tensors' names; the other tensors are left out.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        numbers: of the files, from 1, by the names of tensors; other tensors are left out.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
 
     Returns:
         The plan.
 
     Raises:
-        ModelError: a file is broken, or has no tensor of a name.
+        ModelError: a file is broken, or a tensor does not exist.
         BindingError: the memory is too small, or an output is an input.
     """
     tensors, _ = read_sources([folder], Axes())

@@ -1,4 +1,4 @@
-"""`verify`: whether two checkpoints hold the same tensors, streamed."""
+"""`verify`: whether two checkpoints contain the same tensors, compared block by block."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def verify(
     """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
 
     Args:
-        first: a checkpoint, as `anydml.stores.reshard` reads it.
+        first: a checkpoint, as in `anydml.stores.reshard`.
         second: another one.
-        layout: rules for the first, as those of `anydml.stores.reshard`; the second must hold what they make.
-        to: as `anydml.stores.convert` has it, in place of rules.
-        memory: bytes for all buffers together, or a text such as ``"256MB"``.
-        follow: as `anydml.stores.open`.
-        progress: as `anydml.stores.Plan.run`.
+        layout: rules for the first, as in `anydml.stores.reshard`; the second must contain their results.
+        to: as in `anydml.stores.convert`, instead of a layout.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        follow: as in `anydml.stores.open`.
+        progress: as in `anydml.stores.Plan.run`.
 
     Returns:
-        None if all names, dtypes, shapes and bytes are the same, else the first difference.
+        None if all names, dtypes, shapes and bytes are equal, otherwise the first difference.
 
     Raises:
         ModelError: a checkpoint or the layout is broken.
@@ -82,7 +82,7 @@ def verify(
     if difference := _described_alike(wanted, found):
         return difference
     targets, starts = _targets(composer, wanted, found)
-    # Beside a block's buffers there are the bytes that they are compared with.
+    # Half of the memory is for the bytes that blocks are compared with.
     plan = Planned(composer.program(), inputs, targets, parse_size(memory) // 2)
     check_unchanged(plan.name, plan.identities)
     with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
@@ -107,7 +107,7 @@ def _described_alike(wanted: ComposedTensors, found: sources.StoredTensors) -> s
 def _targets(
     composer: Composer, wanted: ComposedTensors, found: sources.StoredTensors
 ) -> tuple[list[Target], list[tuple[int, ...]]]:
-    """The second checkpoint's pieces, which are the program's outputs from here on, and where in tensors they begin."""
+    """Targets for the pieces of the second checkpoint, which become outputs, and their first coordinates in tensors."""
     files: dict[Path, NewFile] = {}
     targets, starts = list[Target](), list[tuple[int, ...]]()
     for name, each in wanted.items():
@@ -124,14 +124,14 @@ def _targets(
 
 
 class ComparedBlocks(FileBlocks):
-    """Compares blocks of a plan with what the outputs hold.
+    """Compares blocks of a plan with the outputs.
 
     Args:
-        plan: the comparison.
-        starts: where in its tensor each output begins.
+        plan: whose outputs exist.
+        starts: first coordinates of each output in its tensor.
 
     Attributes:
-        differences: by block, in words.
+        differences: texts by block.
     """
 
     is_writing = False
@@ -142,7 +142,7 @@ class ComparedBlocks(FileBlocks):
         self.differences: dict[int, str] = {}
 
     def until_one_differs(self) -> Iterator[int]:
-        """The numbers of blocks, until a difference is found."""
+        """Numbers of blocks, until a difference is found."""
         for number in range(len(self.plan.blocks)):
             if self.differences:
                 return
@@ -157,7 +157,7 @@ class ComparedBlocks(FileBlocks):
                 self.differences[number] = found
 
     def _difference(self, transfer: Transfer | Spans, here: Bytes, there: Bytes) -> str | None:
-        """The first byte of a transfer that differs, in words."""
+        """Text on the first difference of a transfer."""
         lengths: Sequence[int] = (
             transfer.lengths.tolist() if isinstance(transfer, Spans) else [transfer.length] * transfer.buffer.size
         )

@@ -1,4 +1,4 @@
-"""Applying a layout's rules to tensors that are described, not stored."""
+"""The rules of a layout, applied to composed tensors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import Action, Rule
 
 FEW = 200
-"""Tensors, and letters of their names, that are looked through for what was meant by a name that none has."""
+"""Most tensors, and characters of their names, that are searched for a name similar to an unknown one."""
 
 
 def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """The tensors after a rule.
 
     Raises:
-        ModelError: it is for no tensor, does not fit one, or makes a name that another tensor has.
+        ModelError: the rule matches no tensor, does not fit one, or makes a name that another tensor has.
     """
     try:
         if rule.action in (Action.JOIN, Action.STACK):
@@ -36,7 +36,7 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
 
 
 def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    """The tensors after a rule that is for single ones."""
+    """The tensors after a rule for single tensors."""
     made: ComposedTensors = {}
     count = 0
     for name, tensor in tensors.items():
@@ -53,10 +53,10 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 
 
 def for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
-    """The error of a rule that is for no tensor, and what would help."""
+    """The error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
     said = f"is for no tensor: none is called {show(text)} by then"
-    # To look is worth it for what people write; a file may have a million names, each of a million letters.
+    # Bounded, because a file may have a million names of a million characters.
     few = [name for name in islice(tensors, FEW) if len(name) <= FEW]
     found = next((name for name in few if rule.match.is_nearly(name)), None)
     if found is not None:
@@ -69,7 +69,7 @@ def for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
 def _changed(
     composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
 ) -> Iterator[tuple[str, ComposedTensor]]:
-    """What becomes of one tensor."""
+    """The results of a rule for one tensor."""
     place, value, said = rule.place / rule.action, rule.value, rule.fields
     if rule.action is Action.RENAME:
         yield Pattern(value).filled(parts), tensor
@@ -158,7 +158,7 @@ CHANGES: Mapping[Action, Callable[[Composer, str, ComposedTensor, Rule], Value]]
     Action.FLATTEN: _flattened,
     Action.GATHER: _picked,
 }
-"""Actions that make one tensor of one."""
+"""Actions from one tensor to one tensor."""
 
 
 def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
@@ -175,7 +175,7 @@ def _join(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
 
 
 def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    """Tensors whose names differ in a number, in its order, along a new first axis."""
+    """Stack tensors whose names differ in a number, in its order, along a new first axis."""
     to = Pattern(rule.fields["to"])
     counted = _counted(rule, to.names, rule.match.names)
     groups: dict[str, list[str]] = {}
@@ -203,7 +203,7 @@ def _stack(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Composed
 
 
 def _counted(rule: Rule, fewer: Sequence[str], more: Sequence[str]) -> str:
-    """The part of a name that is a number, and goes or comes."""
+    """The part of a name that is a number, which stacking removes and unstacking adds."""
     left = [name for name in more if name not in fewer]
     if len(left) != 1:
         raise rule.place.error(f"has {len(left)} parts in {{}} that count, where one is expected")
@@ -217,7 +217,7 @@ def _merged(
     groups: Mapping[str, Sequence[str]],
     merge: Callable[[Sequence[Value], int], Value],
 ) -> ComposedTensors:
-    """The tensors with groups of them as one each, where the first of the group was."""
+    """Merge groups of tensors; each result takes the place of its first tensor."""
     if not groups:
         raise for_none(rule, tensors)
     first, gone = {}, set()
@@ -254,7 +254,7 @@ def _merged(
 def _unstack(
     composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
 ) -> Iterator[tuple[str, ComposedTensor]]:
-    """One tensor for each element of the first axis, which goes."""
+    """One tensor per element of the first axis, which is removed."""
     pattern = Pattern(rule.value)
     counted = _counted(rule, rule.match.names, pattern.names)
     _axis(0, tensor, name, rule.place / "unstack")

@@ -1,4 +1,4 @@
-"""Along which axis tensor-parallel ranks share each tensor, by its name."""
+"""The axis along which tensor-parallel ranks share a tensor, by its name."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.text import counted
 
 AxisIntervals = tuple[tuple[int, int], ...]
-"""Intervals of an axis, in order: the first element of each, and how many it has."""
+"""Intervals of an axis, in order: first element and size of each."""
 
 
 class AxisSection(NamedTuple):
-    """Something that lies along an axis beside others, and is shared by all ranks.
+    """A section of an axis that all ranks share.
 
     Attributes:
-        whole: its size, relative to the others'.
-        own: that of a rank's part.
-        copies: how many ranks that follow each other have the same part.
+        whole: its size, relative to those of other sections.
+        own: that of the part of a rank.
+        copies: number of consecutive ranks with the same part.
     """
 
     whole: int
@@ -35,10 +35,10 @@ class Axis:
     """How ranks share a tensor.
 
     Attributes:
-        axis: of the tensor; None where every rank has all of it.
-        heads: into how many the axis falls, none of which is cut; where there are more ranks, heads are replicated.
-            Several where heads of several kinds lie one after the other, such as those of q, k and v.
-        parts: how many of the same size lie one after the other, such as gate and up, and are shared one by one.
+        axis: of the tensor; None where every rank has the whole tensor.
+        heads: number of heads along the axis, none of which is divided; more ranks than heads replicate them. Several
+            numbers where heads of several kinds are concatenated, such as q, k and v.
+        parts: number of concatenated parts of equal size, such as gate and up, each of which is shared.
     """
 
     axis: int | None
@@ -46,10 +46,10 @@ class Axis:
     parts: int = 1
 
     def sections(self, ranks: int, name: str) -> list[AxisSection]:
-        """What lies along the axis.
+        """The sections of the axis.
 
         Raises:
-            ModelError: heads and ranks do not divide.
+            ModelError: neither of heads and ranks divides the other.
         """
         if not isinstance(self.heads, tuple):
             copies = _copies(self.heads, ranks, name)
@@ -57,10 +57,10 @@ class Axis:
         return [AxisSection(each, each * _copies(each, ranks, name), _copies(each, ranks, name)) for each in self.heads]
 
     def cut(self, shape: Sequence[int], rank: int, ranks: int, name: str) -> AxisIntervals:
-        """What a rank has of the axis.
+        """The part of a rank of the axis.
 
         Raises:
-            ModelError: ranks cannot share it.
+            ModelError: ranks cannot share it evenly.
         """
         size = shape[self.axis or 0]
         sections = self.sections(ranks, name)
@@ -87,10 +87,10 @@ class Axis:
 
 
 def _copies(heads: int | None, ranks: int, name: str) -> int:
-    """How many ranks that follow each other have the same heads.
+    """The number of consecutive ranks with the same heads.
 
     Raises:
-        ModelError: heads and ranks do not divide.
+        ModelError: neither of heads and ranks divides the other.
     """
     if heads is None or heads % ranks == 0:
         return 1
@@ -124,18 +124,18 @@ KNOWN: tuple[tuple[str, Axis], ...] = (
     ("*.mlp.gate.weight", ALL),
     ("*.rotary_emb.inv_freq", ALL),
 )
-"""Names of Llama, Mistral, Qwen and Mixtral, as Hugging Face's transformers writes them; the first that fits counts."""
+"""Axes of Llama, Mistral, Qwen and Mixtral by the names of transformers; the first pattern that matches applies."""
 
 
 _NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
-"""A part of a name; those that are known see none."""
+"""A number in a name, which no pattern of `KNOWN` distinguishes."""
 
 
 class Axes:
     """Axes by name.
 
     Args:
-        rules: patterns that come before those that are known.
+        rules: patterns that take precedence over `KNOWN`.
     """
 
     def __init__(self, rules: Sequence[tuple[Pattern, Axis]] = ()) -> None:
@@ -143,7 +143,7 @@ class Axes:
         self._rules = [*rules, *((Pattern(text), axis) for text, axis in KNOWN)]
 
     def alike(self, names: Iterable[str]) -> list[str]:
-        """A name for each, the same for those that no pattern tells apart, as layers and experts mostly are."""
+        """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
         if any(pattern.sees_numbers for pattern, _ in self._own):
             return [*names]
         return [_NUMBER.sub("0", name) for name in names]
@@ -152,7 +152,7 @@ class Axes:
         """How ranks share a tensor.
 
         Raises:
-            ModelError: nothing says so, or it has no such axis.
+            ModelError: no pattern matches, or the tensor has no such axis.
         """
         found = next((axis for pattern, axis in self._rules if pattern.match(name) is not None), None)
         place = JsonPath(where)

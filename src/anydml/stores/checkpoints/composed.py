@@ -18,7 +18,7 @@ from anydml.stores.planning.rows import FEW
 
 @dataclass(frozen=True, slots=True)
 class ComposedTensor:
-    """A tensor that is to be made."""
+    """A tensor that a plan makes."""
 
     value: Value
     dtype: np.dtype[Any]
@@ -52,14 +52,14 @@ def sliced(composer: Composer, value: Value, axis: int, start: int, size: int, s
 
 
 def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequence[int]) -> Value:
-    """``value`` with the elements at indices of an axis, in their order.
+    """The elements of a value at indices of an axis: joined slices of runs, or a lookup where runs are many.
 
     Args:
         composer: that made the value.
-        name: what the indices are called.
-        value: what is picked from.
-        axis: of it.
-        indices: from 0 on; at least one.
+        name: of the indices.
+        value: to pick from.
+        axis: of the value.
+        indices: not negative; at least one.
     """
     numbers = np.array(indices, np.int64)
     ends = np.flatnonzero(np.append(np.diff(numbers) != 1, True)) + 1
@@ -73,7 +73,7 @@ def picked(composer: Composer, name: str, value: Value, axis: int, indices: Sequ
 
 
 def _can_be_looked_up(value: Value, axis: int, count: int) -> bool:
-    """Whether a lookup makes no intermediate array, and depends on no other lookup."""
+    """Whether a lookup needs no scratch, and does not depend on another lookup."""
     if any(isinstance(piece.source, Access) and piece.source.lookups for piece in value.pieces):
         return False
     try:

@@ -1,7 +1,6 @@
-"""Experts of models of transformers: all of a layer in one tensor, as a tensor each, and together again.
+"""Experts of transformers models: fused tensors of all experts of a layer, and tensors per expert.
 
-How a module of experts keeps its tensors is read from the module: transposed or not, with gate and up one after the
-other or row by row, with biases or without.
+A module of experts states how it stores its tensors: transposed or not, with gate and up concatenated or interleaved.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ class Projection(NamedTuple):
     Attributes:
         name: of the tensor.
         prefix: of the module.
-        parts: names of projections that lie in it.
+        parts: names of the projections that it contains.
         kind: weight or bias.
-        is_transposed: whether rows of a projection are columns of it.
-        is_concatenated: whether parts follow each other; else their rows alternate.
+        is_transposed: whether rows of a projection are columns of the tensor.
+        is_concatenated: whether parts are concatenated; otherwise their rows alternate.
     """
 
     name: str
@@ -35,11 +34,11 @@ class Projection(NamedTuple):
     is_concatenated: bool
 
     def names(self, expert: int) -> list[str]:
-        """Of the tensors that an expert has of it."""
+        """Names of the tensors of an expert."""
         return [f"{self.prefix}.{expert}.{part}.{self.kind}" for part in self.parts]
 
     def apart(self, composer: Composer, tensor: ComposedTensor) -> Iterator[tuple[str, ComposedTensor]]:
-        """A tensor for each expert and part."""
+        """One tensor per expert and part."""
         for expert in range(tensor.shape[0]):
             value = composer.reshape(sliced(composer, tensor.value, 0, expert, 1), tensor.shape[1:])
             value = value.permute((1, 0)) if self.is_transposed else value
@@ -50,7 +49,7 @@ class Projection(NamedTuple):
                 yield name, ComposedTensor(sliced(composer, value, 0, start, size, step), tensor.dtype)
 
     def together(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
-        """All experts as one tensor, from the parts of each."""
+        """The fused tensor of the parts of all experts."""
         made = []
         for parts in experts:
             values = [each.value for each in parts]
@@ -66,7 +65,7 @@ class Projection(NamedTuple):
 
 
 def projections_of(model: Any) -> Iterator[Projection]:
-    """The tensors of a model of transformers that have all experts of a layer."""
+    """The fused expert tensors of a transformers model."""
     for prefix, module in model.named_modules():
         if not (hasattr(module, "is_concatenated") and hasattr(module, "is_transposed")):
             continue
@@ -81,10 +80,10 @@ def projections_of(model: Any) -> Iterator[Projection]:
 
 
 def apart(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """Tensors as the model has them, with one for each expert.
+    """The tensors of a model with one tensor per expert.
 
     Raises:
-        ModelError: a module of experts does not say how it keeps them.
+        ModelError: a module of experts does not state how it stores them.
     """
     known = {each.name: each for each in projections_of(model)}
     made: ComposedTensors = {}
@@ -98,7 +97,7 @@ def apart(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedT
 
 
 def together(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """Tensors with all experts of a layer as one, where each has one under the names that `apart` gives."""
+    """The tensors of a model with fused experts, from tensors with the names of `apart`."""
     made = {**tensors}
     shapes = model.state_dict()
     for each in projections_of(model):

@@ -23,22 +23,21 @@ from anydml.stores.plans import Plan
 from anydml.text import bytes_text, parse_size
 
 MOST_BYTES = 64 << 20
-"""Of a small file; tokenizers have tens of millions."""
+"""Most bytes of a small file; tokenizers have tens of millions."""
 
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5", ".msgpack",
            ".npy", ".npz", ".pkl", ".ot", ".tflite", ".mlpackage", ".zip", ".tar", ".gz", ".index.json")  # fmt: skip
-"""What names of files with weights end with, and those of their indexes."""
+"""Suffixes of files with weights, and of their indexes."""
 
 
 def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
-    """The small files of a checkpoint, and the names of what else is there.
+    """The small files of a checkpoint, and the names of other files there.
 
-    Hidden files are neither. What a link leads to lies in the folder too, or in the cache of Hugging Face's hub:
-    nobody may publish a file of somebody's machine because a model that he took has a link to it.
+    Hidden files are neither. Links may lead to files in the folder or in the cache of Hugging Face's hub only, so that
+    a model with a link to a private file does not get that file published.
 
     Args:
-        path: the folder, or an index in it; other files are checkpoints of their own, beside which nothing belongs to
-            them.
+        path: the folder, or an index in it; a single file has no small files.
 
     Raises:
         ModelError: the folder cannot be read.
@@ -70,18 +69,18 @@ def _is_small(folder: Path, path: Path) -> bool:
 
 
 def said_of(what: str, files: list[str], more: str = "") -> list[str]:
-    """A remark about files, if there are any."""
+    """A remark on files, if there are any."""
     return [f"{what} {names(files)}{more}"] if files else []
 
 
 OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".json", ".toml", ".h5")
-"""What names of files end with that are not written; a folder of such a name would be a surprise."""
+"""Suffixes of formats that are not written, and are not taken for folders."""
 
 OutputFile = tuple[Path, ComposedTensors, dict[str, str]]
-"""A file, its tensors and its metadata."""
+"""The path, tensors and metadata of a file."""
 
 Change = Callable[[ComposedTensors], ComposedTensors]
-"""What becomes of the tensors of a checkpoint."""
+"""A function from the tensors of a checkpoint to new ones."""
 
 
 def plan_checkpoint(
@@ -97,18 +96,18 @@ def plan_checkpoint(
     extras: bool,
     follow: bool,
 ) -> Plan:
-    """Plan to write a checkpoint, changed.
+    """Plan to write a checkpoint with changed tensors.
 
     Args:
-        composer: of the program; errors have its name.
-        inputs: as `anydml.stores.reshard`, like all arguments that follow `axes`.
+        composer: of the program, whose name errors have.
+        inputs: as in `anydml.stores.reshard`.
         output: likewise.
-        change: given all tensors, described by this composer's values, gives the new ones; None where they stay.
+        change: from all tensors, as values of the composer, to the new ones; None for no change.
         axes: along which ranks share tensors.
-        placement: of ranks, each of which gets a file; or None.
-        memory: bytes for all buffers.
-        shard_size: bytes of tensors in a file.
-        overwrite: whether an output that exists may be replaced.
+        placement: of ranks, each of which gets a file; None for whole tensors.
+        memory: bytes of all buffers.
+        shard_size: bytes of tensors per file.
+        overwrite: whether an existing output may be replaced.
         extras: whether small files are copied.
         follow: whether links are followed.
     """
@@ -147,7 +146,7 @@ def plan_checkpoint(
 
 
 def outputs_of(composer: Composer, parts: Sequence[OutputFile]) -> list[Target]:
-    """Targets for all tensors of files, which are outputs of the program from here on."""
+    """Targets of all tensors of files, which become outputs of the program."""
     targets: list[Target] = []
     for path, own, said in parts:
         made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
@@ -158,7 +157,11 @@ def outputs_of(composer: Composer, parts: Sequence[OutputFile]) -> list[Target]:
 
 
 def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
-    """Whether the output is one file."""
+    """Whether the output is one file.
+
+    Raises:
+        ModelError: the output has another format, or ranks need a folder.
+    """
     is_file = out.name.endswith(".safetensors")
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error("would be a file of another kind: name a .safetensors file, or a folder")
@@ -168,7 +171,7 @@ def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
 
 
 def input_of(composer: Composer, tensor: ShardedTensor | Store, stores: list[Store]) -> ComposedTensor:
-    """A tensor over new inputs of the program, one for each store that has some of it."""
+    """A tensor over new inputs of the program, one per store of its pieces."""
     values: dict[int, Value] = {}
     pieces = []
     for piece in tensor.pieces:
@@ -184,7 +187,7 @@ def input_of(composer: Composer, tensor: ShardedTensor | Store, stores: list[Sto
 
 
 def _shards(tensors: ComposedTensors, out: Path, metadata: dict[str, str], most: int) -> Iterator[OutputFile]:
-    """Files of whole tensors, in order, named as Hugging Face does."""
+    """Files of whole tensors, in order, with the names of Hugging Face."""
     groups: list[ComposedTensors] = [{}]
     size = 0
     for name, each in tensors.items():
@@ -200,7 +203,7 @@ def _shards(tensors: ComposedTensors, out: Path, metadata: dict[str, str], most:
 
 
 def index_of(parts: Sequence[OutputFile]) -> bytes:
-    """The index of several files."""
+    """The content of the index of several files."""
     total = sum(math.prod(each.shape) * each.dtype.itemsize for _, own, _ in parts for each in own.values())
     weight_map = {name: path.name for path, own, _ in parts for name in own}
     content = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
@@ -215,7 +218,7 @@ def _ranks(
     out: Path,
     metadata: Mapping[str, str],
 ) -> Iterator[OutputFile]:
-    """A file for each rank."""
+    """One file per rank."""
     placed = Placed(tensors, axes, placement, str(out))
     count = placement.ranks
     for rank in range(count):

@@ -1,4 +1,4 @@
-"""Patterns of tensors' names: ``{layer}`` is a part without dots that has a name, ``*`` is anything."""
+"""Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any text."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Pattern:
         text: such as ``"model.layers.{layer}.*.weight"``.
 
     Attributes:
-        names: of its parts.
-        sees_numbers: whether it may fit a name, and not another that differs by parts that are numbers.
+        names: of its parts in braces.
+        sees_numbers: whether it may distinguish names that differ in numbers only.
 
     Raises:
-        ModelError: braces do not hold a name.
+        ModelError: braces do not contain a name.
     """
 
     def __init__(self, text: str) -> None:
@@ -42,16 +42,16 @@ class Pattern:
         self._expression = re.compile(written, re.DOTALL)
 
     def match(self, name: str) -> dict[str, str] | None:
-        """The parts of a name that fits, else None."""
+        """The parts of a name that matches; None otherwise."""
         found = self._expression.fullmatch(name)
         return found.groupdict() if found else None
 
     def is_nearly(self, name: str) -> bool:
-        """Whether a name would fit if parts could have dots."""
+        """Whether a name would match if parts could contain dots."""
         return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
 
     def filled(self, parts: dict[str, str]) -> str:
-        """The name that these parts make."""
+        """The name with these parts."""
         if "*" in self.text:
             raise ModelError(f"{show(self.text)} is no name: * stands for anything")
         if missing := [name for name in self.names if name not in parts]:

@@ -1,4 +1,4 @@
-"""Placements: which part of which tensor a rank has, by pipeline, expert and tensor parallelism and by FSDP."""
+"""Placements: the part of each tensor that a rank has, by pipeline, expert and tensor parallelism and FSDP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.stores.checkpoints.composed import ComposedTensor, sliced
 from anydml.text import counted
 
 MOST_RANKS = 4096
-"""Ranks that a checkpoint is written for at most."""
+"""Most ranks of a placement."""
 
 _LAYER = re.compile(r"(?:(.*?)\.)?([0-9]+)\.", re.DOTALL)
 _EXPERT = re.compile(r".*(?:\b|_)experts\.([0-9]+)\.", re.DOTALL)
@@ -24,13 +24,13 @@ _LAST = re.compile(r"(?!.*embed).*(norm|lm_head|output|score|classifier)", re.DO
 
 
 class Placement(NamedTuple):
-    """How many ranks there are of each kind; tensor-parallel ones follow each other, then expert-parallel ones.
+    """Numbers of ranks of each kind; tensor-parallel ranks are consecutive, then expert-parallel ones.
 
     Attributes:
-        pp: stages, each of which has layers that follow each other.
-        fsdp: ranks that share the first axis of each tensor, the last of them with fewer rows, as PyTorch does it.
+        pp: stages of consecutive layers.
+        fsdp: ranks that share the first axis of each tensor, the last with fewer rows, as in PyTorch.
         ep: ranks that share experts.
-        tp: ranks that share what axes say.
+        tp: ranks that share tensors along axes.
     """
 
     pp: int = 1
@@ -40,10 +40,10 @@ class Placement(NamedTuple):
 
     @classmethod
     def of(cls, name: str, ranks: int | Mapping[str, int]) -> Placement:
-        """A placement of so many tensor-parallel ranks, or of counts by name.
+        """The placement of a number of tensor-parallel ranks, or of numbers by name.
 
         Raises:
-            ModelError: a name is not known, or a count is none.
+            ModelError: a name is not known, or a number is not valid.
         """
         counts = {"tp": ranks} if isinstance(ranks, int) else {**ranks}
         if unknown := [key for key in counts if key not in cls._fields]:
@@ -58,11 +58,11 @@ class Placement(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """All of them."""
+        """The total number of ranks."""
         return math.prod(self)
 
     def at(self, rank: int) -> Placement:
-        """A rank's number of each kind."""
+        """The index of a rank among those of each kind."""
         found = []
         for count in reversed(self):
             rank, own = divmod(rank, count)
@@ -74,13 +74,13 @@ class Placed:
     """The tensors of a checkpoint on ranks.
 
     Args:
-        tensors: all names.
+        tensors: names of all tensors.
         axes: along which tensor-parallel ranks share them.
         placement: of the ranks.
-        where: what errors call the checkpoint.
+        where: the checkpoint, for errors.
 
     Raises:
-        ModelError: there are more stages than layers, or experts that cannot be shared evenly.
+        ModelError: there are more stages than layers, or experts cannot be shared evenly.
     """
 
     def __init__(self, tensors: Iterable[str], axes: Axes, placement: Placement, where: str) -> None:
@@ -107,7 +107,7 @@ class Placed:
         return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
 
     def _stages(self, name: str) -> Sequence[int]:
-        """Those that have a tensor: embeddings that are the output, too, are in the first and the last."""
+        """The stages that have a tensor: tied embeddings are in the first and the last."""
         last = self.placement.pp - 1
         layer = _LAYER.match(name)
         if layer and layer[1] == self._stack:
@@ -117,7 +117,7 @@ class Placed:
         return (0, last) if self._is_tied and layer is None and "embed" in name else (0,)
 
     def cuts(self, name: str, shape: Sequence[int], rank: int) -> tuple[AxisIntervals, ...]:
-        """What a rank has of a tensor: its intervals, axis by axis.
+        """The part of a rank of a tensor: intervals of each axis.
 
         Raises:
             ModelError: an axis is not known, or cannot be shared evenly.
@@ -143,7 +143,7 @@ class Placed:
 
 
 def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
-    """Some of the elements of intervals, counted through all of them."""
+    """The elements from `start` to `stop`, counted through all intervals."""
     found, at = list[tuple[int, int]](), 0
     for first, size in cut:
         low, high = max(start, at), min(stop, at + size)

@@ -147,16 +147,16 @@ axis = 0
 match = "output_layer.weight"
 axis = 0
 """
-"""Of `GPTModel` without Transformer Engine: in each group of heads q's rows come first, then k's and v's."""
+"""Of `GPTModel` without Transformer Engine: each group of heads has the rows of q, then those of k and v."""
 
 PRESETS = {"vllm": VLLM, "megatron": MEGATRON}
 
 
 def preset_of(to: str, model: Any) -> LayoutRules:
-    """The layout of a name, for the heads of a model.
+    """A named layout for a model.
 
     Raises:
-        ModelError: the model has no heads that are counted.
+        ModelError: the configuration of the model has no number of heads.
     """
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
@@ -169,10 +169,10 @@ def preset_of(to: str, model: Any) -> LayoutRules:
 
 
 def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: LayoutRules, model: Any) -> ComposedTensors:
-    """Tensors of a model as transformers has them, in the layout of a name.
+    """Tensors of a model, named as in transformers, in a named layout.
 
     Raises:
-        ModelError: the model has tensors that the layout does not know.
+        ModelError: the layout does not know a tensor of the model.
     """
     if to == "vllm" and (turned := [each for each in projections_of(model) if each.is_transposed]):
         raise ModelError(f"convert: {show(turned[0].name)} is transposed, which the layout of {to} does not know")
@@ -186,14 +186,14 @@ def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: Layo
 
 WHOLE = ("replicate", "replicated_with_grad_allreduce", "all_reduce", "sequence_parallel", "moe_tp_experts",
          "moe_identity_expert", "mla_kv_a_proj", "ep_dispatch_experts")  # fmt: skip
-"""Styles that leave parameters whole."""
+"""Styles that replicate parameters."""
 
 
 def axes_of(model: Any) -> Axes:
-    """Along which axes the plan of a model shares its parameters; those that it does not name stay whole.
+    """The axes of the tensor-parallel plan of a model, which replicates parameters that it does not name.
 
     Raises:
-        ModelError: the model has no plan, or one with a style that is not known.
+        ModelError: the model has no plan, or the plan has an unknown style.
     """
     plan: Mapping[str, str] = getattr(model, "tp_plan", None) or {}
     if not plan:
@@ -211,7 +211,7 @@ def axes_of(model: Any) -> Axes:
 
 
 def _axis(style: str, dimensions: int, name: str) -> Axis:
-    """What a style makes of a parameter."""
+    """The axis of a parameter in a style."""
     if style in WHOLE or (style.endswith(("rowwise", "rowwise_split_input", "rowwise_rep")) and dimensions == 1):
         return ALL
     if style == "embedding_rowwise":

@@ -1,6 +1,6 @@
-"""Layouts: what becomes of the tensors of a checkpoint, by rules in TOML.
+"""Layouts: rules in TOML for the tensors of a checkpoint.
 
-A rule says which names it is for, and one thing to do with each of them. Rules are applied one after the other.
+A rule has a pattern of names and one action for each tensor that matches. Rules are applied in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anydml.stores.checkpoints.axes import Axes, Axis
 from anydml.stores.checkpoints.patterns import Pattern
 
 MOST_BYTES = 16 << 20
-"""Bytes of a layout."""
+"""Most bytes of a layout."""
 
 FieldCheck = Callable[[Any], bool]
 
@@ -44,7 +44,7 @@ def _is_true(value: Any) -> bool:
 
 
 class Action(enum.StrEnum):
-    """What a rule does, as layouts write it."""
+    """The actions of rules, by their keys in TOML."""
 
     RENAME = enum.auto()
     DROP = enum.auto()
@@ -93,10 +93,10 @@ ACTIONS: Mapping[Action, tuple[FieldCheck, str, Mapping[str, tuple[FieldCheck, s
     Action.GATHER: (_is_integer, "an axis", {"indices": (_are_integers, "integers")}, frozenset({"indices"})),
     Action.REPLICATE: (_is_true, "true", {}, frozenset()),
 }
-"""What rules do: what its value has to be, its other fields, and those of them that are needed."""
+"""Actions: check and description of the value, those of further fields, and the required fields."""
 
 WITHOUT_MATCH = (Action.JOIN, Action.STACK)
-"""Actions whose values say which names they are for."""
+"""Actions whose values are the patterns of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,11 @@ class Rule:
     """A rule.
 
     Attributes:
-        place: where it stands.
-        match: names that it is for; of a join, its first name.
-        action: what it does.
-        value: the action's.
-        fields: its other fields.
+        place: of the rule, for errors.
+        match: pattern of names; of a join, its first one.
+        action: to perform.
+        value: of the action.
+        fields: further fields.
     """
 
     place: JsonPath
@@ -120,17 +120,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class LayoutRules:
-    """Rules, and along which axes ranks share what comes out."""
+    """Rules, and the axes along which ranks share the results."""
 
     rules: tuple[Rule, ...]
     axes: Axes
 
 
 def read_layout(path: Path | None) -> LayoutRules:
-    """Read a layout; without a path one that changes nothing.
+    """Read a layout; without a path, one that changes nothing.
 
     Raises:
-        ModelError: it cannot be read, or is none.
+        ModelError: the file cannot be read, or is no layout.
     """
     if path is None:
         return LayoutRules((), Axes())
@@ -146,10 +146,10 @@ def read_layout(path: Path | None) -> LayoutRules:
 
 
 def parse_layout(text: str, place: JsonPath) -> LayoutRules:
-    """What a layout's text says.
+    """Parse a layout.
 
     Raises:
-        ModelError: it is none.
+        ModelError: the text is no layout.
     """
     try:
         content = tomllib.loads(text)
@@ -236,5 +236,5 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
 
 
 def _shown(value: Any) -> str:
-    """A value of TOML, which JSON may not have."""
+    """A value of TOML, which JSON may not be able to express."""
     return show(value) if isinstance(value, (str, int, float, list, dict, type(None))) else str(value)[:60]

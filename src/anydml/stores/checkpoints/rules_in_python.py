@@ -1,4 +1,4 @@
-"""Layouts in Python: a file with a function of all tensors, which is traced."""
+"""Layouts in Python: a traced function of all tensors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LayoutFunction = Callable[[dict[str, Any]], Any]
 
 
 def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]:
-    """What a file says: its ``layout``, and its ``axes``, if it has any. It is run.
+    """Run a file, and return its function ``layout`` and its ``axes``, if it has any.
 
     Raises:
-        ModelError: it cannot be read or run, or does not have these.
+        ModelError: the file cannot be read or run, or does not have a valid ``layout`` and ``axes``.
     """
     place = JsonPath(str(path))
     try:
@@ -44,16 +44,16 @@ def read_python(path: Path) -> tuple[LayoutFunction, list[tuple[Pattern, Axis]]]
 
 
 def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunction, path: Path) -> ComposedTensors:
-    """The tensors that a function makes.
+    """The tensors that a function returns.
 
     Args:
         trace: of the function.
-        tensors: which it is given, traced.
-        function: of a dict of arrays by name.
-        path: its file.
+        tensors: its argument, as traced arrays by name.
+        function: the layout.
+        path: of its file.
 
     Raises:
-        ModelError: it does more than move elements, fails otherwise, or returns no arrays by name.
+        ModelError: the function computes, fails, or does not return arrays by name.
     """
     place = JsonPath(str(path))
     given = {name: trace.made(each.value, each.dtype) for name, each in tensors.items()}
@@ -75,7 +75,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
 
 
 def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:
-    """An error of the file's own, with its line."""
+    """An error in the file, with its line."""
     lines = [each.lineno for each in traceback.extract_tb(error.__traceback__) if each.filename == str(path)]
     where = f"line {lines[-1]}: " if lines else ""
     text = " ".join(str(error).split())[:500]

@@ -1,7 +1,7 @@
-"""Tensors of checkpoints, whatever they are sharded by.
+"""Tensors of checkpoints that are sharded in any way.
 
-Files have whole tensors, pieces of PyTorch's distributed checkpoints, or the parts of tensor-parallel ranks. Of pieces
-in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` says where in its tensor each begins, as
+Files contain whole tensors, pieces of distributed checkpoints of PyTorch, or the parts of tensor-parallel ranks. For
+pieces in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` has their offsets in tensors, as
 ``HuggingFaceStorageWriter`` of torch.distributed.checkpoint writes it.
 """
 
@@ -31,15 +31,15 @@ SHARDING = "DCP_SHARDING_INFO"
 DCP_KEYS = (SHARDING, "DCP_VERSION")
 RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
 OWN_KEYS = (*DCP_KEYS, RANK, RANKS, PARTS)
-"""Keys of ``__metadata__`` that speak of shards, and not of the tensors."""
+"""Keys of ``__metadata__`` that describe shards rather than tensors."""
 
 COMPARED = 1 << 20
-"""Bytes of copies that are compared at a time."""
+"""Bytes of replicas that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardedTensor(StoredArray):
-    """A tensor in pieces, which have each of its elements once."""
+    """A tensor in pieces that partition it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -56,9 +56,9 @@ def read_sources(
     """The tensors of a checkpoint, and its metadata.
 
     Args:
-        paths: a checkpoint; or, where there are several, one for each tensor-parallel rank, in their order.
-        axes: along which ranks are joined.
-        follow: as `open` has it.
+        paths: a checkpoint; or several, one per tensor-parallel rank, in order.
+        axes: along which the parts of ranks are joined.
+        follow: as in `open`.
 
     Raises:
         ModelError: a file is broken, or shards do not make whole tensors.
@@ -90,7 +90,7 @@ def read_sources(
 
 
 def is_distributed(path: Path) -> bool:
-    """Whether a path is the folder of a distributed checkpoint of PyTorch's."""
+    """Whether a path is the folder of a distributed checkpoint of PyTorch."""
     return (path / METADATA).is_file() and not _is_indexed(path)
 
 
@@ -134,7 +134,7 @@ def _assembled(files: Sequence[Checkpoint]) -> StoredTensors:
 
 
 def _tensor(name: str, pieces: list[StoredPiece], is_compared: bool = False) -> ShardedTensor | Store:
-    """A tensor of pieces that cover it, once; of those that are the same, one is taken."""
+    """The tensor of pieces that partition it; of equal boxes one is taken."""
     first = pieces[0].store
     place = JsonPath(str(first.path)) / name
     if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
@@ -157,7 +157,7 @@ def _tensor(name: str, pieces: list[StoredPiece], is_compared: bool = False) -> 
 
 
 def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bool:
-    """Whether two pieces have an element in common."""
+    """Whether two pieces overlap."""
     starts_at, ends_at = np.array([piece.start for piece in pieces]), np.array(ends)
     if starts_at.shape[-1:] == (0,):
         return len(pieces) > 1
@@ -180,7 +180,7 @@ def _in_order(files: Sequence[Checkpoint]) -> list[Checkpoint]:
 
 
 def _parts(ranks: Sequence[Checkpoint]) -> StoredTensors:
-    """Tensors of the parts that ranks' files say they have."""
+    """Tensors of the parts that the metadata of ranks' files describe."""
     pieces: dict[str, list[StoredPiece]] = {}
     for rank in ranks:
         place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
@@ -194,7 +194,7 @@ def _parts(ranks: Sequence[Checkpoint]) -> StoredTensors:
 
 
 def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
-    """Whether these are intervals, axis by axis, of so many elements in all."""
+    """Whether these are intervals of each axis, whose sizes add up to the shape."""
     if not isinstance(cuts, list) or len(cuts) != len(shape):
         return False
     for cut, size in zip(cuts, shape, strict=True):
@@ -208,7 +208,7 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
 
 
 def _boxes(store: Store, cuts: Sequence[AxisIntervals]) -> Iterator[StoredPiece]:
-    """The pieces of a tensor that a store has, which are intervals of it along each axis."""
+    """The pieces of a store that consists of intervals of a tensor along each axis."""
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
@@ -217,7 +217,7 @@ def _boxes(store: Store, cuts: Sequence[AxisIntervals]) -> Iterator[StoredPiece]
 
 
 def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> StoredTensors:
-    """Tensors of which every rank has a part, or all of it, as axes say."""
+    """Tensors that ranks share along axes, or replicate."""
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             place = JsonPath(str(rank.path))
@@ -235,7 +235,7 @@ def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> StoredTensors:
 
 
 def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
-    """What ranks have of each section of an axis."""
+    """The parts of ranks of each section of an axis."""
     total = sum(each.own for each in sections)
     sizes = [store.shape[axis] for store in stores]
     base = done = 0
@@ -251,7 +251,7 @@ def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection])
 
 
 def _check_equal(name: str, first: StoredPiece, other: StoredPiece) -> None:
-    """Refuse ranks' copies that differ: nobody could say which one is right."""
+    """Refuse replicas that differ, because either might be right."""
     try:
         with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
             is_equal = all(
@@ -272,7 +272,7 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 
 
 def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
-    """Where the bytes of a piece lie in its file, some at a time."""
+    """Offsets and lengths of the bytes of a piece in its file."""
     store = piece.store
     last = max((k for k, size in enumerate(piece.shape) if size != store.shape[k]), default=0)
     length = math.prod(piece.shape[last:]) * store.dtype.itemsize

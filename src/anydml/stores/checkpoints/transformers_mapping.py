@@ -1,7 +1,7 @@
-"""Conversion mappings of Hugging Face's transformers: read from the installed library, and traced.
+"""Conversion mappings of the installed transformers, traced.
 
-A mapping renames tensors, and has converters that merge or split them by operations on PyTorch's tensors. The
-operations are called with traced tensors, so that what they move becomes part of a program; what computes is refused.
+A mapping renames tensors, and has converters that merge or split them by operations on PyTorch tensors. The operations
+are called with traced tensors, so that their moves become part of a program; operations that compute are refused.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from anydml.tracing.trace import Trace
 Shape = tuple[int, ...]
 
 MOST_CHECKED = 1 << 22
-"""Elements of the small tensors that a converter is checked with."""
+"""Most elements of the small tensors that a converter is checked with."""
 
 CUT = 4
-"""Elements that are left of an axis of small tensors."""
+"""Size of a shortened axis of small tensors."""
 
 
 class PosingTensor(TracedTensor):
-    """A traced tensor that `isinstance` takes for PyTorch's, as operations of transformers need."""
+    """A traced tensor that passes `isinstance` checks for `torch.Tensor`, as operations of transformers need."""
 
     __slots__ = ()
 
@@ -44,12 +44,12 @@ class PosingTensor(TracedTensor):
 
 
 class ConverterGroup(NamedTuple):
-    """Tensors that a converter takes at once.
+    """Tensors that one call of a converter takes.
 
     Attributes:
-        converter: a `WeightConverter`, never used itself.
-        first: the name of its first result.
-        members: names of tensors, by the pattern that each matches, in order.
+        converter: a `WeightConverter`, of which copies are used.
+        first: name of its first result.
+        members: names of tensors by the pattern that each matches, in order.
     """
 
     converter: Any
@@ -58,7 +58,7 @@ class ConverterGroup(NamedTuple):
 
 
 class Architecture:
-    """A model of transformers without elements, made of a config.json.
+    """A transformers model without elements, made from a config.json.
 
     Args:
         folder: with config.json.
@@ -73,7 +73,7 @@ class Architecture:
             import transformers
             from transformers import conversion_mapping, core_model_loading
 
-            # Takes seconds, which nobody needs to wait for who lacks the other.
+            # Imported last, because it takes seconds.
             self._torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModelError(
@@ -105,14 +105,14 @@ class Architecture:
         self._checked: set[Any] = set()
 
     def trace(self) -> Trace:
-        """A trace that gives tensors to converters."""
+        """A trace whose tensors converters accept."""
         return Trace("convert", PosingTensor, self._torch.device("cpu"))
 
     def to_transformers(self, trace: Trace, tensors: ComposedTensors) -> tuple[ComposedTensors, list[str]]:
         """The tensors as `from_pretrained` loads them, and the names of those that the model does not have.
 
         Raises:
-            ModelError: a converter computes, or makes something else than the model has.
+            ModelError: a converter computes, or its results do not fit the model.
         """
         every = self._mapping_of(self.model)
         renamings, converters = self._parted(every)
@@ -146,13 +146,13 @@ class Architecture:
         return {name: made[name] for name in self.shapes if name in made}, unknown
 
     def to_original(self, trace: Trace, tensors: ComposedTensors) -> ComposedTensors:
-        """What `to_transformers` gave, as `save_pretrained` saves it.
+        """The results of `to_transformers` as `save_pretrained` saves them.
 
         Raises:
             ModelError: a converter computes, or cannot be reversed.
         """
         own = self._loaded[: len(self._mapping_of(self.model, add_legacy=False))]
-        # Whether original names have a prefix is known only from original names.
+        # Only original names show whether they have a prefix.
         prefix = self._loading.PrefixChange
         every = [each for each in own if not isinstance(each, prefix) or (each.was_used() and self._is_renamed)]
         try:
@@ -174,7 +174,7 @@ class Architecture:
         return made
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
-        """Names that the model has and the tensors have not, but for those that are tied to others."""
+        """Names of the model that the tensors lack, except tied ones."""
         return sorted({*self.shapes} - {*tensors} - {*getattr(self.model, "all_tied_weights_keys", ())})
 
     def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -186,7 +186,7 @@ class Architecture:
         )
 
     def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
-        """What a converter makes of its tensors; each kind of them is checked once."""
+        """The results of a converter, which is checked once per kind of tensors."""
         shapes = {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
         given = {
             pattern: [trace.made(tensors[name].value, tensors[name].dtype) for name in own]
@@ -200,10 +200,10 @@ class Architecture:
         return {name: ComposedTensor(each.value, each.element) for name, each in found.items()}
 
     def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
-        """Compare what is traced with what the converter gives for small tensors of different elements.
+        """Compare the traced converter with the converter itself on small tensors of distinct elements.
 
         Raises:
-            ModelError: they differ, or no small tensors suit the converter.
+            ModelError: the results differ, or the converter accepts no small tensors.
         """
         for axes in CUTS:
             small = [[(pattern, _cut(shape, axes)) for shape in every] for pattern, every in shapes.items()]
@@ -221,7 +221,7 @@ class Architecture:
                 real.setdefault(pattern, []).append(self._torch.from_numpy(array))
             try:
                 wanted = {name: each.numpy() for name, each in self._called(group, real).items()}
-            except Exception:  # these shapes do not suit it
+            except Exception:  # the converter does not accept these shapes
                 continue
             found = self._traced(group, traced)
             if {name: each.shape for name, each in found.items()} == {n: each.shape for n, each in wanted.items()}:
@@ -235,10 +235,10 @@ class Architecture:
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
     def _traced(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """What a converter gives for traced tensors.
+        """The results of a converter for traced tensors.
 
         Raises:
-            ModelError: it computes, or fails.
+            ModelError: the converter computes, or fails.
         """
         try:
             found = self._called(group, members)
@@ -252,7 +252,7 @@ class Architecture:
         return found
 
     def _called(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """What a converter gives for tensors of PyTorch's, real or traced."""
+        """The results of a converter for PyTorch tensors, real or traced."""
         converter = deepcopy(group.converter)
         for pattern, own in members.items():
             for each in own:
@@ -262,7 +262,7 @@ class Architecture:
 
 
 def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
-    """A shape with few elements along some axes, if it has more than one."""
+    """A shape with some axes shortened, if it has several."""
     sizes = [*shape]
     for axis in axes if len(shape) > 1 else ():
         sizes[axis] = min(sizes[axis], CUT)
@@ -270,8 +270,7 @@ def _cut(shape: Shape, axes: Sequence[int]) -> Shape:
 
 
 CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
-"""Axes along which shapes are cut to small ones; an operation that takes a size from the configuration suits some of
-them alone."""
+"""Axes that are shortened for small tensors; an operation with a size of the configuration accepts only some."""
 
 
 def _grouped(groups: dict[str, ConverterGroup], first: str, converter: Any, pattern: str, name: str) -> None:

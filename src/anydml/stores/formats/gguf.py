@@ -1,4 +1,4 @@
-"""GGUF files of tensors that are not quantised: read without believing the header.
+"""GGUF files of unquantised tensors, whose headers are not trusted.
 
 The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -29,14 +29,14 @@ TYPES: Mapping[int, np.dtype[Any]] = {
     28: DTYPES["F64"],
     30: DTYPES["BF16"],
 }
-"""Types of tensors whose elements are numbers; the others are quantised."""
+"""Unquantised types of tensors."""
 
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
 
 
 class _Reader:
-    """Numbers and texts of a file, one after the other."""
+    """Reads numbers and texts of a file in sequence."""
 
     def __init__(self, file: BinaryIO, size: int, place: JsonPath) -> None:
         self._file, self._place = file, place
@@ -62,7 +62,7 @@ class _Reader:
         return self.take(size).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
-        """A value of a key; None for an array, which is passed over."""
+        """The value of a key; None for an array, which is skipped."""
         if kind == _TEXT:
             return self.text()
         if kind == _ARRAY and depth < MOST_DEPTH:
@@ -78,7 +78,7 @@ class _Reader:
         return self.number(_VALUES[kind])
 
     def skip(self, size: int) -> None:
-        """Pass over bytes."""
+        """Skip bytes."""
         if size > self.left:
             raise self._place.error("ends within its header")
         self._file.seek(size, 1)
@@ -86,10 +86,10 @@ class _Reader:
 
 
 def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
-    """The tensors of a GGUF file, and its keys whose values are texts or numbers.
+    """Read the header of a GGUF file: its tensors, and the keys with texts or numbers.
 
     Raises:
-        ModelError: it is broken, or has a tensor that is quantised.
+        ModelError: the file is broken, or has a quantised tensor.
     """
     size = path.stat().st_size
     with path.open("rb") as file:

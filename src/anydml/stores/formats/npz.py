@@ -1,4 +1,4 @@
-"""Zip files whose entries are stored as they are: where each lies. ``.npz`` files, whose arrays are such entries."""
+"""Zip files with uncompressed entries, and ``.npz`` files, whose arrays are such entries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.store import Store
 
 _LOCAL = struct.Struct("<4s22xHH")
-"""The header before an entry: its signature, and the sizes of the name and of what follows it."""
+"""The header before an entry: its signature, and the sizes of the name and of the extra field after it."""
 
 MOST_ENTRIES = 1 << 20
 
 
 class ZipEntry(NamedTuple):
-    """Where an entry's bytes lie in the file."""
+    """Offset and size of an entry in the file, in bytes."""
 
     offset: int
     size: int
@@ -58,13 +58,13 @@ def entries(path: Path, place: JsonPath, start: int = 0, length: int | None = No
     """The entries of a zip file, by name.
 
     Args:
-        path: the file, or one that has it inside.
+        path: the zip file, or a file that contains one.
         place: for errors.
-        start: where it begins in the file.
-        length: its bytes; None if it goes on to the end of the file.
+        start: offset of the zip file in that file.
+        length: its bytes; None if it extends to the end of the file.
 
     Raises:
-        ModelError: it is none, is broken, or has an entry that is compressed or encrypted.
+        ModelError: it is no zip file, is broken, or has a compressed or encrypted entry.
     """
     with place.reading():
         return _entries(path, place, start, length)
@@ -105,7 +105,7 @@ def read_npz(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str
     """The arrays of a .npz file.
 
     Raises:
-        ModelError: it is broken, or compressed.
+        ModelError: the file is broken or compressed.
     """
     return {store.name: store for store in _arrays(path, place)}, {}
 

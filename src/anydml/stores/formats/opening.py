@@ -1,4 +1,4 @@
-"""`open`: stores by their path."""
+"""`open`: arrays and checkpoints by their path."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
 
 INDEX = ".safetensors.index.json"
-"""What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
+"""Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
 
 BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
 """The same for files of ``torch.save``, and the name of a single one."""
 
 
 def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
-    """Open arrays in files, of which nothing but their headers is read.
+    """Open arrays in files, reading only their headers.
 
     Args:
         path: a .npy file; a .safetensors, .npz or .gguf file, or one of ``torch.save`` (.pt, .pth, .bin, .ckpt); an
             index (….safetensors.index.json), a folder with an index or with .safetensors files; or the folder of a
             Zarr array.
         follow: whether .safetensors files of a folder may be links that lead out of it. Those that an index names
-            never are, but for links into the cache of Hugging Face's hub.
+            never may, except for links into the cache of Hugging Face's hub.
 
     Returns:
-        A `Store` of a .npy file; a `ZarrStore` of a Zarr array; else a `Checkpoint`, which has a `Store` by name for
-        every tensor.
+        A `Store` for a .npy file; a `ZarrStore` for a Zarr array; otherwise a `Checkpoint`, which maps the names of
+        tensors to `Store` objects.
 
     Raises:
         ModelError: it is none of these, cannot be read, or its header or index is broken.
@@ -100,7 +100,7 @@ def safetensors_of(folder: Path, follow: bool) -> list[Path]:
     """The .safetensors files of a folder, by name.
 
     Raises:
-        ModelError: one is a link that leads out of the folder, and is not to be followed.
+        ModelError: one is a link that leads out of the folder, which `follow` forbids.
     """
     files = sorted(each for each in folder.iterdir() if each.name.endswith(".safetensors") and each.is_file())
     return files if follow else [inside(folder, each.name, JsonPath(str(each))) for each in files]
@@ -140,7 +140,7 @@ READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping
     ".npz": read_npz,
     ".gguf": read_gguf,
 }
-"""What reads files of several arrays, by what their names end with: the arrays, and texts by name."""
+"""Readers of files of several arrays, by suffix; each returns the arrays and the metadata by name."""
 
 
 def _indexed(index: Path, place: JsonPath) -> Checkpoint:
@@ -167,7 +167,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
 
 
 def inside(folder: Path, written: str, place: JsonPath) -> Path:
-    """A file that an index names; a link may lead to where the cache of Hugging Face's hub keeps its files."""
+    """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
     try:
         root, path = folder.resolve(), folder / written
         real = path.resolve()

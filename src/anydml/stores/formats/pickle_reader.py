@@ -1,6 +1,6 @@
 """Pickles read as data: nothing that they name is imported, and nothing is called.
 
-What a pickle would call becomes a `PickledCall`, which says by its name and arguments what it would have been.
+A call becomes a `PickledCall` with its function and arguments.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 
 MOST_BYTES = 64 << 20
-"""Of a pickle."""
+"""Most bytes of a pickle."""
 
 
 class PickledName(NamedTuple):
-    """What a pickle names of a module."""
+    """A name of a module."""
 
     module: str
     name: str
@@ -29,12 +29,12 @@ class PickledName(NamedTuple):
 
 @dataclass(eq=False)
 class PickledCall:
-    """What a pickle would call, with which arguments, and what it would set afterwards.
+    """A call that a pickle asks for.
 
     Attributes:
         function: usually a `PickledName`.
-        items: of a mapping, in order.
-        state: of an object.
+        items: that are set on the result, in order.
+        state: of the result.
     """
 
     function: Any
@@ -44,13 +44,13 @@ class PickledCall:
 
 
 class PickledReference(NamedTuple):
-    """What a pickle takes from elsewhere, by its persistent identity."""
+    """An object outside the pickle, by its persistent identity."""
 
     identity: Any
 
 
 class PickledDict(list[tuple[Any, Any]]):
-    """A dict's items, in order; keys may be anything."""
+    """The items of a dict, in order; keys may be of any kind."""
 
 
 class _Mark:
@@ -79,7 +79,7 @@ def read_pickle(content: bytes, place: JsonPath) -> Any:
     """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
 
     Raises:
-        ModelError: it is broken, or too large.
+        ModelError: the pickle is broken, or too large.
     """
     if len(content) > MOST_BYTES:
         raise place.error(f"has a pickle of more than {MOST_BYTES} bytes")
@@ -92,7 +92,7 @@ def read_pickle(content: bytes, place: JsonPath) -> Any:
 
 
 class _Machine:
-    """A pickle's stack and memo."""
+    """The stack machine that runs a pickle."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -133,7 +133,7 @@ class _Machine:
             getattr(self, f"_{name.lower()}")(argument)
 
     def _marked(self) -> list[Any]:
-        """What lies above the last mark, which goes, too."""
+        """Pop everything down to the last mark."""
         at = len(self._stack) - 1
         while self._stack[at] is not _MARK:
             at -= 1

@@ -45,16 +45,16 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 PARTS_OF_BYTES = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
-"""Types whose elements are no whole bytes, and how many bits they have."""
+"""Bits per element of types whose elements are not whole bytes."""
 
 
 def is_own_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether NumPy alone knows this dtype by name, so that a .npy file can say it."""
+    """Whether this is a dtype of NumPy itself, which a .npy file can have."""
     return dtype.kind != "V" and not dtype.hasobject and np.dtype(dtype.str) == dtype
 
 
 MOST_HEADER = 100_000_000
-"""Bytes of a header, as the safetensors library has it."""
+"""Most bytes of a header, as in the safetensors library."""
 
 MOST_DIMENSIONS = 64
 """NumPy's."""
@@ -63,10 +63,10 @@ METADATA = "__metadata__"
 
 
 def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
-    """The tensors of a safetensors file, in the order of its bytes, and its metadata. The tensors are not read.
+    """Read the header of a safetensors file: its tensors, in file order, and its metadata.
 
     Raises:
-        ModelError: the file cannot be read, the header is no JSON of the format, or tensors overlap, leave holes, or
+        ModelError: the file cannot be read, the header is no JSON of the format, or tensors overlap, leave gaps, or
             do not end with the file.
     """
     with place.reading(), path.open("rb") as file:
@@ -88,10 +88,10 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
 
 
 def parse_json(text: bytes, place: JsonPath, what: str) -> Any:
-    """JSON in UTF-8 in which no object has a name twice.
+    """Parse JSON in UTF-8 in which no object repeats a name.
 
     Raises:
-        ModelError: it is none, or too deep.
+        ModelError: the text is no such JSON, or is nested too deep.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: J
     every = []
     for name, said in content.items():
         try:
-            # What is written alike is alike; numbers that are equal, such as true and 1, may not be.
+            # The text is compared, because equal values, such as true and 1, may not both be valid.
             key = said["dtype"], repr(said["shape"])
             if key not in kinds:
                 kinds[key] = _kind(said, size, place / name)
@@ -165,7 +165,7 @@ def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: J
 
 
 def _refused(said: Any, place: JsonPath) -> ModelError:
-    """The error of an entry that has not all that one has."""
+    """The error of an incomplete entry."""
     if not isinstance(said, dict):
         return place.error(f"is {show(said)}, where an object is expected")
     if missing := [key for key in ("dtype", "shape", "data_offsets") if key not in said]:
@@ -176,9 +176,9 @@ def _refused(said: Any, place: JsonPath) -> ModelError:
 
 
 def _kind(said: dict[str, Any], size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype, shape and bytes of an entry; more than those of the file are not counted."""
+    """Dtype, shape and bytes of an entry; counting stops at the size of the file."""
     dtype, shape = _dtype(said["dtype"], place), _sizes(said["shape"], place / "shape")
-    # Dimension by dimension, as many large numbers make a product that nobody has the time for.
+    # Multiplied one by one, because the product of many large numbers takes too long.
     elements = 0 if 0 in shape else 1
     for extent in shape:
         elements *= extent
@@ -209,16 +209,16 @@ def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
 def make_header(
     tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
 ) -> tuple[bytes, dict[str, int], int]:
-    """The header for a new file.
+    """The header of a new file.
 
-    Tensors lie in the order in which they are given, those of larger elements first, so that all are aligned.
+    Tensors lie in the given order, but those with larger elements first, so that all are aligned.
 
     Args:
         tensors: shape and dtype by name; dtypes are values of `DTYPES`.
         metadata: texts by name.
 
     Returns:
-        The bytes before the tensors, where each tensor begins, and the file's size; all counted from its beginning.
+        The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
     """
     content: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
     relative, end = {}, 0

@@ -1,4 +1,4 @@
-"""Stores: arrays that lie in files. What they are is known; they are read when a plan runs."""
+"""Stores: arrays in files, of which only the headers have been read."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class StoredArray:
 
 
 class StoredPiece(NamedTuple):
-    """A part of a tensor that is stored.
+    """A box of a tensor that lies in a store.
 
     Attributes:
-        store: what has it.
-        start: where it begins in the tensor.
-        inside: where it begins in the store.
-        shape: its sizes.
+        store: that contains it.
+        start: first coordinates in the tensor.
+        inside: first coordinates in the store.
+        shape: sizes of the box.
     """
 
     store: Store
@@ -64,28 +64,28 @@ class StoredPiece(NamedTuple):
 
     @classmethod
     def whole(cls, store: Store, start: tuple[int, ...] | None = None) -> StoredPiece:
-        """All of a store; by default a whole tensor."""
+        """All of a store, which by default is a whole tensor."""
         zeros = (0,) * store.ndim
         return cls(store, zeros if start is None else start, zeros, store.shape)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its store."""
+        """Whether it is its whole store."""
         return self.shape == self.store.shape
 
 
-# Not frozen: checkpoints have a hundred thousand, and to make a frozen one takes three times as long.
+# Not frozen: a checkpoint may have a hundred thousand, and making a frozen one takes three times as long.
 @dataclass(slots=True, eq=False)
 class Store(StoredArray):
-    """An array in a file, which was not read.
+    """An array in a file, whose elements have not been read.
 
     Attributes:
         path: the file.
-        name: of the array in its file; empty where it is the only one.
+        name: of the array in its file; empty if it is the only one.
         shape: sizes, by dimension.
-        dtype: of the elements as they are stored, which may be of foreign byte order.
-        offset: bytes from the file's beginning to the first element.
-        fortran_order: whether the first axis is the one without gaps.
+        dtype: of the stored elements, in their byte order.
+        offset: bytes from the start of the file to the first element.
+        fortran_order: whether elements lie in column-major order.
 
     Examples:
         >>> from anydml import stores
@@ -104,7 +104,7 @@ class Store(StoredArray):
 
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:
-        """An array in a file is a tensor of one piece."""
+        """The only piece of the array."""
         return (StoredPiece.whole(self),)
 
     @property
@@ -123,7 +123,7 @@ class Store(StoredArray):
         return self.shape, self.dtype.itemsize, sizes
 
     def read(self) -> Array:
-        """The whole array, in memory of its own.
+        """Read the whole array into new memory.
 
         Raises:
             ModelError: the file cannot be read, or has become shorter.
@@ -155,7 +155,7 @@ class Checkpoint(Mapping[str, Store]):
     Attributes:
         path: the file or folder.
         stores: the tensors by name.
-        metadata: what the files' ``__metadata__`` say, together.
+        metadata: ``__metadata__`` of all files together.
         file_metadata: the same by file.
 
     Examples:

@@ -1,4 +1,4 @@
-"""`create`: what a plan is to write. Nothing is written before it runs."""
+"""Targets: arrays that a plan will write, and `create`, which describes them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Content = bytes | Path
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewFile:
-    """A file to be written.
+    """A file that a plan will write.
 
     Attributes:
         path: its final name.
         start: the bytes before the elements.
-        size: bytes in all.
+        size: of the whole file, in bytes.
     """
 
     path: Path
@@ -40,14 +40,14 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target(StoredArray):
-    """An array of a file to be written, in C order.
+    """An array in a file that a plan will write, in C order.
 
     Attributes:
-        file: where it will lie.
-        name: in its file; empty where it is the only one.
+        file: that will contain it.
+        name: in its file; empty if it is the only one.
         shape: sizes, by dimension.
         dtype: of the elements.
-        offset: bytes from the file's beginning to the first element.
+        offset: bytes from the start of the file to the first element.
 
     Examples:
         >>> from anydml import stores
@@ -80,24 +80,23 @@ def create(
     chunks: Sequence[int] | None = None,
     codec: str | None = None,
 ) -> Any:
-    """Describe a file that a plan is to write. Nothing is written until the plan runs.
+    """Describe a file that a plan will write. Nothing is written until the plan runs.
 
     Args:
         path: a .npy file, a .safetensors file, or the folder of a Zarr array, whose name ends with .zarr.
         shape: sizes; for a .safetensors file, sizes by the tensors' names.
         dtype: of the elements; for a .safetensors file one for all tensors, or dtypes by their names.
-        like: a `Store`, a `Checkpoint`, or an array, which gives what is not given otherwise.
+        like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
         metadata: texts by name, for ``__metadata__`` of a .safetensors file.
         chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
         codec: of a Zarr array: none, zstd, gzip or blosc, such as ``"zstd:3"``; by default those of `like`, or Zarr's
-            choice. From a Zarr array that it is like, its version, fill value, names of axes and attributes are taken
-            over, too.
+            choice. Version, fill value, names of axes and attributes are those of a Zarr array `like`.
 
     Returns:
         A `Target`, a `ZarrTarget`, or, for a .safetensors file, targets by name.
 
     Raises:
-        ModelError: shape or dtype is missing, or cannot be stored in such a file.
+        ModelError: shape or dtype is missing, or the format does not have it.
 
     Examples:
         >>> from anydml import stores
@@ -145,7 +144,7 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
     """A .npy file with one array in C order.
 
     Raises:
-        ModelError: the file could not say the dtype.
+        ModelError: the format has no such dtype.
     """
     if not is_own_dtype(dtype):
         raise JsonPath(str(path)).error(f"cannot say dtype {dtype}: a .safetensors file can")
@@ -163,7 +162,7 @@ def new_safetensors(
     """A safetensors file.
 
     Raises:
-        ModelError: the format has no such dtype or name, or metadata are no texts.
+        ModelError: the format has no such dtype or name, or metadata are not texts.
     """
     place = JsonPath(str(path))
     for name, (_, dtype) in tensors.items():

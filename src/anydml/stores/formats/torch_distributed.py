@@ -1,6 +1,6 @@
 """Checkpoints of torch.distributed.checkpoint: ``.metadata``, read as data, and ``.distcp`` files of pieces.
 
-Each piece is what ``torch.save`` writes, somewhere in a file.
+Each piece is a file of ``torch.save`` inside a file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ METADATA = ".metadata"
 
 
 def pieces_of(folder: Path) -> dict[str, list[tuple[Store, tuple[int, ...]]]]:
-    """The pieces of each tensor, and where they begin in it.
+    """The pieces of each tensor, and their first coordinates in it.
 
     Args:
         folder: with a ``.metadata`` file.
 
     Raises:
-        ModelError: something is broken, missing or compressed, or pieces are not of the shapes that the metadata say.
+        ModelError: something is broken, missing or compressed, or a piece does not have the shape in the metadata.
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
@@ -56,7 +56,7 @@ def pieces_of(folder: Path) -> dict[str, list[tuple[Store, tuple[int, ...]]]]:
 
 
 def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, Any], place: JsonPath) -> Store:
-    """Where a piece's elements lie."""
+    """The store of a piece."""
     written, offset, length = (info.get(key) for key in ("relative_path", "offset", "length"))
     if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
         raise place.error("has a place without a path, an offset and a length")
@@ -76,7 +76,7 @@ def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, A
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The attributes of what a pickle would make."""
+    """The attributes of a pickled object."""
     state = value.state if isinstance(value, PickledCall) else None
     return {key: each for key, each in state if isinstance(key, str)} if isinstance(state, PickledDict) else {}
 

@@ -1,6 +1,6 @@
-"""Files of ``torch.save``: tensors of nested dicts and lists, by their names with dots in between.
+"""Files of ``torch.save``: tensors in nested dicts and lists, named by their keys with dots in between.
 
-The pickle in such a file is read as data, so that a file runs no code. Elements lie in the file as they are.
+The pickle in such a file is read as data and runs no code. Elements lie uncompressed in the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import Store
 
 MOST_DEPTH = 64
-"""Dicts and lists inside each other."""
+"""Most nested dicts and lists."""
 
 _BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -34,16 +34,16 @@ _UTILS = "torch._utils"
 def read_torch(
     path: Path, place: JsonPath, start: int = 0, length: int | None = None
 ) -> tuple[dict[str, Store], Mapping[str, str]]:
-    """The tensors of a file of ``torch.save``; one that was saved alone has no name.
+    """Read the tensors of a file of ``torch.save``; a tensor that was saved alone has an empty name.
 
     Args:
-        path: the file, or one that has it inside.
+        path: the file, or a file that contains it.
         place: for errors.
-        start: where it begins in the file.
-        length: its bytes; None if it goes on to the end of the file.
+        start: offset in that file.
+        length: its bytes; None if it extends to the end of the file.
 
     Raises:
-        ModelError: it is broken, of the format before PyTorch 1.6, or has a tensor that is no part of a file.
+        ModelError: the file is broken, of the format before PyTorch 1.6, or has a tensor that is not contiguous.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -100,7 +100,7 @@ def _tensors(value: Any, name: str, place: JsonPath, depth: int, seen: set[int])
 def _store(
     path: Path, root: str, found: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath
 ) -> Store:
-    """Where a tensor lies."""
+    """The store of a tensor."""
     which = call.function.name
     if call.function.module != _UTILS or which not in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
         raise place.error(f"is rebuilt by {str(call.function)[:100]}, which is not known: dense tensors are read alone")
@@ -138,6 +138,6 @@ def _store(
 
 
 def _is_like(store: Store, stride: tuple[int, ...]) -> bool:
-    """Whether strides, in elements, are a store's, but where they mean nothing."""
+    """Whether strides, in elements, are those of a store, in dimensions where they matter."""
     steps = zip(store.shape, store.strides, stride, strict=True)
     return not store.size or all(size == 1 or own == each * store.dtype.itemsize for size, own, each in steps)

@@ -1,4 +1,4 @@
-"""Zarr arrays in folders: what their metadata say, where chunks lie, and how they are decoded and encoded."""
+"""Zarr arrays in folders: their metadata, and their chunks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from anydml.stores.formats.zarr_metadata import is_zarr
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_BYTES = 1 << 62
-"""Of an array, and of a chunk; places in files are numbers of 64 bits."""
+"""Most bytes of an array, and of a chunk; file offsets have 64 bits."""
 
 
 def require_zarr(place: JsonPath) -> Any:
     """The module zarr.
 
     Raises:
-        ModelError: it is not installed, or too old.
+        ModelError: zarr-python is not installed, or too old.
     """
     if importlib.util.find_spec("zarr") is None:
         raise place.error('is a Zarr array, which zarr-python reads: pip install "anydml[stores]"')
@@ -42,20 +42,20 @@ def require_zarr(place: JsonPath) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ChunkGrid:
-    """How an array lies in chunks, each a file of its own.
+    """The grid of chunks of an array, each of which is a file.
 
     Attributes:
         shape: of the array.
-        chunk: of what is encoded at once: a chunk, or a shard of several.
+        chunk: sizes of a file: a chunk, or a shard of several.
         dtype: of the elements.
         version: of the format, 2 or 3.
-        separator: between the numbers in a chunk's name.
+        separator: between the indices in the name of a chunk.
         is_prefixed: whether names begin with ``c``.
-        codec: numcodecs' configuration of the only codec that changes bytes; None where chunks are plain.
-        is_own: whether chunks are read and written here: rows without gaps, and at most that codec. Others are
-            zarr-python's.
-        fill: one element of what is not stored.
-        inner: of the parts of a shard that are decoded on their own; else as `chunk`.
+        codec: configuration, for numcodecs, of the only codec that changes bytes; None where chunks are plain.
+        is_own: whether chunks are packed in C order with at most that codec, and are read and written without
+            zarr-python.
+        fill: bytes of an element of chunks that do not exist.
+        inner: sizes of the chunks of a shard; otherwise as `chunk`.
     """
 
     shape: tuple[int, ...]
@@ -71,38 +71,38 @@ class ChunkGrid:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of a chunk, decoded."""
+        """Bytes of a decoded chunk."""
         return math.prod(self.chunk) * self.dtype.itemsize
 
     @property
     def is_plain(self) -> bool:
-        """Whether a chunk's file has its elements and nothing else."""
+        """Whether a file holds uncompressed elements only."""
         return self.is_own and self.codec is None
 
     def name(self, number: Sequence[int]) -> str:
-        """A chunk's file, in the array's folder."""
+        """The file of a chunk, relative to the folder of the array."""
         if self.is_prefixed:
             return self.separator.join(["c", *map(str, number)])
         return self.separator.join(map(str, number)) or "0"
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
-        """The chunks that have elements of a box."""
+        """The chunks that intersect a box."""
         ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
         return itertools.product(*ranges)
 
     def box(self, number: Sequence[int]) -> Box:
-        """A chunk's elements; at the edges fewer than a chunk has."""
+        """The box of a chunk, which is smaller at the edges of the array."""
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InChunks(StoredArray):
-    """What is known of a Zarr array in a folder, there already or to be written.
+    """A Zarr array in a folder, which exists or will be written.
 
     Attributes:
         path: the folder.
-        layout: how it lies in chunks.
-        metadata: the text of each file that describes it, by name.
+        layout: its grid of chunks.
+        metadata: contents of the files that describe it, by name.
     """
 
     path: Path
@@ -121,23 +121,23 @@ class InChunks(StoredArray):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Sizes of what is decoded at once, by dimension."""
+        """Sizes of a chunk, by dimension."""
         return self.layout.inner
 
     @property
     def name(self) -> str:
-        """Nothing: it is the only one of its folder."""
+        """Empty, because it is the only array of its folder."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrStore(InChunks):
-    """A Zarr array in a folder, which was not read.
+    """A Zarr array in a folder, whose chunks have not been read.
 
     Attributes:
         path: the folder.
-        layout: how it lies in chunks.
-        metadata: the text of each file that describes it, by name.
+        layout: its grid of chunks.
+        metadata: contents of the files that describe it, by name.
 
     Examples:
         >>> from anydml import stores
@@ -149,7 +149,7 @@ class ZarrStore(InChunks):
     """
 
     def read(self) -> Array:
-        """The whole array, in memory of its own.
+        """Read the whole array into new memory.
 
         Raises:
             ModelError: a chunk cannot be read or decoded.
@@ -175,7 +175,7 @@ def zarr_array(path: Path, mode: Any = "r") -> Any:
 
 
 def in_memory(metadata: Mapping[str, bytes]) -> Any:
-    """zarr-python's array of metadata that lie in no folder."""
+    """The array of zarr-python for metadata in memory."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
@@ -185,16 +185,16 @@ def in_memory(metadata: Mapping[str, bytes]) -> Any:
 
 
 def _opened(function: Any, store: Any, mode: str) -> Any:
-    """What zarr-python opens; what it warns of is for whoever writes such metadata."""
+    """Open an array by zarr-python, without its warnings to those who write metadata."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return function(store, mode=mode)
 
 
 def open_zarr(path: Path) -> ZarrStore:
-    """A Zarr array, of which nothing but its metadata is read.
+    """Open a Zarr array, reading only its metadata.
 
     Raises:
-        ModelError: it is a group, or its metadata are broken.
+        ModelError: the folder is a group, or its metadata are broken.
     """
     place = JsonPath(str(path))
     zarr = require_zarr(place)
@@ -202,7 +202,7 @@ def open_zarr(path: Path) -> ZarrStore:
         try:
             array = _opened(zarr.open, str(path), "r")
         except Exception as error:
-            # Broken metadata raise whatever their reader happens to meet.
+            # Broken metadata raise any error.
             raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")
@@ -214,20 +214,20 @@ def open_zarr(path: Path) -> ZarrStore:
 
 
 def store_of(array: Any, path: Path) -> ZarrStore:
-    """The store of zarr-python's array in a folder."""
+    """The store of an array of zarr-python in a folder."""
     return ZarrStore(path, layout_of(array), metadata_of(path))
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
-    """The files that describe an array, by name."""
+    """Contents of the files that describe an array, by name."""
     return {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
 
 
 def layout_of(array: Any) -> ChunkGrid:
-    """How zarr-python's array lies in chunks.
+    """The grid of chunks of an array of zarr-python.
 
     Raises:
-        ModelError: its elements are no plain bytes.
+        ModelError: its elements are not plain bytes.
     """
     said = array.metadata.to_dict()
     dtype = np.dtype(array.dtype)

@@ -21,10 +21,10 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 UNWRITTEN = 0xA5
-"""A byte by which a buffer that was not filled to its end is noticed."""
+"""Last byte of a buffer before decoding, which shows whether the buffer was filled."""
 
 MOST_DICTIONARY = 128 << 20
-"""Bytes that a stream of lzma's may ask for; its highest preset needs half of them."""
+"""Most bytes of the dictionary of an lzma stream; its highest preset needs half of them."""
 
 
 class Decoder:
@@ -41,25 +41,25 @@ class Decoder:
         self._stream = _stream(codec)
 
     def decode(self, data: bytes) -> Any:
-        """What a codec makes of a file: of a buffer's size at most, and no byte that it has not written.
+        """Decode a chunk to at most its bytes.
 
         Raises:
-            Exception: whatever the codec's library does where the file is broken or has more than a chunk.
+            Exception: any error of the codec's library, where the file is broken or has more than a chunk.
         """
         if self._stream is not None:
             return self._joined(data)
-        # These say in their first bytes how many there are, and refuse a buffer that is smaller.
+        # These formats begin with the decoded size, and their decoders refuse a smaller buffer.
         flat = np.empty(self.size, np.uint8)
         flat[-1:] = UNWRITTEN
         found = self._coder.decode(data, out=flat)
         if flat.size and flat[-1] != UNWRITTEN:
             return found
-        # Codecs do not say of how many bytes they filled a buffer: one of their own tells.
+        # Codecs do not return how much of a buffer they filled: a new buffer has the right size.
         del flat, found
         return self._coder.decode(data)
 
     def _joined(self, data: bytes) -> bytearray:
-        """What streams one after the other hold, of which all but the last byte too many is left undone."""
+        """Decode concatenated streams, up to one byte more than a chunk has."""
         found, left = bytearray(), data
         while left:
             if self._stream is None:
@@ -70,20 +70,20 @@ class Decoder:
                 raise ValueError(f"it has more than the {self.size} bytes of a chunk")
             if not stream.eof:
                 raise ValueError("it ends too early")
-            # Zeros may fill a file up.
+            # Files may be padded by zeros.
             left = stream.unused_data.lstrip(b"\0")
         return found
 
 
 def coder_of(codec: Mapping[str, Any]) -> Any:
-    """What decodes and encodes chunks, by numcodecs' configuration."""
+    """The codec of numcodecs with a configuration."""
     import numcodecs
 
     return numcodecs.get_codec(dict(codec))
 
 
 def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
-    """What begins a stream of a codec that does not say how many bytes there are."""
+    """A factory of decoders for formats that do not state the decoded size; None for others."""
     name = codec.get("id")
     if name in ("gzip", "zlib"):
         return lambda: zlib.decompressobj(31 if name == "gzip" else 15)
@@ -97,17 +97,17 @@ def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
 
 
 COMPRESSORS = frozenset({"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"})
-"""Codecs of numcodecs' after which there may be any number of bytes."""
+"""Codecs of numcodecs whose output may have any size."""
 
 OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"})
-"""Codecs of numcodecs' that make Python objects; pickle even runs what a file says."""
+"""Codecs of numcodecs that make Python objects; pickle even runs code of the file."""
 
 MOST_GROWTH, MORE = 16, 64 << 10
-"""Times a chunk's bytes, and bytes beside, that lie between two of its codecs at most."""
+"""Limits of the bytes between two codecs of a chunk: a factor of the chunk's bytes, plus a constant."""
 
 
 def names_of(said: Mapping[str, Any]) -> Iterator[str]:
-    """The codecs that an array's metadata name, those inside others too."""
+    """Names of the codecs in metadata, including nested ones."""
     for each in (said.get("compressor"), *(said.get("filters") or ())):
         if each is not None:
             yield str((each if isinstance(each, Mapping) else each.get_config()).get("id"))
@@ -124,9 +124,9 @@ def _inside(codecs: Iterable[Any]) -> Iterator[str]:
 
 
 def bounded(array: Any) -> Any:
-    """zarr-python's array, of whose chunks none is decoded to much more than it has.
+    """An array of zarr-python whose codecs decode no chunk to much more than its bytes.
 
-    What its codecs raise for a file that has more is whatever the codec's library raises.
+    For a larger chunk they raise any error of the codec's library.
     """
     import zarr
 
@@ -148,7 +148,7 @@ def bounded(array: Any) -> Any:
 
 
 def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
-    """Codecs of version 3, in the order in which they encode."""
+    """Bounded codecs of version 3, in the order in which they encode."""
     from zarr.codecs import BytesCodec, ShardingCodec
 
     kind, found, is_exact = _classes()[1], list[Any](), False
@@ -165,13 +165,13 @@ def _of_v3(codecs: Iterable[Any]) -> tuple[Any, ...]:
                 index_location=codec.index_location,
             )
         found.append(own)
-        # What is next to the elements gives as many bytes as those have.
+        # The output of the codec next to the elements has exactly their bytes.
         is_exact = isinstance(codec, BytesCodec)
     return tuple(found)
 
 
 def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
-    """What numcodecs calls the configuration of a compressor of version 3, as far as decoding needs it."""
+    """The configuration, for numcodecs, by which a compressor of version 3 is decoded; None for other codecs."""
     said = codec.to_dict()
     name = str(said["name"]).removeprefix("numcodecs.")
     if name not in COMPRESSORS:
@@ -182,12 +182,12 @@ def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
 
 @cache
 def _classes() -> tuple[Any, Any]:
-    """A codec of numcodecs', and one of version 3, that are bounded."""
+    """Bounded codec classes for versions 2 and 3."""
     from numcodecs.abc import Codec
     from zarr.abc.codec import BytesBytesCodec
 
     class BoundedNumcodec(Codec):  # type: ignore[misc]
-        """Decodes to so many bytes at most."""
+        """Decodes to at most a number of bytes."""
 
         codec_id = "bounded"
 
@@ -206,7 +206,7 @@ def _classes() -> tuple[Any, Any]:
 
     @dataclass(frozen=True)
     class BoundedCodec(BytesBytesCodec):  # type: ignore[misc]
-        """Decodes to as many bytes as the elements have, or, where another codec follows, to some times as many."""
+        """Decodes to the bytes of the elements, or, where another codec follows, to a multiple of them."""
 
         codec: Any
         config: Mapping[str, Any]
@@ -233,7 +233,7 @@ _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The only codec, and whether chunks need nothing else."""
+    """The codec of metadata of version 2, and whether chunks have no other codec."""
     compressor = said.get("compressor")
     if compressor is not None and not isinstance(compressor, Mapping):
         compressor = compressor.get_config()
@@ -242,7 +242,7 @@ def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool
 
 
 def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The same of version 3, by the names that version 2 has for it."""
+    """The same for version 3, by the names of version 2."""
     codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
     first, rest = codecs[0], codecs[1:]
     if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
@@ -261,7 +261,7 @@ def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool
 
 
 def as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.dtype[Any]:
-    """A dtype with the order of bytes that chunks of version 3 have, which its own name does not say."""
+    """The dtype with the byte order of chunks of version 3, which is in their codecs."""
     endian = dict(codecs[0].get("configuration") or {}).get("endian") if codecs[0]["name"] == "bytes" else None
     if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
         return dtype

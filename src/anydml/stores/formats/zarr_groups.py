@@ -1,4 +1,4 @@
-"""Groups of Zarr arrays, such as xarray's datasets: what is in them, and their metadata for other arrays."""
+"""Groups of Zarr arrays, such as datasets of xarray: their members, and their metadata after members changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ZarrMember:
 
     Attributes:
         rank: dimensions.
-        axes: their names, as far as they have some.
+        axes: names of the dimensions, if they have any.
         attributes: by name.
     """
 
@@ -34,15 +34,15 @@ class ZarrMember:
 
 
 class ZarrGroup:
-    """What a group has.
+    """The members of a group.
 
     Args:
         path: its folder.
 
     Attributes:
-        groups: names of groups, by the way to them, of which the first is this one: nothing.
-        arrays: likewise.
-        left: what is neither, as are links.
+        groups: relative paths of all groups, the first of which is this one, empty.
+        arrays: members by relative path.
+        left: relative paths of everything else, links included.
 
     Raises:
         ModelError: something in it cannot be read.
@@ -54,7 +54,7 @@ class ZarrGroup:
         self.arrays: dict[str, ZarrMember] = {}
         try:
             for name in self.groups:
-                # What is found goes behind, and is looked through in its turn.
+                # Subgroups are appended while iterating.
                 self._look(name)
         except OSError as error:
             raise JsonPath(str(path)).error(f"cannot be read: {error}") from None
@@ -71,7 +71,7 @@ class ZarrGroup:
                 self.groups.append(name)
 
     def coordinates(self) -> set[str]:
-        """Arrays that say where the elements of others are: an axis has their name, or an attribute lists them."""
+        """Coordinates: arrays that are named like their axis, or listed by an attribute."""
         listed = {
             each for member in self.arrays.values() for each in str(member.attributes.get("coordinates", "")).split()
         }
@@ -84,7 +84,7 @@ class ZarrGroup:
             yield from (Path(folder) / each for each in sorted(files))
 
     def metadata(self, changed: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
-        """The files that describe the groups, by the way to them, when arrays have other metadata.
+        """The files that describe the groups, by relative path, after arrays got other metadata.
 
         Raises:
             ModelError: consolidated metadata are broken.
@@ -123,7 +123,7 @@ def _json(path: Path) -> Json:
 
 
 def _consolidate(said: Any, prefix: str, new: Mapping[str, Json]) -> bool:
-    """Put arrays' new metadata into a group's consolidated ones; whether that has any."""
+    """Put new metadata of arrays into the consolidated ones of a group; returns whether it has any."""
     known = said.get("consolidated_metadata", said) if isinstance(said, dict) else None
     known = known.get("metadata") if isinstance(known, dict) else None
     if not isinstance(known, dict):

@@ -52,15 +52,14 @@ Json = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """What another array is to have.
+    """Properties of a new array that is like another one.
 
     Attributes:
-        axes: for each of its axes, which one of the array there is it was; None where that cannot be said, and
-            `chunks` are given.
-        chunks: sizes of what is encoded on its own; by default they are kept.
-        shards: sizes of a file's elements where it has several chunks, empty for a file a chunk; by default they are
-            kept, rounded up to whole chunks.
-        compressors: configurations of what compresses chunks; by default they are kept.
+        axes: for each axis the one of the other array that it was; None if unknown, when `chunks` are given.
+        chunks: sizes of a chunk; by default those of the other array.
+        shards: sizes of a shard, empty for one file per chunk; by default those of the other array, rounded up to whole
+            chunks.
+        compressors: configurations of the compressors; by default those of the other array.
     """
 
     axes: Sequence[int] | None
@@ -69,17 +68,17 @@ class Asked(NamedTuple):
     compressors: Sequence[Json] | None = None
 
     def along(self, sizes: Sequence[Any]) -> list[Any]:
-        """What each axis has of the axis that it was."""
+        """Sizes, or other values, of the axes that the new axes were."""
         return [sizes[k] for k in self.axes or ()]
 
 
 def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -> dict[str, bytes]:
-    """The metadata of an array of another shape.
+    """The metadata of a new array.
 
     Args:
-        metadata: the text of each file that describes the array there is, by name.
-        shape: sizes of the other one.
-        asked: what it is to have.
+        metadata: contents of the files that describe the other array, by name.
+        shape: of the new array.
+        asked: its other properties.
 
     Raises:
         ValueError: version 2 has no shards.
@@ -100,20 +99,20 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -
 
 
 def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
-    """What metadata say of an array beside its elements: the names of its attributes, and whether axes have names."""
+    """For people: the attributes in metadata, and whether axes have names."""
     every = [json.loads(text) for text in metadata.values()]
     attributes = every[0].get("attributes") if "zarr.json" in metadata else json.loads(metadata.get(".zattrs", b"{}"))
-    # false, 0 and null are none.
+    # false, 0 and null count as no attributes.
     named = [f"attribute {show(name)}" for name in attributes or ()]
     return [*named, "names of axes"] if any(every[0].get("dimension_names") or ()) else named
 
 
 def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of an array of another dtype.
+    """The metadata of an array with another dtype.
 
     Args:
-        metadata: of the array there is.
-        plain: of one that has this dtype and the same fill value.
+        metadata: of the array.
+        plain: of an array that has this dtype and the same fill value.
     """
     name = "zarr.json" if "zarr.json" in metadata else ".zarray"
     said, other = json.loads(metadata[name]), json.loads(plain[name])
@@ -124,7 +123,7 @@ def of_dtype(metadata: Mapping[str, bytes], plain: Mapping[str, bytes]) -> dict[
 
 
 def smallest(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The metadata of an array of one element, which the same codecs encode."""
+    """The metadata of an array of one element with the same codecs."""
     every = {name: json.loads(text) for name, text in metadata.items() if name != ".zattrs"}
     return {name: json.dumps(_smallest(said)).encode() for name, said in every.items()}
 
@@ -173,7 +172,7 @@ def _change_v3(said: Json, asked: Asked) -> None:
 
 
 def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
-    """Codecs of an array for one with other axes: an order keeps its numbers, and without axes there are no shards."""
+    """The codecs for an array with other axes: transposes keep their order, and unknown axes lose shards."""
     found: list[Json] = []
     for codec in codecs:
         each = {**codec, "configuration": {**(codec.get("configuration") or {})}} if "configuration" in codec else codec
@@ -194,7 +193,7 @@ def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
 
 
 def _compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
-    """Let chunks be compressed by others."""
+    """Replace the compressors of chunks."""
     from zarr.abc.codec import ArrayBytesCodec
     from zarr.registry import get_codec_class
 

@@ -1,4 +1,4 @@
-"""Zarr arrays that a plan is to write: their metadata are known before anything is written."""
+"""Zarr arrays that a plan will write, with complete metadata."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smalle
 from anydml.text import counted
 
 HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
-"""Codecs, and their highest levels."""
+"""Codecs and their highest levels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrTarget(InChunks):
-    """A Zarr array to be written.
+    """A Zarr array that a plan will write.
 
     Attributes:
         path: its folder.
-        layout: how it will lie in chunks.
-        metadata: the text of each file that describes it, by name.
+        layout: its grid of chunks.
+        metadata: contents of the files that describe it, by name.
 
     Examples:
         >>> from anydml import stores
@@ -50,17 +50,17 @@ def new_zarr(
     axes: Sequence[int] | None = None,
     shards: Sequence[int] | None = None,
 ) -> ZarrTarget:
-    """Describe a Zarr array, by whose codecs one element was encoded and decoded.
+    """Describe a Zarr array, after a trial of its codecs on one element.
 
     Args:
         path: its folder.
         shape: sizes.
         dtype: of the elements.
         chunks: sizes of a chunk; by default those of `like` where it has these axes, else Zarr's choice.
-        like: a `ZarrStore`, whose metadata are kept but for what is given.
+        like: a `ZarrStore`, whose metadata are kept except for what is given.
         codec: ``none``, ``zstd``, ``gzip`` or ``blosc``, with a level behind a colon if need be; by default `like`'s,
             or Zarr's choice.
-        axes: which of `like`'s axes each axis is; by default they are the same where there are as many.
+        axes: the axis of `like` that each axis was; by default the same where there are as many.
         shards: sizes of a shard, empty for none; by default those of `like`, rounded up to whole chunks, or none.
 
     Raises:
@@ -107,7 +107,7 @@ def _plain(
     import zarr
 
     if version == 3 and not dtype.isnative:
-        # The name of a dtype of version 3 does not say in which order its bytes are; the codec before all others does.
+        # The byte order of version 3 is not in the dtype, but in the first codec.
         more["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")
     files: dict[str, Any] = {}
     zarr.create_array(
@@ -118,10 +118,10 @@ def _plain(
 
 
 def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
-    """Encode and decode an element, before anything is written.
+    """Encode and decode an element.
 
     Raises:
-        ModelError: a codec cannot be made as the metadata say, or does not work.
+        ModelError: a codec does not exist, or does not work.
     """
     try:
         array = in_memory(smallest(files)).with_config({"write_empty_chunks": True})
@@ -140,7 +140,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
 
 
 def _compressors(codec: str, like: Any, place: JsonPath) -> list[dict[str, Any]]:
-    """Configurations of a codec that users name."""
+    """Configurations of a codec in the form of users."""
     name, colon, level = codec.partition(":")
     if name not in ("none", *HIGHEST) or (colon and (not level.isdecimal() or len(level) > 3)):
         raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")

@@ -15,15 +15,15 @@ from anydml.stores.running.files import PlainFile
 
 
 def read_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, out: Array, span: int = MOST_SPAN) -> int:
-    """Read a box; gives how many bytes were read.
+    """Read a box, and return the number of bytes read.
 
     Args:
-        file: where the array lies.
-        base: bytes before its first element.
+        file: that holds the array.
+        base: offset of the first element.
         shape: of the array.
-        box: in its coordinates.
-        out: of the box's shape, of any strides.
-        span: as `requests` has it.
+        box: in coordinates of the array.
+        out: of the shape of the box, with any strides.
+        span: as in `requests`.
     """
     sizes, size = [high - low for low, high in box], out.itemsize
     level, count, length = requests(shape, size, sizes, True, span)
@@ -31,7 +31,7 @@ def read_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, out: Ar
         return 0
     is_whole = length == math.prod(sizes[level:]) * size
     while is_whole and length > span and not out[_first(level)].flags.c_contiguous:
-        # Shorter runs, so that what is in between stays within its bounds.
+        # Shorter runs, so that the intermediate buffer stays within `span`.
         count, length, level = count * sizes[level], length // sizes[level], level + 1
     inner = sizes[level:]
     buffer: Array | None = None
@@ -49,7 +49,7 @@ def read_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, out: Ar
 
 
 def write_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, array: Array) -> None:
-    """Write a box; as `read_box`, from a packed array."""
+    """Write a box from a packed array; as `read_box`."""
     sizes, size = [high - low for low, high in box], array.itemsize
     if 0 in sizes:
         return
@@ -69,7 +69,7 @@ def _first(level: int) -> Any:
 
 
 def _places(base: int, shape: Sequence[int], itemsize: int, box: Box, level: int) -> Iterator[tuple[Any, int]]:
-    """Where requests begin: in the box by its outer axes, and in the file."""
+    """The index into the box, and the offset in the file, of each request."""
     steps = packed(shape, itemsize)
     first = base + sum(low * step for (low, _), step in zip(box, steps, strict=True))
     ranges = [range(high - low) for low, high in box[:level]]

@@ -22,7 +22,7 @@ from anydml.stores.running.files import AT_ONCE, PlainFile, begin_write_back
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LOCKS = 64
-"""Chunks that are decoded at once at most, each by one thread."""
+"""Most chunks that are decoded at once, each by one thread."""
 
 
 class ChunkReader:
@@ -30,8 +30,8 @@ class ChunkReader:
 
     Args:
         store: the array.
-        span: as `boxes.requests` has it.
-        kept_in: a folder for the file without a name that has decoded chunks; None where they are not kept.
+        span: most bytes of a request with unneeded bytes.
+        kept_in: the folder of an unnamed file for decoded chunks; None where they are not kept.
     """
 
     def __init__(self, store: ZarrStore, span: int, kept_in: Path | None) -> None:
@@ -44,17 +44,17 @@ class ChunkReader:
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
 
     def close(self) -> None:
-        """Forget the decoded chunks."""
+        """Delete the decoded chunks."""
         if self._kept is not None:
             self._kept.close()
 
     def read(self, chunk: tuple[int, ...], box: Box, out: Array) -> None:
-        """Read those elements of a box that a chunk has.
+        """Read the elements that a box has in common with a chunk.
 
         Args:
-            chunk: its number.
-            box: in the array's coordinates.
-            out: all of the box, of `boxes.word`.
+            chunk: index of the chunk along each axis.
+            box: in coordinates of the array.
+            out: the whole box, with elements of a `word`.
 
         Raises:
             ModelError: the chunk cannot be read or decoded.
@@ -104,18 +104,18 @@ class ChunkReader:
         try:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
         except Exception as error:
-            # Codecs raise whatever their libraries do.
+            # Codecs raise any error of their libraries.
             raise self._error(chunk, str(error)) from None
         if view.size != self.layout.chunk_bytes:
             raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
         return view.view(self._word).reshape(self.layout.chunk)
 
     def _elements(self, box: Box) -> Array:
-        """Elements that zarr-python reads."""
+        """A box, read by zarr-python."""
         try:
             found = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
         except Exception as error:
-            # Codecs raise whatever their libraries do.
+            # Codecs raise any error of their libraries.
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
         stored = np.ascontiguousarray(found, self.layout.dtype)
         return stored.reshape([e - a for a, e in box]).view(self._word)
@@ -133,7 +133,7 @@ class ChunkReader:
 
 
 class _Kept:
-    """A file without a name, with decoded chunks at the places of their numbers."""
+    """An unnamed file with decoded chunks at offsets by their numbers."""
 
     def __init__(self, folder: Path) -> None:
         descriptor, name = tempfile.mkstemp(prefix=".anydml-", dir=folder)
@@ -147,7 +147,7 @@ class _Kept:
             self._name = None
 
     def lock(self, number: int) -> threading.Lock:
-        """Whoever has it decodes or reads a chunk."""
+        """The lock of a chunk, for decoding and reading it."""
         return self._locks[number % LOCKS]
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class ChunkWriter:
 
     Args:
         layout: of the array.
-        folder: where it lies for now.
+        folder: where the array lies until it gets its name.
     """
 
     def __init__(self, layout: ChunkGrid, folder: Path) -> None:
@@ -171,10 +171,10 @@ class ChunkWriter:
         self._made: set[Path] = set()
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
-        """Write a chunk, whole, as bytes; what lies outside of the array is the fill value already.
+        """Write a whole chunk of bytes, which has fill values outside the array.
 
         Raises:
-            ModelError: a codec does not take the elements.
+            ModelError: a codec refuses the elements.
         """
         layout, elements = self.layout, flat.view(self.layout.dtype)
         path = self.folder / layout.name(chunk)
@@ -188,7 +188,7 @@ class ChunkWriter:
         except OSError:
             raise
         except Exception as error:
-            # Codecs raise whatever their libraries do.
+            # Codecs raise any error of their libraries.
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Plans on a Dask cluster: workers write their own blocks; journal and names stay with whoever runs the plan."""
+"""Plans on a Dask cluster: workers write blocks; the process that runs the plan keeps the journal and gives names."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from anydml.stores.running.journal import is_under_way
 from anydml.stores.running.run import run, staging_of, writer_of
 
 TASK_BYTES = 64 << 20
-"""Bytes that a task writes, about, where blocks are smaller."""
+"""Approximate bytes that a task of several small blocks writes."""
 
 TASKS_A_WORKER = 2
-"""Tasks that wait or run for each worker: it has one while another is done, and few are done twice when it dies."""
+"""Tasks that are submitted per worker, so that none is idle, and few are repeated when one dies."""
 
 SECONDS_TO_ANSWER = 10
 
 MOST_OPEN = 4
-"""Plans whose files a worker has open; one that is over is closed, unless whoever ran it was killed."""
+"""Most plans whose files a worker has open: those whose process was killed are not closed otherwise."""
 
 
 def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
@@ -49,23 +49,23 @@ def write_on(
     numbers: Iterable[int],
     finished: Callable[[int, int], None],
 ) -> None:
-    """Let workers write blocks, whose outputs have been begun.
+    """Let workers write blocks of outputs that have been begun.
 
     Args:
-        client: as `connected` gives it.
+        client: of the cluster.
         scheduler: its address.
         plan: of the blocks.
         digest: of the plan, by which workers know its journal.
         numbers: of the blocks.
-        finished: is called with the number and the bytes of each that was written.
+        finished: called with the number and the bytes of each block that was written.
 
     Raises:
-        ModelError: the scheduler answers no more, or a block cannot be written.
+        ModelError: the scheduler no longer answers, or a block cannot be written.
     """
     import distributed
 
     token = f"anydml-plan-{uuid.uuid4()}"
-    # Workers that lose it get it again, as they would not if it were scattered.
+    # A worker that loses the result of a task gets it again, unlike scattered data.
     data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
     under_way: Any = distributed.as_completed()
     groups = _groups(plan, numbers, len(client.nthreads()))
@@ -82,7 +82,7 @@ def write_on(
     except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
         raise ModelError(f"{scheduler}: {_text(error)}; the same command goes on") from None
     finally:
-        # Tasks that run already go on to their ends; `Staging.settle` waits for those.
+        # Running tasks continue; `Staging.settle` waits for them.
         with suppress(Exception):
             client.cancel([*under_way.futures], force=True)
             client.run(_forget, token)
@@ -93,7 +93,7 @@ def connected(scheduler: str) -> Iterator[Any]:
     """A client of a scheduler that has workers.
 
     Raises:
-        ModelError: none answers.
+        ModelError: no scheduler answers, or it has no workers.
     """
     try:
         import distributed
@@ -114,12 +114,12 @@ def connected(scheduler: str) -> Iterator[Any]:
 
 
 def _text(error: BaseException) -> str:
-    """What an error says in one line."""
+    """The message of an error as one line."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]]:
-    """The blocks that a task has written."""
+    """Numbers and bytes of the blocks that a task has written."""
     try:
         done: list[tuple[int, int]] | str = task.result()
     except distributed.KilledWorker as error:
@@ -128,7 +128,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
             f"goes on ({_text(error)})"
         ) from None
     except Exception as error:
-        # Whatever a worker that cannot even begin raises, as where anydml is missing or another version.
+        # A worker that cannot begin raises any error, as where anydml is missing or has another version.
         raise ModelError(
             f"{scheduler}: a worker cannot write blocks: {type(error).__name__}: {_text(error)}; workers need the same "
             "version of anydml"
@@ -139,7 +139,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
 
 
 def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
-    """Blocks by the task, so many that tasks are worth it, and so few that all workers have some."""
+    """The blocks of each task: enough to be worth a task, and few enough for all workers to have some."""
     most = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0
     for number in numbers:
@@ -153,7 +153,7 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 
 
 def _everywhere(plan: Planned) -> Planned:
-    """A plan whose paths do not depend on where a process runs."""
+    """The plan with absolute paths."""
     files: dict[int, NewFile] = {}
 
     def target(each: Any) -> Any:
@@ -180,14 +180,14 @@ def _absolute(path: Path) -> Path:
 # What follows runs on workers.
 
 _TURN = threading.Lock()
-"""One block is in memory at a time, for a plan's memory is that of a process."""
+"""Tasks of a worker write in turn, because the memory of a plan is that of a process."""
 
 _OPEN: dict[str, Any] = {}
-"""Plans and what writes their blocks, by the tokens of their runs."""
+"""Plans and writers of their blocks, by the tokens of their runs."""
 
 
 def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
-    """Write blocks; gives their numbers and bytes, or what went wrong."""
+    """Write blocks, and return their numbers and bytes, or the text of an error."""
     done: list[tuple[int, int]] = []
     with _TURN:
         try:
@@ -205,7 +205,7 @@ def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list
 
 
 def _check_journal(plan: Planned, digest: str) -> None:
-    """A task that was late has nothing to write: another plan may have begun, or all may be written."""
+    """Refuse a late task: another plan may have begun, or everything may be written."""
     staging = staging_of(plan)
     if not is_under_way(staging.journal, digest):
         raise BindingError(
@@ -225,7 +225,7 @@ def _opened(data: bytes, token: str, digest: str) -> tuple[Any, Any]:
 
 
 def _forget(token: str) -> None:
-    """Close a plan's files, when the block in hand is written."""
+    """Close the files of a plan after the block that is being written."""
 
     def close() -> None:
         with _TURN:

@@ -1,4 +1,4 @@
-"""Running plans: blocks are read, moved and written, several at once, by requests at places in files."""
+"""Blocks of plain files: read, moved and written, one per thread."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from anydml.stores.running.writers import BlocksWriter
 Bytes = np.ndarray[Any, Any]
 
 MOST_COMPILED = 256
-"""Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
+"""Most compiled programs that are cached; the blocks of a tensor mostly share one."""
 
 
 class FileBlocks(BlocksWriter):
-    """Writes blocks of a plan, several at once.
+    """Writes blocks of plain files, one per thread.
 
     Args:
         plan: whose outputs have been begun.
-        part: where a file lies until it has its name.
+        part: returns where a file lies until it gets its name.
     """
 
     is_writing = True
-    """Whether outputs are opened to be written."""
+    """Whether outputs are opened for writing."""
 
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         super().__init__(plan.threads)
@@ -56,7 +56,7 @@ class FileBlocks(BlocksWriter):
             undone.pop_all()
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
-        """What an interval's bytes are read from, or written to."""
+        """The file of an interval."""
         if interval.outputs:
             return self._opened.file(part(interval.path), self.is_writing)
         return self._opened.file(interval.path)
@@ -73,7 +73,7 @@ class FileBlocks(BlocksWriter):
             self._slots.put(slot)
 
     def _done(self, number: int, slot: np.ndarray[Any, Any]) -> int:
-        """Read, move and write a block; its bytes."""
+        """Read, move and write a block, and return the number of bytes written."""
         block = self._blocking.blocks[number]
         work = self._blocking.works[block.work]
         layout = self._layouts.of(block.work, block.operand, block.area)
@@ -92,12 +92,12 @@ class FileBlocks(BlocksWriter):
         return sum(each.bytes for each in layout.writes)
 
     def _write(self, number: int, layout: BlockIO, read: Bytes, written: Bytes) -> None:
-        """Write a block's buffers; comparisons do something else with them."""
+        """Write the buffers of a block."""
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
 
     def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
-        # Two threads may make the same at the same time; either serves.
+        # Two threads may compile the same moves at once; either result serves.
         found = self._compiled.get(moves)
         if found is None:
             if len(self._compiled) >= MOST_COMPILED:
@@ -125,15 +125,15 @@ class FileBlocks(BlocksWriter):
 
 
 def _program(moves: tuple[Move, ...], constants: int) -> Program:
-    """A block's program: from what was read and constants to what is written."""
-    names = ("what was read", *(f"constant {k}" for k in range(constants)))
-    operands = (*(Operand("input", name) for name in names), Operand("output", "what is written"))
+    """The program of a block: from the read buffer and constants to the write buffer."""
+    names = ("read buffer", *(f"constant {k}" for k in range(constants)))
+    operands = (*(Operand("input", name) for name in names), Operand("output", "write buffer"))
     numbers = {0: 0, 1: constants + 1, **{2 + k: 1 + k for k in range(constants)}}
     return Program("a block", operands, tuple(renumbered(move, numbers) for move in moves))
 
 
 def _buffer(size: int) -> np.ndarray[Any, Any]:
-    """Bytes that begin on a line of the cache."""
+    """A buffer aligned to a line of the caches."""
     whole = np.empty(size + SPARE, np.uint8)
     start = -address_of(whole) % SPARE
     return whole[start : start + size]

@@ -17,24 +17,24 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.running.scattered_io import MOST_RUNS, Bytes, Starts, can_scatter, request
 
 AT_ONCE = 512 << 10
-"""Bytes of a write at most: Linux takes memory for them in pieces as large as a write, and large ones cost more."""
+"""Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
 
 LONG = 256 << 10
-"""Bytes of a write from which its write-back begins at once; pages that others write to as well would go twice."""
+"""Bytes of a write from which its write-back begins at once; pages shared with other writes would go twice."""
 
 WRITE = 2
-"""SYNC_FILE_RANGE_WRITE: begin, and wait for nothing."""
+"""SYNC_FILE_RANGE_WRITE: begin, and do not wait."""
 
 
 def begin_write_back(descriptor: int, at: int, size: int) -> None:
-    """Let what was just written go to the disk, if that is long and the system can.
+    """Begin the write-back of bytes, if they are many and the system can, so that the disk works meanwhile.
 
-    Nothing is waited for, and nothing is promised: `os.fsync` says what is on the disk, and what went wrong.
+    Only `os.fsync` waits for it and reports errors.
 
     Args:
         descriptor: of the file.
-        at: its first byte that was written.
-        size: how many were.
+        at: offset of the first byte.
+        size: number of bytes.
     """
     if size >= LONG and (call := _call()) is not None:
         call(descriptor, at, size, WRITE)
@@ -63,12 +63,12 @@ def open_file(path: Path, create: bool = False) -> int:
 
 
 class PlainFile:
-    """A file that several threads read or write at once, each at a place of its own.
+    """A file that several threads read or write at once, each at its own offset.
 
     Args:
         path: of the file.
         is_written: whether it is written to.
-        is_kept: whether what is written is to be on the disk in the end.
+        is_kept: whether its content must reach the disk.
     """
 
     def __init__(self, path: Path, is_written: bool = False, is_kept: bool = True) -> None:
@@ -86,10 +86,10 @@ class PlainFile:
             os.close(self.descriptor)
 
     def read(self, view: memoryview, at: int) -> None:
-        """Fill a view with the bytes from a place on.
+        """Fill a view with the bytes from an offset on.
 
         Raises:
-            ModelError: the file ends before.
+            ModelError: the file is too short.
         """
         while view:
             count = self._read(view, at)
@@ -98,7 +98,7 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def write(self, view: memoryview, at: int) -> None:
-        """Write all bytes of a view from a place on."""
+        """Write all bytes of a view at an offset."""
         start = at
         while view:
             count = self._write(view[:AT_ONCE], at)
@@ -107,15 +107,15 @@ class PlainFile:
             begin_write_back(self.descriptor, start, at - start)
 
     def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
-        """Fill runs of a buffer, `length` bytes from each start, with the bytes from a place on.
+        """Fill runs of a buffer, `length` bytes from each start, with the bytes from an offset on.
 
         Raises:
-            ModelError: the file ends before.
+            ModelError: the file is too short.
         """
         self._runs(buffer, starts, length, at, True)
 
     def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
-        """Write runs of a buffer, one after the other, from a place on."""
+        """Write runs of a buffer, one after the other, at an offset."""
         self._runs(buffer, starts, length, at, False)
         if self._is_kept:
             begin_write_back(self.descriptor, at, starts.size * length)
@@ -129,7 +129,7 @@ class PlainFile:
                 done = request(self.descriptor, buffer, starts[:most], length, at, is_read)
             whole, rest = divmod(done, length)
             if rest or not done:
-                # The system stopped within a run, or takes one at a time.
+                # The system stopped within a run, or takes one run at a time.
                 start = int(starts[whole])
                 one(view[start + rest : start + length], at + done)
                 whole, done = whole + 1, done + length - rest
@@ -156,13 +156,13 @@ Task = Callable[[], object]
 
 
 class Opened:
-    """Files and threads, until they are closed.
+    """The open files and the threads of a plan.
 
     Args:
-        threads: how many.
+        threads: their number.
 
     Attributes:
-        more: what else is to be closed with them.
+        more: closes further things with them.
     """
 
     def __init__(self, threads: int) -> None:
@@ -179,7 +179,7 @@ class Opened:
         self.more.close()
 
     def file(self, path: Path, is_written: bool = False) -> PlainFile:
-        """A file; the same one where it is open already."""
+        """Open a file, once per path."""
         if path not in self._files:
             self._files[path] = self.more.enter_context(PlainFile(path, is_written))
             if is_written:
@@ -187,12 +187,12 @@ class Opened:
         return self._files[path]
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
+        """Sync all written files to the disk."""
         for file in self._written:
             os.fsync(file.descriptor)
 
     def together(self, tasks: Iterator[Task]) -> None:
-        """Do tasks in all threads; few of those that wait are in memory. After an error no other one is begun."""
+        """Run tasks in all threads, taking each when a thread is free; after an error none is begun."""
         turn, stopped = threading.Lock(), threading.Event()
 
         def work() -> None:

@@ -1,4 +1,4 @@
-"""Running plans over chunked arrays: threads read a block's boxes, then they move and write its chunks."""
+"""Blocks of arrays in chunks: all threads read the boxes of a block, then move and write its chunks."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ UNIT = 8 << 20
 
 
 class GridBlocks(BlocksWriter):
-    """Writes blocks of a plan, one after the other, each with all threads.
+    """Writes blocks of arrays in chunks, one after the other, each with all threads.
 
     Args:
         plan: whose outputs have been begun.
-        staging: where they lie meanwhile; decoded chunks lie beside.
+        staging: of the plan; decoded chunks are kept in its folder.
     """
 
     def __init__(self, plan: Planned, staging: Staging) -> None:
@@ -84,7 +84,7 @@ class GridBlocks(BlocksWriter):
         self._opened.together(self._writes(output, box, regions, held))
 
     def _held(self, regions: Sequence[InputBox]) -> list[Array]:
-        """Arrays for boxes, in memory that one block after the other has: fresh pages cost more than what is moved."""
+        """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
         found, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
@@ -97,14 +97,14 @@ class GridBlocks(BlocksWriter):
         return found
 
     def _flat(self, size: int) -> Array:
-        """Bytes that this thread has for itself until it asks again."""
+        """A buffer of this thread, until its next call."""
         if getattr(self._own, "size", None) != size:
             self._own.size, self._own.flat = size, np.empty(size, np.uint8)
         flat: Array = self._own.flat
         return flat
 
     def _reads(self, region: InputBox, out: Array) -> Iterator[Task]:
-        """What fills a box."""
+        """Tasks that read a box."""
         store, reader = self.plan.inputs[region.operand], self._readers[region.operand]
         if not isinstance(store, Store):
             for chunk in store.layout.near(region.box):
@@ -120,7 +120,7 @@ class GridBlocks(BlocksWriter):
             yield partial(read_box, reader, store.offset, shape, own, view, self._blocking.span)
 
     def _writes(self, output: int, box: Box, regions: Sequence[InputBox], held: Sequence[Array]) -> Iterator[Task]:
-        """What moves and writes a box: a chunk, or a part of a plain file, at a time."""
+        """Tasks that each move and write a chunk, or a part of a plain file."""
         target, writer = self.plan.outputs[output], self._writers[output]
         if isinstance(target, ZarrTarget):
             for chunk in target.layout.near(box):
@@ -171,7 +171,7 @@ class GridBlocks(BlocksWriter):
         regions: Sequence[InputBox],
         held: Sequence[Array],
     ) -> None:
-        """Write a box of an output, whose boxes of inputs are in memory."""
+        """Move the elements of a box of an output from boxes of inputs in memory."""
         mapping = self._blocking.mappings[output]
         numbers: dict[int, int] = {}
         layouts = [(k, array.strides) for k, array in enumerate(held)]

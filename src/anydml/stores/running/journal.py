@@ -1,9 +1,8 @@
-"""Journals: which blocks of a plan are written, so that the same plan goes on where it was stopped.
+"""Journals: which blocks of a plan are written, so that an interrupted run resumes.
 
-A journal is lines of text. The first tells the plan. Then comes the number of each block that was written; ``synced n``
-where the first n of those are on the disk itself, and ``whole`` when all is, and files get their names. What was
-written is still there after a process was killed, so every line counts; after the machine went down, those that were
-synced.
+A journal is lines of text. The first identifies the plan. Then follows the number of each block that was written;
+``synced n`` where the first n of those have been synced to the disk, and ``whole`` when all have, and files get their
+names. After a process was killed every line counts; after a crash of the machine only synced blocks do.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 SYNC_BYTES = 2 << 30
-"""Bytes that are written from one sync to the next, so that not all is lost when the machine goes down."""
+"""Bytes between two syncs, so that a crash of the machine does not lose everything."""
 
 
 class Journal:
-    """The journal of one plan, which nobody else writes.
+    """The journal of one plan, locked against other processes.
 
     Args:
         path: where it lies.
         digest: of the plan.
-        sync: brings all that was written to the disk.
+        sync: syncs all outputs to the disk.
 
     Attributes:
         finished: blocks that an earlier run wrote.
-        is_whole: whether all were on the disk, and files were given their names.
+        is_whole: whether that run had synced all blocks, and was giving files their names.
 
     Raises:
         ModelError: another process has it, or it cannot be written.
@@ -70,7 +69,7 @@ class Journal:
     def _read(self, digest: str) -> tuple[set[int], bool]:
         os.lseek(self._file, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self._file), "rb") as file:
-            # What follows the last line's end was not written to the end.
+            # An incomplete last line does not count.
             lines = file.read().split(b"\n")[:-1]
         try:
             first = json.loads(lines[0])
@@ -92,7 +91,7 @@ class Journal:
         return not self._count
 
     def restart(self, digest: str) -> None:
-        """Forget what was finished: the files that it was written to are gone."""
+        """Forget finished blocks whose files are gone."""
         os.ftruncate(self._file, 0)
         self.finished, self.is_whole, self._count = set(), False, 0
         self._write(json.dumps({"plan": digest, "boot": boot()}))
@@ -102,7 +101,7 @@ class Journal:
         os.write(self._file, line.encode() + b"\n")
 
     def add(self, block: int, size: int) -> None:
-        """Say that a block of `size` bytes was written."""
+        """Record that a block of `size` bytes was written."""
         with self._turn:
             self._write(str(block))
             self._count += 1
@@ -114,14 +113,14 @@ class Journal:
                 os.fsync(self._file)
 
     def whole(self) -> None:
-        """Say that all is on the disk."""
+        """Record that everything is synced to the disk."""
         self._write("whole")
         os.fsync(self._file)
 
     def close(self, is_over: bool) -> None:
-        """Let others have it; remove it if it is over."""
+        """Unlock the journal; remove it if the plan is done."""
         if fcntl is None:
-            # Without locks files can be removed only when they are closed.
+            # Windows removes closed files only.
             os.close(self._file)
         if is_over:
             self.path.unlink(missing_ok=True)
@@ -130,7 +129,7 @@ class Journal:
 
 
 def is_under_way(path: Path, digest: str) -> bool:
-    """Whether a journal is that of a plan, and not all of it is written."""
+    """Whether a journal is that of an unfinished plan."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
         return bool(json.loads(lines[0])["plan"] == digest) and b"whole" not in lines
@@ -140,7 +139,7 @@ def is_under_way(path: Path, digest: str) -> bool:
 
 @contextmanager
 def locked(path: Path, is_shared: bool) -> Iterator[None]:
-    """Have a file or folder locked, where it is there and the system and the file system lock such."""
+    """Lock a file or folder, if it exists and the file system has locks."""
     descriptor = None
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY) if fcntl is not None else None
@@ -155,7 +154,7 @@ def locked(path: Path, is_shared: bool) -> Iterator[None]:
 
 
 def _is_same(descriptor: int, path: Path) -> bool:
-    """Whether a file that was opened still has its name: whoever had it before may have removed it."""
+    """Whether an open file still has its name: another process may have removed it."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -163,7 +162,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
 
 
 def boot() -> str | None:
-    """What tells this run of the machine from others; None where that is not known."""
+    """An identifier of the last boot of the machine, or None."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -171,7 +170,7 @@ def boot() -> str | None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk, where the system does that."""
+    """Sync the names in a folder to the disk, where the system can."""
     if os.name != "posix":
         return
     folder: Any = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Arrays in memory in the place of files: what plans write to them stays there."""
+"""Arrays in memory as the outputs of plans."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from anydml.stores.running.scattered_io import Bytes, Starts
 
 
 class MemoryFile:
-    """Bytes that are written as those of a `PlainFile`, by several threads at once, each at a place of its own.
+    """Bytes in memory that are written as those of a `PlainFile`.
 
     Args:
-        content: a writable byte for each of the file's.
+        content: writable.
     """
 
     def __init__(self, content: Bytes) -> None:
         self._content = content
 
     def write(self, view: memoryview, at: int) -> None:
-        """Copy all bytes of a view to a place."""
+        """Copy all bytes of a view to an offset."""
         self._content[at : at + len(view)] = view
 
     def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
-        """Copy runs of a buffer, `length` bytes from each start, one after the other, to a place."""
+        """Copy runs of a buffer, `length` bytes from each start, one after the other, to an offset."""
         for start in starts.tolist():
             self._content[at : at + length] = buffer[start : start + length]
             at += length
@@ -42,8 +42,8 @@ class LoadedBlocks(FileBlocks):
     """Writes blocks of a plan to arrays.
 
     Args:
-        plan: whose outputs have a file each.
-        contents: the bytes of each output's array, by the path of its file.
+        plan: whose outputs are files of their own.
+        contents: the bytes of the array of each output, by the path of its file.
     """
 
     def __init__(self, plan: Planned, contents: Mapping[Path, Bytes]) -> None:
@@ -57,14 +57,14 @@ class LoadedBlocks(FileBlocks):
 
 
 def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Bytes:
-    """The bytes of an array that is to be written.
+    """The bytes of an array that will be written.
 
     Args:
-        name: what errors call the program.
-        field: what they call the array.
+        name: of the program, for errors.
+        field: of the array, for errors.
         array: of NumPy, or of another library in host memory.
-        shape: that it must have.
-        dtype: likewise.
+        shape: required.
+        dtype: required.
 
     Raises:
         BindingError: it is no such array, has another shape or dtype, is read-only or not in C order.

@@ -1,4 +1,4 @@
-"""A plan's run, from the journal to the final names: what has those is whole, and what was stopped goes on."""
+"""The run of a plan: from its journal to the final names of its outputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anydml.stores.running.staging import Staging
 from anydml.stores.running.writers import BlocksWriter
 
 WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
-"""Writes blocks of the plan with a digest, and says of each that it is written, and its bytes."""
+"""Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""
 
 
 def staging_of(plan: Planned) -> Staging:
@@ -83,7 +83,7 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
     finally:
         if not is_over and journal.is_empty and not journal.is_whole:
-            # There is nothing to go on with.
+            # There is nothing to resume.
             staging.settle()
             staging.drop()
             is_over = True
@@ -98,7 +98,7 @@ def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: C
 def _go_on(
     plan: Planned, journal: Journal, digest: str, progress: bool | Callable[[int], None], write: WriteBlocks
 ) -> None:
-    """Write all blocks that are not finished."""
+    """Write all unfinished blocks."""
     waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
     done = sum(map(plan.blocking.block_bytes, journal.finished))
     with shown(plan.totals.bytes_written, done, progress) as advance:

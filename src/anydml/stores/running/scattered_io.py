@@ -14,7 +14,7 @@ import numpy as np
 from anydml.memory.host import address_of
 
 MOST_RUNS = 1024
-"""Runs of a request: Linux, macOS and the BSDs take as many."""
+"""Most runs of a request on Linux, macOS and the BSDs."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Starts = np.ndarray[Any, np.dtype[np.int64]]
@@ -23,23 +23,23 @@ _Call = Callable[[int, int, int, int], int]
 
 
 def can_scatter() -> bool:
-    """Whether the system takes requests of several runs."""
+    """Whether the system has requests of several runs."""
     return _calls() is not None
 
 
 def request(descriptor: int, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> int:
-    """Read or write runs that follow each other in a file; gives how many bytes that were.
+    """Read or write runs that are contiguous in a file, and return the number of bytes.
 
     Args:
         descriptor: of the file.
         buffer: memory of the runs.
-        starts: where each begins in it; at most `MOST_RUNS`.
+        starts: their offsets in the buffer; at most `MOST_RUNS`.
         length: bytes of each.
-        at: where the first begins in the file.
-        is_read: whether the file is read.
+        at: offset of the first run in the file.
+        is_read: whether to read rather than write.
 
     Raises:
-        OSError: the system says so.
+        OSError: the request failed.
     """
     calls = _calls()
     if calls is None or not 0 < starts.size <= MOST_RUNS or starts.min() < 0 or starts.max() + length > buffer.size:
@@ -62,7 +62,7 @@ def _calls() -> tuple[_Call, _Call] | None:
     library = ctypes.CDLL(None, use_errno=True)
     found = []
     for name in ("pwritev", "preadv"):
-        # Where a place in a file may be a number of 32 bits, another name takes 64.
+        # Where file offsets may have 32 bits, the variant of another name takes 64.
         call = getattr(library, f"{name}64", None) or getattr(library, name, None)
         if call is None:
             return None
