@@ -133,6 +133,7 @@ def test_looking_for_what_is_meant_takes_no_time():
         (lambda: dml.join(X, X), "it must be an integer: pass the arrays as one list"),
         (lambda: dml.fuse(3), "fuse takes a function, such as lambda x: x.T, not int"),
         (lambda: dml.spilt, "module 'anydml' has no attribute 'spilt'; did you mean split?"),
+        (lambda: dml.store, "module 'anydml' has no attribute 'store'; did you mean stores?"),
         (lambda: dml.Device("CPU"), "; did you mean cpu?"),
         (lambda: dml.TensorDesc("float", [1]), "; did you mean FLOAT32?"),
         (

@@ -5,9 +5,12 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import anydml as dml
 
 HEAVY = {"numba", "llvmlite", "torch", "triton", "onnx", "onnxruntime", "click", "rich", "pydantic"}
+OPTIONAL = {"dask": "dask", "onnx": "onnx", "slim": "onnx", "torch": "torch"}
 NAMES = {
     *("DataType", "TensorDesc", "TensorFlags", "FeatureLevel", "Device", "DescError", "BindingError", "ModelError"),
     *("SplitOperatorDesc", "JoinOperatorDesc", "SliceOperatorDesc", "Slice1OperatorDesc", "GatherOperatorDesc"),
@@ -38,6 +41,20 @@ def test_small_work_brings_nothing_heavy():
 def test_the_public_names_are_there():
     assert set(dml.__all__) >= NAMES
     assert all(hasattr(dml, name) for name in dml.__all__)
+
+
+@pytest.mark.parametrize("name", ["dask", "dxdispatch", "onnx", "pydirectml", "slim", "stores", "torch"])
+def test_packages_are_there_without_an_import_of_their_own(name):
+    if name in OPTIONAL:
+        pytest.importorskip(OPTIONAL[name])
+    code = f"import anydml as dml\nfound = dml.{name}\nassert found.__name__ == 'anydml.{name}'"
+    assert "anydml" in modules_after(code)
+
+
+def test_a_package_whose_library_is_missing_says_what_to_install():
+    code = "import sys, anydml\nsys.modules['onnx'] = None\ntry: anydml.onnx\nexcept ImportError as error: exit(error)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == 'anydml.onnx needs the package onnx: pip install "anydml[onnx]"\n'
 
 
 def test_the_version_stands_in_one_place():

@@ -9,6 +9,7 @@ on arrays in one call. `copy` copies the elements of any view, and `fuse` turns 
 from anydml import _starting  # noqa: F401  # first: handles Ctrl-C during the imports below
 
 # isort: on
+import importlib
 from typing import TYPE_CHECKING
 
 from anydml._version import __version__
@@ -43,14 +44,15 @@ else:
 
     globals().update({name: getattr(operators, name) for name in DESCS})
 
-    def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
-        """Return a function of the registry, built on first access."""
-        if name not in FUNCTIONS:
-            raise AttributeError(unknown(__name__, name, __all__))
-        return globals().setdefault(name, getattr(functions, name))
+    _PACKAGES = ("dask", "dxdispatch", "onnx", "pydirectml", "slim", "stores", "torch")
 
-    def __dir__():  # noqa: ANN202  # as above
-        return sorted({*globals(), *FUNCTIONS})
+    def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
+        """Return a function of the registry or a package, built or imported on first access."""
+        if name in _PACKAGES:
+            return importlib.import_module(f"{__name__}.{name}")
+        if name not in FUNCTIONS:
+            raise AttributeError(unknown(__name__, name, (*__all__, *_PACKAGES)))
+        return globals().setdefault(name, getattr(functions, name))
 
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names

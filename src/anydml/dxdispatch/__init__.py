@@ -1,7 +1,7 @@
 """Models in the JSON format of DirectML's DxDispatch: resources, dispatchables, commands.
 
 >>> from anydml import dxdispatch
->>> model = dxdispatch.load("examples/split.json")
+>>> model = dxdispatch.load("split.json")
 >>> contents = dxdispatch.run(model, log=lambda line: None)
 >>> contents["Out1"].tolist()
 [1.0, 2.0, 3.0, 4.0]

@@ -117,7 +117,7 @@ class Model:
 
     Examples:
         >>> from anydml import dxdispatch
-        >>> model = dxdispatch.load("examples/split.json")
+        >>> model = dxdispatch.load("split.json")
         >>> model.dispatchables["split"].desc
         SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)
         >>> list(model.problems("1_0"))
@@ -153,7 +153,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
 
     Examples:
         >>> from anydml import dxdispatch
-        >>> model = dxdispatch.load("examples/split.json")
+        >>> model = dxdispatch.load("split.json")
         >>> sorted(model.resources)
         ['Out1', 'Out2', 'Out3', 'input']
     """

@@ -74,7 +74,7 @@ def run(
 
     Examples:
         >>> from anydml import dxdispatch
-        >>> results = dxdispatch.run(dxdispatch.load("examples/split.json"), log=lambda line: None)
+        >>> results = dxdispatch.run(dxdispatch.load("split.json"), log=lambda line: None)
         >>> results["Out3"]
         array([ 7.,  8.,  9., 10., 11., 12.], dtype=float32)
     """
