@@ -173,13 +173,13 @@ def tensorstore(case: Case, source: Path, target: Path) -> None:
     import tensorstore as ts
 
     cache = {"cache_pool": {"total_bytes_limit": 512_000_000}}
-    given = ts.open({"driver": "zarr3", "kvstore": f"file://{source}"}, context=ts.Context(cache), read=True).result()
+    given = ts.open({"driver": "zarr3", "kvstore": f"file://{source.resolve()}"}, context=ts.Context(cache), read=True).result()
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
     codecs += [] if case.codec == "none" else [{"name": "zstd", "configuration": {"level": 0}}]
     shape = [case.shape[d] for d in case.permute]
     grid = {"name": "regular", "configuration": {"chunk_shape": list(case.new)}}
     meta = {"shape": shape, "data_type": "float32", "chunk_grid": grid, "codecs": codecs}
-    new = ts.open({"driver": "zarr3", "kvstore": f"file://{target}", "metadata": meta}, create=True).result()
+    new = ts.open({"driver": "zarr3", "kvstore": f"file://{target.resolve()}", "metadata": meta}, create=True).result()
     view = given.transpose(case.permute)
     # Columns of whole chunks at a time, as many as the memory holds: each chunk is written once.
     step = max(1, 512_000_000 // (4 * math.prod(shape[:-1])) // case.new[-1]) * case.new[-1]
