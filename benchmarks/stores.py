@@ -173,7 +173,8 @@ def tensorstore(case: Case, source: Path, target: Path) -> None:
     import tensorstore as ts
 
     cache = {"cache_pool": {"total_bytes_limit": 512_000_000}}
-    given = ts.open({"driver": "zarr3", "kvstore": f"file://{source.resolve()}"}, context=ts.Context(cache), read=True).result()
+    kvstore = f"file://{source.resolve()}"
+    given = ts.open({"driver": "zarr3", "kvstore": kvstore}, context=ts.Context(cache), read=True).result()
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
     codecs += [] if case.codec == "none" else [{"name": "zstd", "configuration": {"level": 0}}]
     shape = [case.shape[d] for d in case.permute]

@@ -19,7 +19,6 @@ from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
 from anydml.explain.stripes import TURNS
 from anydml.explain.svg import COLOURS
-from anydml.explain.words import NOTATION
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
 # It counts by a table that is longer than a picture shows element by element.
@@ -383,6 +382,28 @@ def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
         assert ends[-1][1] - ends[0][0] == boxes.WIDTH
 
 
+@pytest.mark.parametrize("count", [20, 40, 333])
+def test_interleaved_rows_take_turns_downwards(count):
+    interleaved = dml.fuse(lambda x, y: np.stack([x, y], 1).reshape(-1, 50))
+    (section,) = dml.explain(interleaved, np.zeros((count, 50)), np.zeros((count, 50))).sections
+    stripes = list(parts(section))[1]
+    assert len(stripes) == 2 * TURNS
+    assert {(x, width) for _, x, _, width, _ in stripes} == {(stripes[0][1], stripes[0][3])}
+    ends = sorted((y, y + height, colour) for colour, _, y, _, height in stripes)
+    assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))
+
+
+def test_windows_of_a_rolled_image_are_drawn_beside_each_other():
+    """Boxes of several axes drawn downwards have gaps, which other moves fill."""
+    windows = dml.fuse(lambda x: np.roll(x, (-4, -4), (0, 1)).reshape(7, 8, 7, 8, 9).transpose(0, 2, 1, 3, 4))
+    (section,) = dml.explain(windows, np.zeros((56, 56, 9))).sections
+    for drawn in parts(section):
+        for (_, x, y, width, height), (_, left, top, wide, high) in itertools.combinations(drawn, 2):
+            # The last rows are thinner than what can be seen.
+            if max(y, top) < drawn[0][2] + 160:
+                assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
+
+
 def test_what_is_written_whole_lies_below_what_is_written_later():
     updates = T("INT64", [7, 100]), T("FLOAT32", [7, 100])
     desc = dml.ScatterOperatorDesc(T("FLOAT32", [100, 100]), *updates, T("FLOAT32", [100, 100]), 0)
@@ -432,5 +453,10 @@ def test_many_moves_of_one_source_are_coloured_by_where_they_begin():
 
 
 def test_a_page_explains_how_moves_are_written():
-    explanation = dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]))
-    assert NOTATION in check_page(explanation).text
+    """Once, and what indices do only where there are some."""
+    tile = dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]))
+    gather = dml.explain(dml.fuse(dml.gather), np.arange(3), np.arange(2))
+    for explanation, has_indices in ((tile, False), (gather, True)):
+        text = "".join(check_page(explanation).text)
+        assert text.count("How to read a move: ") == 1
+        assert ("An index outside its axis" in text) == has_indices

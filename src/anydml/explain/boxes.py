@@ -38,14 +38,18 @@ class Sheet:
         """The first pixel below."""
         return self.y + LABEL + self.height
 
-    def part(self, ranges: Sequence[Range]) -> tuple[int, int, int, int]:
-        """Where a box of coordinates lies: x, y, width and height, at least a few pixels each."""
-        rows, columns = _rows_and_columns(self.tensor, self.down)
-        left, right = ranges[-1] if ranges else (0, 0)
+    def span(self, ranges: Sequence[Range]) -> tuple[Range, Range]:
+        """The first and last row and column of a box of coordinates."""
         top = bottom = 0
         for axis in self.down:
             size = self.tensor.sizes[axis]
             top, bottom = top * size + ranges[axis][0], bottom * size + ranges[axis][1]
+        return (top, bottom), ranges[-1] if ranges else (0, 0)
+
+    def part(self, ranges: Sequence[Range]) -> Place:
+        """Where a box of coordinates lies: x, y, width and height, at least a few pixels each."""
+        rows, columns = _rows_and_columns(self.tensor, self.down)
+        (top, bottom), (left, right) = self.span(ranges)
         x = self.x + self.width * left // columns
         y = self.y + LABEL + self.height * top // rows
         width = max(self.x + self.width * (right + 1) // columns - x, LEAST)
@@ -150,13 +154,22 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
     found = []
     for end in ends:
         if end.operand in sheets:
-            ranges = touched(section, end, move)
+            sheet, ranges = sheets[end.operand], touched(section, end, move)
+            rows, columns = (last - first + 1 for first, last in sheet.span(ranges))
+            row_bytes = sheet.tensor.element_size * columns
             # What is written whole lies below what is written later.
-            is_under = end is move.destination and move.bytes_written >= section.tensors[
-                end.operand
-            ].element_size * math.prod(last - first + 1 for first, last in ranges)
-            found.append(Touch(end.operand, sheets[end.operand].part(ranges), is_under))
+            is_under = end is move.destination and move.bytes_written >= row_bytes * rows
+            found.append(Touch(end.operand, sheet.part(ranges), is_under, _run_bytes(end, move) >= row_bytes))
     return found
+
+
+def _run_bytes(end: Access, move: Move) -> int:
+    """The length of the contiguous runs that one end of a move consists of."""
+    run = move.element_size if end in (move.destination, move.source) else 1
+    for size, stride in sorted(zip(move.sizes, map(abs, end.strides), strict=True), key=lambda each: each[1]):
+        if 0 < stride <= run:
+            run += (size - 1) * stride
+    return run
 
 
 def _part(move: Move, colour: int, place: Place) -> str:

@@ -9,7 +9,7 @@ from anydml.explain import boxes, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
 from anydml.explain.svg import escaped, shortened
-from anydml.explain.words import NOTATION
+from anydml.explain.words import notation
 
 MOST_ROWS = 1000
 """Of a table."""
@@ -24,7 +24,7 @@ h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem;
 .scroll{overflow-x:auto;margin:.5rem 0}
 .scroll svg{display:block}
 table{border-collapse:collapse;font-size:.85rem}
-caption{text-align:left;font-weight:600;padding:.3rem 0}
+caption{text-align:left;white-space:nowrap;font-weight:600;padding:.3rem 0}
 th,td{border:1px solid #8888;padding:.15rem .5rem;text-align:left;vertical-align:top}
 th,td{white-space:nowrap}tr[data-row] td{white-space:normal}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
@@ -81,6 +81,7 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
             f"<h1>{escaped(title)}</h1>",
             *(line for number, each in enumerate(sections) for line in _section(each, number, title)),
+            *([f"<p>{escaped(notation(sections))}</p>"] if sections else []),
             *(f"<p>{escaped(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
         ]
@@ -132,7 +133,6 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
         "Tensors", ("#", "role", "name", "type", "sizes", "strides in bytes", "bytes"), _tensor_rows(section)
     )
     yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
-    yield f"<p>{escaped(NOTATION)}</p>"
     if section.compiled:
         yield f"<details open><summary>What runs</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
     yield "</section>"

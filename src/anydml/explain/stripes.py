@@ -20,17 +20,20 @@ class Touch(NamedTuple):
         operand: the tensor's number.
         place: the box that all of it lies in.
         is_under: whether the move writes all of the box, so that what comes later lies above it.
+        has_whole_rows: whether the move touches each row of the box whole or not at all.
     """
 
     operand: int
     place: Place
     is_under: bool = False
+    has_whole_rows: bool = False
 
 
 def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
     """The operands and places of what each move touches, and whether any of them is stripes of its box.
 
     Boxes that overlap, be it by way of others, are cut into stripes that take turns: each move has those of its lane.
+    Stripes lie across where all of these moves touch whole rows, and upright otherwise.
     """
     touches = [(n, each) for n, every in enumerate(moves) for each in every]
     meets = [
@@ -46,7 +49,13 @@ def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list
         boxes = [touches[k][1].place for k in group]
         count = 1 + max(lanes[k] for k in group)
         for k, box in zip(group, boxes, strict=True):
-            places[k] = [box] if count == 1 else _stripes(box, lanes[k], count, boxes)
+            if count == 1:
+                places[k] = [box]
+            elif all(touches[each][1].has_whole_rows for each in group):
+                upright = _stripes(_transposed(box), lanes[k], count, [_transposed(each) for each in boxes])
+                places[k] = [_transposed(each) for each in upright]
+            else:
+                places[k] = _stripes(box, lanes[k], count, boxes)
     found: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
     for (n, touch), each in zip(touches, places, strict=True):
         found[n].append((touch.operand, each))
@@ -65,6 +74,11 @@ def _groups(meets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
                 waiting += meets[each]
         if group:
             yield group
+
+
+def _transposed(place: Place) -> Place:
+    x, y, width, height = place
+    return y, x, height, width
 
 
 def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:

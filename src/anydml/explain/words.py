@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anydml.explain.section import Section
 from anydml.text import printable
 
 MOST_LINES = 200
 """Of tensors, of moves, and of what an engine says."""
 
-NOTATION = (
-    "#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1, and index1[8·c0] the integer there; "
-    "c0, c1, … count the box before it, such as 2×3. An index outside its axis takes the nearest end; where “or skip” "
-    "follows, nothing is moved, and where “or refuse” does, it raises."
+MOVES = (
+    "How to read a move: “2×3 of 4 B: #1[12·c0 + 4·c1] = …” writes 4 bytes for each c0 from 0 to 1 and c1 from 0 to 2, "
+    "at byte 12·c0 + 4·c1 of tensor #1."
 )
-"""What moves are written in."""
+INDICES = (
+    " index1[8·c0] is the integer at byte 8·c0 of tensor #1. An index outside its axis takes the nearest end; after "
+    "“or skip” nothing is moved for it, and after “or refuse” it raises an error."
+)
+
+
+def notation(sections: Sequence[Section]) -> str:
+    """Explain the notation of the moves of these sections."""
+    has_indices = any(move.has_lookups for section in sections for move in section.moves)
+    return MOVES + INDICES if has_indices else MOVES
 
 
 def words(section: Section) -> str:
