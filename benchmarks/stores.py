@@ -14,6 +14,7 @@ import math
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -241,7 +242,7 @@ def bounded(mebibytes: int) -> Iterator[Path | None]:
 
 
 def run(name: str, way: str, source: Path, target: Path) -> dict[str, float] | None:
-    """One run in a process of its own; None where it did not come to its end."""
+    """One run in a process of its own; nothing where it was killed for memory, None where it does not take part."""
     with bounded(CASES[name].limit) as group:
         command = [sys.executable, "-m", "benchmarks.stores", "--child", name, way, str(source), str(target)]
         if group is not None:
@@ -250,13 +251,13 @@ def run(name: str, way: str, source: Path, target: Path) -> dict[str, float] | N
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(f"    {way}: ended with {done.returncode}: {done.stderr[-300:]}")
-        return None
+        return {} if done.returncode == -signal.SIGKILL else None
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def measure(name: str, rounds: int, folder: Path, only: list[str]) -> dict[str, dict[str, float]]:
-    """Median seconds, and MiB at most, of each way."""
+def measure(name: str, rounds: int, folder: Path, only: list[str]) -> dict[str, dict[str, float] | None]:
+    """Median seconds, and MiB at most, of each way; None where it was killed for memory."""
     case = CASES[name]
     source = folder / f"{len(case.shape)}d-{case.codec if case.chunks else case.memory}{case.source}"
     target = folder / f"out{case.target}"
@@ -270,13 +271,15 @@ def measure(name: str, rounds: int, folder: Path, only: list[str]) -> dict[str, 
             made = run(name, way, source, target)
             if made is not None:
                 found.setdefault(way, []).append(made)
-                if way != "cp" and number == 0:
+                if made and way != "cp" and number == 0:
                     check(case, target)
             shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-    return {
-        way: {"seconds": statistics.median(each["seconds"] for each in all_), "mib": max(each["mib"] for each in all_)}
-        for way, all_ in found.items()
-    }
+    return {way: None if {} in runs else summary(runs) for way, runs in found.items()}
+
+
+def summary(runs: list[dict[str, float]]) -> dict[str, float]:
+    """Of several runs."""
+    return {"seconds": statistics.median(run["seconds"] for run in runs), "mib": max(run["mib"] for run in runs)}
 
 
 def main() -> None:
@@ -295,7 +298,8 @@ def main() -> None:
         name, way, source, target = arguments.child
         child(CASES[name], way, Path(source), Path(target))
         return
-    print(", ".join(f"{key} {value}" for key, value in machine().items()))
+    about = machine("zarr", "dask", "tensorstore", "cubed")
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
     kept: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as made:
         for name, case in CASES.items():
@@ -306,13 +310,14 @@ def main() -> None:
             limit = f", {case.limit} MiB of memory" if case.limit else ""
             print(f"{name}  {case.about}, {case.shape} float32, {size / 1e9:.2f} GB, budget {case.memory}{limit}")
             for way, each in figures.items():
-                print(f"    {way:8} {each['seconds']:7.2f} s  {each['mib']:6.0f} MiB", flush=True)
+                told = "killed" if each is None else f"{each['seconds']:7.2f} s  {each['mib']:6.0f} MiB"
+                print(f"    {way:11} {told}", flush=True)
             kept[name] = {"about": case.about, "bytes": size, "limit_mib": case.limit, "ways": figures}
     if arguments.json:
         path = Path(arguments.json)
         before = json.loads(path.read_text())["cases"] if path.exists() else {}
         now = datetime.datetime.now(datetime.UTC).date().isoformat()
-        whole = {"date": now, "command": "python -m benchmarks.stores", "machine": machine()}
+        whole = {"date": now, "command": "python -m benchmarks.stores", "machine": about}
         merged = {name: {**each, "ways": {**before.get(name, {}).get("ways", {}), **each["ways"]}}
                   for name, each in kept.items()}  # fmt: skip
         path.write_text(json.dumps({**whole, "cases": {**before, **merged}}, indent=1) + "\n")

@@ -152,7 +152,7 @@ def chart(name: str) -> str:
 
 
 def files(name: str) -> str:
-    """Seconds, and MiB of memory where they were measured, of work on files."""
+    """Machine, command, date, and seconds, with MiB of memory where they were measured, of work on files."""
     found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     ways = list(dict.fromkeys(way for case in found["cases"].values() for way in _ways(case)))
     rows = []
@@ -160,7 +160,7 @@ def files(name: str) -> str:
         own = _ways(case)
         cells = [_seconds(own[way]) if way in own else "–" for way in ways]
         rows.append((label, case["about"], f"{case['bytes'] / 1e9:.2f}", *cells))
-    return table(("case", "work", "GB", *ways), rows)
+    return f"{_measured(found)}:\n\n" + table(("case", "work", "GB", *ways), rows)
 
 
 def small(name: str) -> str:
@@ -174,9 +174,17 @@ def small(name: str) -> str:
     for case in found["cases"]:
         cells = [f"{case['seconds'][way] * 1e6:.1f}" if way in case["seconds"] else "–" for way in ways]
         rows.append((case["name"], case["about"], *cells, f"{case['ratio']:.2f}"))
-    about = found["machine"]
-    said = f"`{found['command']}` on {found['date']}, {about['processor']}, {about['threads']} threads"
-    return f"{said}{found.get('note', '')}; microseconds:\n\n" + table(("case", "work", *ways, "× fastest"), rows)
+    said = f"{_measured(found)}{found.get('note', '')}; microseconds:\n\n"
+    return said + table(("case", "work", *ways, "× fastest"), rows)
+
+
+def _measured(found: dict[str, Any]) -> str:
+    """Command, date and machine of one results file, in one line."""
+    machine = found["machine"]
+    basic = ("processor", "threads", "memory_gib", "system", "python", "anydml")
+    versions = "".join(f", {name} {version}" for name, version in machine.items() if name not in basic)
+    about = f"{machine['processor']}, {machine['threads']} threads, {machine['memory_gib']} GiB of memory"
+    return f"`{found['command']}` on {found['date']}, {about}{versions}"
 
 
 def words(library: str) -> str:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -70,11 +71,9 @@ def repository():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
 
 
-def test_the_first_command_prints_what_is_shown():
-    clone, commands = blocks("sh")[0].strip().split("\n")
-    assert clone == f"git clone {repository()} && cd anydml"
-    install, run = commands.split(" && ")
-    assert install == "pip install ."
+def test_the_first_commands_install_it_and_print_what_is_shown():
+    install, run, _ = (block.strip() for block in blocks("sh"))
+    assert install == f"git clone {repository()} && cd anydml\npip install ."
     name, *arguments = run.split()
     program = shutil.which(name, path=sysconfig.get_path("scripts"))
     done = subprocess.run([program, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -83,13 +82,48 @@ def test_the_first_command_prints_what_is_shown():
     assert done.stderr == ""
 
 
-def test_the_second_command_is_what_is_checked():
-    install, run = blocks("sh")[1].strip().split(" && ")
+def test_the_last_command_is_what_is_checked():
+    install, run = blocks("sh")[-1].strip().split(" && ")
     assert run == "pytest -n auto"
     assert install == 'pip install -e ".[test]"'
     checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert install.replace("install", "install --no-compile --quiet") in checks
     assert f"\n{run} " in checks
+
+
+def test_the_first_screen_says_what_it_is_how_to_start_and_when_not_to_use_it():
+    first = "\n".join(TEXT.splitlines()[:45])
+    for part in ("\n**", "```python", "![", "\npip install .", "| the fastest other |", "\n**When not to use it:**"):
+        assert part in first, part
+    assert len(re.findall(r"^- \*\*", first, re.M)) == 3
+
+
+def results(name):
+    return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_checkpoint_is_the_one_that_was_measured():
+    case = results("checkpoints")["cases"]["C2"]
+    seconds = case["seconds"]
+    assert f"{case['bytes'] / 1e6:.0f} MB" == "940 MB"
+    assert f"{seconds['anydml']:.2f} s, {case['grown_mib'] * 2**20 / 1e6:.0f} MB of memory |" in TEXT
+    assert f"| {seconds['torch']:.1f} s (PyTorch's tool; `cp` takes {seconds['cp']:.1f} s) |" in TEXT
+
+
+def test_the_steady_figures_are_those_of_the_chart_on_the_same_day_and_machine():
+    kept = results("cpu")
+    ratios = []
+    for case in kept["cases"]:
+        if case.get("copy_seconds"):
+            others = [time for name, time in case["seconds"].items() if name != "anydml"]
+            ratios.append(min(others) / case["seconds"]["anydml"])
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    assert f"| {len(ratios)} large cases, " in TEXT
+    assert f" | {mean:.2f} | nowhere; the least is {min(ratios):.2f} | `{kept['command']}` |" in TEXT
+    speed = documents.sections(TEXT)["Speed"]
+    machine = f"{kept['machine']['threads']} cores of an {kept['machine']['processor']}"
+    assert f"on {kept['date']}, {machine}" in speed
+    assert {each["date"] for each in (kept, results("checkpoints"))} == {kept["date"]}
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)|`((?:src|examples)/[\w/.]*)`", TEXT))

@@ -1,4 +1,4 @@
-"""anydml: DirectML's data-movement operators, described, checked, explained and run anywhere Python runs.
+"""Rearrange arrays, checkpoints and models in one pass at the speed of memory, and see what moves where.
 
 Descs (`SplitOperatorDesc` …) describe operators: `desc.check` validates one against a feature level, and `Device`
 compiles it, binds buffers and dispatches. Functions (`split`, `join` …; all are in `anydml.functions`) run an operator
