@@ -43,6 +43,10 @@ TRACEBACK = re.compile(r'<span class="gt">(.*?)(?=<span class="gp">|</code>)', r
 HYPHENATED = re.compile(r"[^\s;]*-[^\s;]*")
 LONGEST_WHOLE = 40
 """Characters of a word that has room in a line of the narrowest page."""
+CELL = re.compile(r"<td>(.*?)</td>", re.S)
+LONG = 30
+"""Characters of a cell that is kept wide enough to be read (see style.css)."""
+TITLE = re.compile(r"(<h1[^>]*>)([^<]+)")
 
 NOT_MEASURED = "Not measured yet.\n"
 
@@ -257,9 +261,15 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Likewise, of its HTML: a name with hyphens (``--json``) stays in one line, a traceback is one output."""
+    """Likewise, of its HTML: where lines may be broken, which cells are long, and that a traceback is one output."""
+    html = TITLE.sub(lambda found: found[1] + found[2].replace("_", "_<wbr>"), html, 1)
+    html = CELL.sub(_cell, html)
     html = TRACEBACK.sub(lambda found: f'<span class="gt">{re.sub("<[^>]+>", "", found[1])}</span>', html)
     return NAMED.sub(lambda code: f"<code>{HYPHENATED.sub(_whole, code[1])}</code>", html)
+
+
+def _cell(cell: re.Match[str]) -> str:
+    return f'<td class="long">{cell[1]}</td>' if len(re.sub("<[^>]+>", "", cell[1])) > LONG else cell[0]
 
 
 def _whole(word: re.Match[str]) -> str:

@@ -67,13 +67,18 @@ class Grid:
         row, column = divmod(rest, columns)
         return self.x + column * self.cell, self.y + LABEL + (block * rows + row) * HEIGHT + block * GAP
 
-    def box(self, cells: Sequence[int]) -> tuple[int, int, int]:
-        """Left, right and height of a run of elements; single ones of a row differ in height, so that lines do too."""
-        corners = [self.corner(cell) for cell in cells]
-        xs, ys = zip(*corners, strict=True)
+    def end(self, cells: Sequence[int], is_source: bool) -> tuple[int, int, int]:
+        """Where a line meets a run of elements, x and y, and the side of the tensor that it crosses, which may be x.
+
+        Across other elements of its row it runs above or below their values.
+        """
+        xs, ys = zip(*map(self.corner, cells), strict=True)
         columns = self._shape[2]
-        aside = 0 if len(cells) >= columns else round(14 * ((cells[0] % columns + 0.5) / columns - 0.5))
-        return min(xs), max(xs) + self.cell, (min(ys) + max(ys) + HEIGHT) // 2 + aside
+        x, side = (max(xs) + self.cell, self.x + columns * self.cell) if is_source else (min(xs), self.x)
+        if x == side:
+            return x, (min(ys) + max(ys) + HEIGHT) // 2, side
+        share = 2 * (cells[0] % columns) / columns
+        return x, min(ys) + round(3 + 3 * share if share < 1 else HEIGHT - 3 - 3 * (2 - share)), side
 
 
 def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: bool = True) -> str:
@@ -192,15 +197,15 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
         if not destination:
             continue
         (k, _), (to, _) = source[0], destination[0]
-        _, x, y = grids[k].box([cell for _, cell in source])
-        end, _, height = grids[to].box([cell for _, cell in destination])
+        *start, leaves = grids[k].end([cell for _, cell in source], is_source=True)
+        *end, enters = grids[to].end([cell for _, cell in destination], is_source=False)
         names = [" ".join(f"{operand}-{cell}" for operand, cell in cells) for cells in (source, destination)]
         by = " ".join(f"{operand}-{cell}" for operand, cell in run.indices)
         attributes = f' data-f="{names[0]}" data-t="{names[1]}"' + (f' data-i="{by}"' if by else "")
         about = f"{element(section, source[0])} → {element(section, destination[0])}"
         if len(destination) > 1:
             about += f", {counted(len(destination), 'element')}"
-        yield from arrow((x, y), (end, height), colour, about, attributes)
+        yield from arrow(start, end, colour, about, attributes, (leaves, enters))
 
 
 def _colours(section: Section, runs: Sequence[Run]) -> list[int]:

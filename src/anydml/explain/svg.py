@@ -137,11 +137,20 @@ def svg(
     )
 
 
-def arrow(start: tuple[int, int], end: tuple[int, int], colour: int, about: str, attributes: str = "") -> list[str]:
-    """A bent line with a head, which says what it is about where a pointer rests on it."""
+def arrow(
+    start: Sequence[int],
+    end: Sequence[int],
+    colour: int,
+    about: str,
+    attributes: str = "",
+    sides: tuple[int, int] | None = None,
+) -> list[str]:
+    """A line with a head, bent between `sides`, which says what it is about where a pointer rests on it."""
     (x, y), (right, to) = start, end
-    bend = max(abs(right - x) // 2, 20)
-    path = f"M{x} {y}C{x + bend} {y} {right - bend} {to} {right - 5} {to}"
+    leaves, enters = sides or (x, right)
+    bend = max(abs(enters - leaves) // 2, 20)
+    bent = f"C{leaves + bend} {y} {enters - bend} {to} {enters - 5} {to}"
+    path = f"M{x} {y}" + (f"H{leaves}" if leaves != x else "") + bent + (f"H{right - 5}" if enters != right else "")
     return [
         f'<path class="line l{colour}" d="{path}"{attributes}><title>{escaped(about)}</title></path>',
         f'<path class="tip a{colour}" d="M{right} {to}l-7 -4v8z"{attributes}/>',
