@@ -3,6 +3,8 @@
  *
  * A caller that finds a job under way works alone. It waits for claims that workers have begun, never for a worker to
  * come. Workers look for a job for some tens of microseconds before they sleep; only work that is worth it wakes them.
+ * Waking takes as long as copying a megabyte, so where such work comes soon again, they stay awake for it, unless another
+ * program wants their core: a worker that was kept from looking would be kept from ending a claim, too.
  */
 #ifndef ANYDML_POOL_H
 #define ANYDML_POOL_H
@@ -48,8 +50,12 @@ static int anydml_sleepers(void) { return 0; }
 #include <sched.h>
 #endif
 
-enum { ANYDML_LOOKS = 1000 };  /* how often a worker looks for a job before it sleeps: some tens of microseconds */
-enum { ANYDML_PATIENCE = 4 };  /* times as often, a caller looks whether the last claim is done before it sleeps */
+enum { ANYDML_LOOKS = 4000 };    /* how often a caller looks whether the last claim is done before it sleeps */
+enum { ANYDML_BRIEFLY = 30000 }; /* nanoseconds for which a worker looks for a job before it sleeps; */
+enum { ANYDML_AWAKE = 500000 };  /* for so many where jobs that are worth waking it come at most so far apart */
+enum { ANYDML_PAUSES = 8 };      /* between two looks */
+enum { ANYDML_TAKEN = 300000 };  /* nanoseconds between two looks in which somebody else must have had the core, */
+enum { ANYDML_CALM = 256 };      /* and jobs until a worker looks for so long again */
 enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
 enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is for a while, */
@@ -145,15 +151,18 @@ static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML
 
 static void *anydml_serve(void *unused) {
   uint64_t done = ~UINT64_C(0);
-  int looks = 0, woken = 0;
+  int64_t seen = anydml_now(), asked = seen - ANYDML_AWAKE, until = seen + ANYDML_BRIEFLY;
+  int woken = 0, calm = 0;
   for (;;) {
     uint64_t state = ANYDML_LOAD(state);
-    int alive = ANYDML_LOAD(alive);
+    int alive = ANYDML_LOAD(alive), is_asked = woken, is_late = woken;
     if (anydml_is_new(state, done)) {
       if (!ANYDML_REPLACE(state, &state, state + 1)) continue;
       /* Woken on the caller's own core, it would only take turns with it, and the system moves it away much later. */
-      const int core = anydml_crew.job.core;
-      int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || anydml_crew.job.effort >= ANYDML_LARGE;
+      const int core = anydml_crew.job.core, is_large = anydml_crew.job.effort >= ANYDML_LARGE;
+      const int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || is_large;
+      is_asked |= anydml_crew.job.effort >= ANYDML_WAKING;
+      is_late = 0;
       if (is_apart) {
         if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
         anydml_claims(&anydml_crew.job, 1);
@@ -161,22 +170,37 @@ static void *anydml_serve(void *unused) {
       uint64_t left = ANYDML_ADD(state, -1);
       if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_wake(&anydml_crew.quiet, 1);
       done = state / ANYDML_JOB;
-      looks = is_apart ? 0 : ANYDML_LOOKS;
-      woken = 0;
     } else if (alive > ANYDML_LOAD(wanted)) {
       if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
-    } else if (looks++ < ANYDML_LOOKS) {
-      anydml_pause();
-    } else {
+      continue;
+    } else if (!woken && seen < until) {
+      for (int k = 0; k < ANYDML_PAUSES; k++) anydml_pause();
+      const int64_t now = anydml_now();
+      if (now - seen > ANYDML_TAKEN) {
+        calm = ANYDML_CALM;
+        until = now;
+      }
+      seen = now;
+      continue;
+    } else if (!woken) {
       pthread_mutex_lock(&anydml_crew.lock);
       ANYDML_ADD(sleepers, 1);
-      while (!anydml_is_new(ANYDML_LOAD(state), done) && ANYDML_LOAD(alive) <= ANYDML_LOAD(wanted))
+      if (!anydml_is_new(ANYDML_LOAD(state), done) && ANYDML_LOAD(alive) <= ANYDML_LOAD(wanted))
         pthread_cond_wait(&anydml_crew.there, &anydml_crew.lock);
       ANYDML_ADD(sleepers, -1);
       pthread_mutex_unlock(&anydml_crew.lock);
-      looks = 0;
       woken = 1;
+      continue;
     }
+    seen = anydml_now();
+    int64_t awake = ANYDML_BRIEFLY;
+    if (is_asked) {
+      if (!calm && (is_late || seen - asked < ANYDML_AWAKE)) awake = ANYDML_AWAKE;
+      calm -= calm > 0;
+      asked = seen;
+    }
+    if (seen + awake > until) until = seen + awake;
+    woken = 0;
   }
 }
 
@@ -220,7 +244,7 @@ static void anydml_start_workers(void) {
 /* Close the job, and wait for the claims that workers are at. */
 static void anydml_close(void) {
   uint64_t state = __atomic_and_fetch(&anydml_crew.state, ~ANYDML_OPEN, __ATOMIC_SEQ_CST);
-  for (int looks = 0; (state & ANYDML_AT_WORK) && looks < ANYDML_LOOKS * ANYDML_PATIENCE; looks++) {
+  for (int looks = 0; (state & ANYDML_AT_WORK) && looks < ANYDML_LOOKS; looks++) {
     anydml_pause();
     state = ANYDML_LOAD(state);
   }
