@@ -52,10 +52,11 @@ static int anydml_sleepers(void) { return 0; }
 
 enum { ANYDML_LOOKS = 4000 };    /* how often a caller looks whether the last claim is done before it sleeps */
 enum { ANYDML_BRIEFLY = 30000 }; /* nanoseconds for which a worker looks for a job before it sleeps; */
-enum { ANYDML_AWAKE = 500000 };  /* for so many where jobs that are worth waking it come at most so far apart */
+enum { ANYDML_AWAKE = 500000 };  /* for so many where jobs that are worth waking it came at most so far apart, */
+enum { ANYDML_TRIALS = 3 };      /* until it was in vain as many times more than not */
 enum { ANYDML_PAUSES = 8 };      /* between two looks */
 enum { ANYDML_TAKEN = 300000 };  /* nanoseconds between two looks in which somebody else must have had the core, */
-enum { ANYDML_CALM = 256 };      /* and jobs until a worker looks for so long again */
+enum { ANYDML_CALM = 256 };      /* and jobs for which it then looks only briefly */
 enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
 enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is for a while, */
@@ -152,7 +153,7 @@ static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML
 static void *anydml_serve(void *unused) {
   uint64_t done = ~UINT64_C(0);
   int64_t seen = anydml_now(), asked = seen - ANYDML_AWAKE, until = seen + ANYDML_BRIEFLY;
-  int woken = 0, calm = 0;
+  int woken = 0, hope = 0;
   for (;;) {
     uint64_t state = ANYDML_LOAD(state);
     int alive = ANYDML_LOAD(alive), is_asked = woken, is_late = woken;
@@ -177,12 +178,13 @@ static void *anydml_serve(void *unused) {
       for (int k = 0; k < ANYDML_PAUSES; k++) anydml_pause();
       const int64_t now = anydml_now();
       if (now - seen > ANYDML_TAKEN) {
-        calm = ANYDML_CALM;
+        hope = -ANYDML_CALM;
         until = now;
       }
       seen = now;
       continue;
     } else if (!woken) {
+      hope -= hope > 0;
       pthread_mutex_lock(&anydml_crew.lock);
       ANYDML_ADD(sleepers, 1);
       if (!anydml_is_new(ANYDML_LOAD(state), done) && ANYDML_LOAD(alive) <= ANYDML_LOAD(wanted))
@@ -193,12 +195,11 @@ static void *anydml_serve(void *unused) {
       continue;
     }
     seen = anydml_now();
-    int64_t awake = ANYDML_BRIEFLY;
     if (is_asked) {
-      if (!calm && (is_late || seen - asked < ANYDML_AWAKE)) awake = ANYDML_AWAKE;
-      calm -= calm > 0;
+      if (hope < 0 || (seen - asked < ANYDML_AWAKE && hope < ANYDML_TRIALS)) hope++;
       asked = seen;
     }
+    const int64_t awake = hope > 0 || (is_late && !hope) ? ANYDML_AWAKE : ANYDML_BRIEFLY;
     if (seen + awake > until) until = seen + awake;
     woken = 0;
   }
