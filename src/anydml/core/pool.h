@@ -46,9 +46,7 @@ static int anydml_sleepers(void) { return 0; }
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
-#if defined(__linux__)
-#include <sched.h>
-#endif
+#include "cores.h"
 
 enum { ANYDML_LOOKS = 4000 };    /* how often a caller looks whether the last claim is done before it sleeps */
 enum { ANYDML_BRIEFLY = 30000 }; /* nanoseconds for which a worker looks for a job before it sleeps; */
@@ -71,6 +69,14 @@ enum { ANYDML_SOON = 15000 };  /* nanoseconds within which a job follows another
 #define ANYDML_AWAITED (UINT64_C(1) << 17)
 #define ANYDML_JOB (UINT64_C(1) << 32)
 
+/* A worker, which sleeps on a list of its kind. */
+typedef struct anydml_worker {
+  struct anydml_worker *under;
+  pthread_cond_t called;
+  int is_called;
+  anydml_place place;
+} anydml_worker;
+
 #define ANYDML_LINE_APART __attribute__((aligned(128)))
 static struct {
   ANYDML_LINE_APART int owned;            /* whether a caller shares its work */
@@ -82,8 +88,9 @@ static struct {
   int64_t worth;                          /* the effort that is worth waking them */
   ANYDML_LINE_APART int wanted, alive;    /* how many workers there should be, and how many there are */
   pthread_mutex_t lock;                   /* held for a moment, by who goes to sleep and who wakes */
-  pthread_cond_t there, quiet;
-} anydml_crew = {.worth = ANYDML_WAKING, .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .quiet = PTHREAD_COND_INITIALIZER};
+  anydml_worker *asleep;                  /* who sleeps, or is about to */
+  pthread_cond_t quiet;
+} anydml_crew = {.worth = ANYDML_WAKING, .lock = PTHREAD_MUTEX_INITIALIZER, .quiet = PTHREAD_COND_INITIALIZER};
 
 /* All are in one order that every thread sees, whatever the processor. A worker that goes to sleep says so and then looks
  * for a job; a caller says that there is a job and then looks for sleepers: one of them must see the other. What is shared
@@ -93,37 +100,6 @@ static struct {
 #define ANYDML_LOAD(word) __atomic_load_n(&anydml_crew.word, __ATOMIC_SEQ_CST)
 #define ANYDML_ADD(word, by) __atomic_add_fetch(&anydml_crew.word, by, __ATOMIC_SEQ_CST)
 #define ANYDML_REPLACE(word, old, new) __atomic_compare_exchange_n(&anydml_crew.word, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
-
-static inline void anydml_pause(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ __volatile__("yield");
-#endif
-}
-
-static int anydml_core(void) {
-#if defined(__linux__)
-  return sched_getcpu();
-#else
-  return -1;
-#endif
-}
-
-/* Leave a core for another one that this thread may use; whether it did. It may use all of them again at once. */
-static int anydml_leave(int core) {
-#if defined(__linux__)
-  cpu_set_t every, others;
-  if (core >= CPU_SETSIZE || sched_getaffinity(0, sizeof every, &every)) return 0;
-  others = every;
-  CPU_CLR(core, &others);
-  if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof others, &others)) return 0;
-  sched_setaffinity(0, sizeof every, &every);
-  return 1;
-#else
-  return 0;
-#endif
-}
 
 static int64_t anydml_now(void) {
   struct timespec time;
@@ -141,35 +117,63 @@ static void anydml_claims(const anydml_job *job, int is_worker) {
   }
 }
 
-/* Wake those who sleep, or are about to: whoever holds the lock has not looked yet, or waits. */
-static void anydml_wake(pthread_cond_t *condition, int most) {
+static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML_OPEN) && state / ANYDML_JOB != done; }
+
+/* Wake workers, away from the caller's core: there they would only take turns with it, and the system, to which a core
+ * that sleeps looks taken where machines are virtual, moves them away much later. */
+static void anydml_wake(int most, int core) {
   pthread_mutex_lock(&anydml_crew.lock);
+  for (; most && anydml_crew.asleep; most--) {
+    anydml_worker *worker = anydml_crew.asleep;
+    anydml_crew.asleep = worker->under;
+    ANYDML_ADD(sleepers, -1);
+    anydml_keep_off(&worker->place, core);
+    worker->is_called = 1;
+    pthread_cond_signal(&worker->called);
+  }
   pthread_mutex_unlock(&anydml_crew.lock);
-  for (int k = 0; k < most; k++) pthread_cond_signal(condition);
 }
 
-static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML_OPEN) && state / ANYDML_JOB != done; }
+/* Sleep until called, unless there is a job already, or one worker too many. */
+static void anydml_sleep_until_called(anydml_worker *worker, uint64_t done) {
+  pthread_mutex_lock(&anydml_crew.lock);
+  worker->is_called = 0;
+  worker->under = anydml_crew.asleep;
+  anydml_crew.asleep = worker;
+  ANYDML_ADD(sleepers, 1);
+  if (anydml_is_new(ANYDML_LOAD(state), done) || ANYDML_LOAD(alive) > ANYDML_LOAD(wanted)) {
+    anydml_crew.asleep = worker->under;
+    ANYDML_ADD(sleepers, -1);
+  } else {
+    while (!worker->is_called) pthread_cond_wait(&worker->called, &anydml_crew.lock);
+  }
+  pthread_mutex_unlock(&anydml_crew.lock);
+  anydml_let_go(&worker->place);
+}
+
+static void anydml_tell_caller(void) {
+  pthread_mutex_lock(&anydml_crew.lock);
+  pthread_cond_signal(&anydml_crew.quiet);
+  pthread_mutex_unlock(&anydml_crew.lock);
+}
 
 static void *anydml_serve(void *unused) {
   uint64_t done = ~UINT64_C(0);
   int64_t seen = anydml_now(), asked = seen - ANYDML_AWAKE, until = seen + ANYDML_BRIEFLY;
   int woken = 0, hope = 0;
+  anydml_worker self = {.called = PTHREAD_COND_INITIALIZER, .place = anydml_own_place()};
   for (;;) {
     uint64_t state = ANYDML_LOAD(state);
     int alive = ANYDML_LOAD(alive), is_asked = woken, is_late = woken;
     if (anydml_is_new(state, done)) {
       if (!ANYDML_REPLACE(state, &state, state + 1)) continue;
-      /* Woken on the caller's own core, it would only take turns with it, and the system moves it away much later. */
-      const int core = anydml_crew.job.core, is_large = anydml_crew.job.effort >= ANYDML_LARGE;
-      const int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || is_large;
+      const int core = anydml_crew.job.core;
       is_asked |= anydml_crew.job.effort >= ANYDML_WAKING;
       is_late = 0;
-      if (is_apart) {
-        if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
-        anydml_claims(&anydml_crew.job, 1);
-      }
+      if (woken && ANYDML_LOAD(sleepers)) anydml_wake(ANYDML_WOKEN, core);
+      if (core < 0 || core != anydml_core() || anydml_crew.job.effort >= ANYDML_LARGE) anydml_claims(&anydml_crew.job, 1);
       uint64_t left = ANYDML_ADD(state, -1);
-      if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_wake(&anydml_crew.quiet, 1);
+      if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_tell_caller();
       done = state / ANYDML_JOB;
     } else if (alive > ANYDML_LOAD(wanted)) {
       if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
@@ -185,12 +189,7 @@ static void *anydml_serve(void *unused) {
       continue;
     } else if (!woken) {
       hope -= hope > 0;
-      pthread_mutex_lock(&anydml_crew.lock);
-      ANYDML_ADD(sleepers, 1);
-      if (!anydml_is_new(ANYDML_LOAD(state), done) && ANYDML_LOAD(alive) <= ANYDML_LOAD(wanted))
-        pthread_cond_wait(&anydml_crew.there, &anydml_crew.lock);
-      ANYDML_ADD(sleepers, -1);
-      pthread_mutex_unlock(&anydml_crew.lock);
+      anydml_sleep_until_called(&self, done);
       woken = 1;
       continue;
     }
@@ -208,9 +207,9 @@ static void *anydml_serve(void *unused) {
 /* A fork leaves its child without workers, whatever they were at. */
 static void anydml_in_child(void) {
   anydml_crew.owned = anydml_crew.sleepers = anydml_crew.alive = 0;
+  anydml_crew.asleep = NULL;
   anydml_crew.state &= ~(ANYDML_JOB - 1);
   pthread_mutex_init(&anydml_crew.lock, NULL);
-  pthread_cond_init(&anydml_crew.there, NULL);
   pthread_cond_init(&anydml_crew.quiet, NULL);
 }
 
@@ -273,7 +272,7 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   if (sleepers) {
     anydml_crew.streak = effort + (anydml_now() - anydml_crew.ended < ANYDML_SOON ? anydml_crew.streak : 0);
     wakes = anydml_crew.streak >= anydml_crew.worth;
-    if (wakes) anydml_wake(&anydml_crew.there, sleepers < ANYDML_WOKEN ? sleepers : ANYDML_WOKEN);
+    if (wakes) anydml_wake(ANYDML_WOKEN, anydml_crew.job.core);
   }
   anydml_claims(&anydml_crew.job, 0);
   anydml_close();
@@ -291,9 +290,7 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
 /* From the next job on; workers that are too many end. */
 static void anydml_set_threads(int threads) {
   __atomic_store_n(&anydml_crew.wanted, threads - 1, __ATOMIC_SEQ_CST);
-  pthread_mutex_lock(&anydml_crew.lock);
-  pthread_cond_broadcast(&anydml_crew.there);
-  pthread_mutex_unlock(&anydml_crew.lock);
+  anydml_wake(-1, -1);
 }
 
 static int anydml_threads(void) { return ANYDML_LOAD(wanted) + 1; }
