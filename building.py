@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -30,6 +31,18 @@ typedef uint8_t bytes __attribute__((vector_size(16)));
 bytes added(bytes a, bytes b) { return a + b; }
 """
 """What a compiler must be able to make a library of."""
+
+
+def readme() -> str:
+    """README.md with addresses instead of paths, which lead nowhere on the page of a package index."""
+    root = Path(__file__).parent
+    where = (root / "src/anydml/_version.py").read_text(encoding="utf-8")
+    version = re.findall(r'^__version__ = "(.+)"', where, re.M)[0]
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for start, kind in ((r"(!\[[^]]*\]\()", "raw"), (r"((?<!!)\[[^]]*\]\()", "blob")):
+        address = f"https://github.com/anydml/anydml/{kind}/v{version}/"
+        text = re.sub(rf"{start}(?!https:|#)", rf"\g<1>{address}", text)
+    return text
 
 
 @functools.cache

@@ -88,4 +88,9 @@ class Build(build_ext):
 
 
 EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
-setup(ext_modules=[] if building.PURE else EXTENSIONS, cmdclass={"build_ext": Build})
+setup(
+    ext_modules=[] if building.PURE else EXTENSIONS,
+    cmdclass={"build_ext": Build},
+    long_description=building.readme(),
+    long_description_content_type="text/markdown",
+)

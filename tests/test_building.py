@@ -3,11 +3,14 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from documents import ROOT
+
+import anydml as dml
 
 pytest.importorskip("setuptools", minversion="77.0.3")
 
@@ -62,3 +65,18 @@ def test_nothing_is_compiled_for_a_pure_package(tmp_path):
     done = python("setup.py", "build_ext", f"--build-lib={tmp_path}", ANYDML_PURE="1", CC=MISSING)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_page_of_a_package_index_has_no_paths():
+    done = python("-c", "import building, json; print(json.dumps(building.readme()))")
+    assert done.returncode == 0, done.stderr
+    own, shown = ((ROOT / "README.md").read_text(encoding="utf-8")), json.loads(done.stdout)
+    links = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", own)
+    found = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", shown)
+    assert len(links) == len(found) > 25
+    for (is_picture, link), (_, address) in zip(links, found, strict=True):
+        if link.startswith(("https:", "#")):
+            assert address == link
+        else:
+            kind = "raw" if is_picture else "blob"
+            assert address == f"https://github.com/anydml/anydml/{kind}/v{dml.__version__}/{link}"
