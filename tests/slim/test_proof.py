@@ -13,6 +13,7 @@ from anydml.slim.following import Following
 from anydml.slim.parts import parts_of, places
 from anydml.slim.proving import differing
 from anydml.slim.slimming import Slimmed, Stage
+from anydml.slim.steps import cost
 
 TEXT = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,4] x) => (float[3,4,2] z)
     { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [0, 2, 1]> (a) z = Relu (b) }"""
@@ -36,7 +37,7 @@ def test_another_permutation_differs():
     right = [*node.attribute[0].ints]
     for perm in ([0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1]):
         assert perm != right
-        stage = Stage(before, changed(slimmed.model, perm), "", (0, 0))
+        stage = Stage(before, changed(slimmed.model, perm), "", (cost(), cost()))
         other = Slimmed(stage.after, slimmed.regions, [], slimmed.before, [stage])
         with pytest.raises(ModelError, match="is not the same"):
             proved(before, other)

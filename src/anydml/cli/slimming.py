@@ -79,7 +79,7 @@ def _lines(found: Slimmed) -> Iterator[str]:
         yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
     for stage in found.stages:
         if stage.what:
-            yield f"    {stage.what}: {bytes_text(stage.moved[0])} → {bytes_text(stage.moved[1])}"
+            yield f"    {stage}"
     for region in found.regions:
         if region.refused:
             yield f"    {region.title}: left alone, {region.refused}"

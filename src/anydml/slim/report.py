@@ -32,11 +32,7 @@ def report(title: str, slimmed: Slimmed) -> Explanation:
         if slimmed.before is not None:
             sections += [*_section(slimmed.before, region)]
     notes = [*slimmed.notes, *(f"{region.title}: {region.refused}" for region in slimmed.regions if region.refused)]
-    notes += [
-        f"{stage.what}: {bytes_text(stage.moved[0])} before, {bytes_text(stage.moved[1])} after"
-        for stage in slimmed.stages
-        if stage.what
-    ]
+    notes += [str(stage) for stage in slimmed.stages if stage.what]
     left = len(slimmed.regions) - len(found)
     notes.append(f"{left} regions of {len(slimmed.regions)} stay as they are")
     if len(found) > MOST_REGIONS:

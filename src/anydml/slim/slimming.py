@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from onnx import ModelProto
@@ -16,7 +16,7 @@ from anydml.slim.constants import Constants
 from anydml.slim.cutting import Cutting
 from anydml.slim.following import Following, size_names
 from anydml.slim.laying import Laying
-from anydml.slim.planning import Plan, Region
+from anydml.slim.planning import NOTHING, Plan, Region
 from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
 from anydml.slim.reshaping import Reshaping
@@ -47,7 +47,7 @@ class Stage:
         before: the model that was there.
         after: the one that was made of it.
         what: is done to nodes that compute; empty where they stay as they are.
-        moved: bytes moved before and after.
+        cost: of all movement, before and after.
         is_exact: whether nodes that compute get their numbers in the same shapes, so that results are the same bit for
             bit; else dot products are the same, and a runtime may add them up in other blocks.
     """
@@ -55,8 +55,13 @@ class Stage:
     before: ModelProto
     after: ModelProto
     what: str
-    moved: tuple[int, int]
+    cost: tuple[Cost, Cost]
     is_exact: bool = True
+
+    def __str__(self) -> str:
+        """What is done, and what it saves."""
+        before, after = (f"{bytes_text(cost.moved)} by {counted(cost.whole, 'node')}" for cost in self.cost)
+        return f"{self.what}: {before} → {after}{'' if self.is_exact else ', the last bits of sums may differ'}"
 
 
 @dataclass
@@ -78,7 +83,7 @@ class Slimmed:
     notes: list[str] = field(default_factory=list)
     before: Following | None = None
     stages: list[Stage] = field(default_factory=list)
-    after: list[Cost] = field(default_factory=list)
+    after: Cost = NOTHING
     found: list[Following] = field(default_factory=list)
 
     @property
@@ -148,7 +153,7 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     if names and result.stages:
         # Values that were there for their sizes alone are needed no more.
         again = _composed(result.model, folder, several)
-        if moved(again.after) < moved(result.after):
+        if again.after.moved < result.after.moved:
             result.stages += again.stages
             result.model, result.after, result.found = again.model, again.after, again.found
     stages, last = _rewritten(result, folder, several, exact, lambda *_: True)
@@ -176,8 +181,8 @@ def _rewritten(
         if rewritten is None:
             continue
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several, is_compared=False)
-        before, after = moved(current.after), moved(found.after)
-        if after <= before and _weight(found.after) < _weight(current.after) and is_kept(current, found):
+        before, after = current.after, found.after
+        if after.moved <= before.moved and after.weight < before.weight and is_kept(current, found):
             stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
             current = found
     return stages, current
@@ -192,18 +197,17 @@ def _composed(
     kept: set[str] = set()
     for _ in range(MOST_TRIES):
         plan = Plan(followings[0], followings[1:], several[0], kept)
-        costs = [region.after for region in plan.regions]
-        before = [region.before for region in plan.regions]
-        if costs == before:
-            return Slimmed(model, plan.regions, [], followings[0], [], costs, followings)
+        before, after = _sum(each.before for each in plan.regions), _sum(each.after for each in plan.regions)
+        if after == before:
+            return Slimmed(model, plan.regions, [], followings[0], [], after, followings)
         written = Writer(model, plan, several[0], constants).written()
         constants.add(written)
         found = [Following(written, each.sizes) for each in several]
         pairs = zip(followings, found, strict=True)
         wrong = {name for old, new in pairs if is_compared for name in differing(old, new, constants.read)}
         if not wrong:
-            stage = Stage(model, written, "", (moved(before), moved(costs)))
-            return Slimmed(written, plan.regions, [], followings[0], [stage], costs, found)
+            stage = Stage(model, written, "", (before, after))
+            return Slimmed(written, plan.regions, [], followings[0], [stage], after, found)
         kept |= wrong
     note = "nothing is changed: it could not be proved"
     return Slimmed(model, plan.regions, [note], followings[0], [], before, followings)
@@ -215,26 +219,16 @@ def _are_alike(before: Slimmed, after: Slimmed, folder: Folder | None, names: Se
     return are_alike(before.model, after.model, folder, pairs)
 
 
-def moved(costs: Sequence[Cost]) -> int:
-    """Bytes of all."""
-    return sum(cost.moved for cost in costs)
-
-
-def _weight(costs: Sequence[Cost]) -> int:
-    """The time that all take."""
-    return sum(cost.weight for cost in costs)
-
-
-def nodes(costs: Sequence[Cost]) -> int:
-    """Nodes of all."""
-    return sum(cost.whole for cost in costs)
+def _sum(costs: Iterable[Cost]) -> Cost:
+    """Of all."""
+    return Cost(*map(sum, zip(NOTHING, *costs, strict=True)))
 
 
 def total(slimmed: Slimmed) -> str:
     """Bytes and nodes of a model's movement, before and after."""
-    before, after = [region.before for region in slimmed.regions], slimmed.after
-    first = f"{bytes_text(moved(before))} moved by {counted(nodes(before), 'node')} before"
-    return f"{first}, {bytes_text(moved(after))} by {nodes(after)} after"
+    before, after = _sum(region.before for region in slimmed.regions), slimmed.after
+    first = f"{bytes_text(before.moved)} moved by {counted(before.whole, 'node')} before"
+    return f"{first}, {bytes_text(after.moved)} by {after.whole} after"
 
 
 def listed(kinds: list[str]) -> str:
