@@ -180,12 +180,122 @@ MODELS: dict[str, Callable[[], Made]] = {
 }
 
 
+UNSEEN: dict[str, Callable[[], Made]] = {
+    "RoBERTa": _transformer("RobertaModel", "RobertaConfig", _tokens(64), **_BERT),
+    "ALBERT": _transformer("AlbertModel", "AlbertConfig", _tokens(64), **_BERT, embedding_size=64),
+    "ELECTRA": _transformer("ElectraModel", "ElectraConfig", _tokens(64), **_BERT, embedding_size=64),
+    "OPT": _transformer(
+        "OPTForCausalLM",
+        "OPTConfig",
+        _tokens(64),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        ffn_dim=256,
+        vocab_size=512,
+        word_embed_proj_dim=128,
+    ),
+    "Gemma": _transformer("GemmaForCausalLM", "GemmaConfig", _tokens(64), **_LLAMA, head_dim=64),
+    "Mistral": _transformer("MistralForCausalLM", "MistralConfig", _tokens(64), **_LLAMA),
+    "Granite": _transformer("GraniteForCausalLM", "GraniteConfig", _tokens(64), **_LLAMA),
+    "GPT-NeoX": _transformer("GPTNeoXForCausalLM", "GPTNeoXConfig", _tokens(64), **_BERT),
+    "BLOOM": _transformer(
+        "BloomForCausalLM", "BloomConfig", _tokens(64), hidden_size=128, n_layer=2, n_head=4, vocab_size=512
+    ),
+    "Falcon": _transformer(
+        "FalconForCausalLM",
+        "FalconConfig",
+        _tokens(64),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        vocab_size=512,
+    ),
+    "CLIP vision": _transformer("CLIPVisionModel", "CLIPVisionConfig", _image(64), **_VIT),
+    "CLIP text": _transformer(
+        "CLIPTextModel", "CLIPTextConfig", _tokens(64), **_BERT, projection_dim=64, eos_token_id=2
+    ),
+    "SigLIP vision": _transformer("SiglipVisionModel", "SiglipVisionConfig", _image(64), **_VIT),
+    "DINOv2": _transformer(
+        "Dinov2Model",
+        "Dinov2Config",
+        _image(64),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        image_size=64,
+        patch_size=8,
+    ),
+    "BEiT": _transformer("BeitModel", "BeitConfig", _image(64), **_VIT),
+    "DPT": _transformer("DPTModel", "DPTConfig", _image(64), **_VIT, backbone_out_indices=[0, 1, 1, 1]),
+    "Wav2Vec2": _transformer(
+        "Wav2Vec2Model",
+        "Wav2Vec2Config",
+        lambda torch: (torch.randn(1, 8000),),
+        **{**_BERT, "vocab_size": 32},
+        conv_dim=[32] * 7,
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+    ),
+    "AST": _transformer(
+        "ASTModel",
+        "ASTConfig",
+        lambda torch: (torch.randn(1, 128, 32),),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=256,
+        max_length=128,
+        num_mel_bins=32,
+        frequency_stride=8,
+        time_stride=8,
+    ),
+    "VideoMAE": _transformer(
+        "VideoMAEModel",
+        "VideoMAEConfig",
+        lambda torch: (torch.randn(1, 4, 3, 32, 32),),
+        **{**_VIT, "image_size": 32},
+        num_frames=4,
+    ),
+    "PVT": _transformer(
+        "PvtModel",
+        "PvtConfig",
+        _image(64),
+        image_size=64,
+        hidden_sizes=[32, 64, 96, 128],
+        depths=[1, 1, 1, 1],
+        num_attention_heads=[1, 2, 3, 4],
+        sequence_reduction_ratios=[8, 4, 2, 1],
+    ),
+    "PoolFormer": _transformer(
+        "PoolFormerModel", "PoolFormerConfig", _image(64), hidden_sizes=[32, 64, 96, 128], depths=[1, 1, 1, 1]
+    ),
+    "LeViT": _transformer(
+        "LevitModel",
+        "LevitConfig",
+        _image(64),
+        image_size=64,
+        hidden_sizes=[64, 96, 128],
+        depths=[1, 1, 1],
+        num_attention_heads=[2, 3, 4],
+        key_dim=[16, 16, 16],
+    ),
+    "ResNet": _transformer(
+        "ResNetModel", "ResNetConfig", _image(64), embedding_size=16, hidden_sizes=[32, 64], depths=[1, 1]
+    ),
+    "ConvNeXt V2": _transformer(
+        "ConvNextV2Model", "ConvNextV2Config", _image(64), hidden_sizes=[32, 64, 96, 128], depths=[1, 1, 2, 1]
+    ),
+}
+"""Models that no threshold was chosen by."""
+
+
 def export(name: str, path: Path) -> None:
     """Write a model's file."""
     import torch
 
     torch.manual_seed(0)
-    module, inputs = MODELS[name]()
+    module, inputs = {**MODELS, **UNSEEN}[name]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(module.eval(), inputs, str(path), opset_version=18, external_data=False, verbose=False)
