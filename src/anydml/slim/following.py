@@ -250,7 +250,10 @@ class Following:
             except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError):
                 return False
             found.append(made)
-        plain = self._run(node, tensors)
+        if found and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
+            plain: list[Tensor] | None = [Tensor(each.dtype, each.shape) for each in found[0]]
+        else:
+            plain = self._run(node, tensors)
         if plain is None or any(tensor.dtype.hasobject or not tensor.size for tensor in plain):
             return False
         for k, name in enumerate(node.outputs):

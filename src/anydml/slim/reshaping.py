@@ -195,12 +195,15 @@ class Reshaping:
 
     def _changed(self, node: NodeProto, change: Change) -> dict[int, Sizes] | None:
         """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones."""
+        made = self._values.get(node.output[0]) if node.output else None
+        if made is None or made.tensor is None or change.of(made.sizes) is None:
+            return None
         values = [self._values.get(name) for name in (*node.input, *node.output) if name]
         if plain_domain(node.domain) or self._is_moved(node) or not all(value and value.tensor for value in values):
             return None
         if not node.input or not node.input[0] or not all(node.output):
             return None
-        rank, count = len(self._values[node.output[0]].sizes), len(change.before)
+        rank, count = len(made.sizes), len(change.before)
         if any(name and not self._is_written(self._values[name].sizes, change) for name in node.output):
             return None
         found: dict[int, Sizes] = {}
