@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from anydml.onnx.values import Array, Tensor
 
 MOST_PIECES = 256
 """Of a form."""
+
+Taken = tuple[int, int, int]
+"""Where a slice begins, how many it takes, and how far apart."""
 
 
 class _Composer(Composer):
@@ -53,6 +57,10 @@ class _Composer(Composer):
         if array is None or not array.size:
             raise NotComposableError("its indices are not known")
         size, parts, pieces = value.sizes[axis], [], 0
+        box = _box(array.reshape(-1) % size, size)
+        if box is not None:
+            with contextlib.suppress(NotComposableError):
+                return _taken(value, axis, *box).reshape((*value.sizes[:axis], *array.shape, *value.sizes[axis + 1 :]))
         for start, count, step in _rows((array.reshape(-1) % size).tolist()):
             starts, sizes, steps = [0] * len(value.sizes), [*value.sizes], [1] * len(value.sizes)
             starts[axis], sizes[axis], steps[axis] = start, count, step
@@ -61,6 +69,45 @@ class _Composer(Composer):
             if pieces > MOST_PIECES:
                 raise NotComposableError("it has too many pieces")
         return join(parts, axis).reshape((*value.sizes[:axis], *array.shape, *value.sizes[axis + 1 :]))
+
+
+def _taken(value: Value, axis: int, cut: Sequence[int], taken: Sequence[Taken], order: Sequence[int]) -> Value:
+    """A box of an axis."""
+    fine = value.reshape((*value.sizes[:axis], *cut, *value.sizes[axis + 1 :]))
+    whole = [(0, size, 1) for size in fine.sizes]
+    starts, sizes, steps = zip(*whole[:axis], *taken, *whole[axis + len(cut) :], strict=True)
+    axes = [*range(axis), *(axis + k for k in order), *range(axis + len(cut), len(whole))]
+    return fine.slice(starts, sizes, steps).permute(axes)
+
+
+def _box(indices: Array, size: int) -> tuple[list[int], list[Taken], list[int]] | None:
+    """How an axis is cut, what is taken of each part, and in which order; None where indices are no box of it."""
+    digits: list[tuple[int, int]] = []
+    while indices.size > 1:
+        gaps = np.diff(indices)
+        others = np.flatnonzero(gaps != gaps[0])
+        count = int(others[0]) + 1 if others.size else indices.size
+        if indices.size % count or not gaps[0]:
+            return None
+        rows = indices.reshape(-1, count)
+        if (np.diff(rows) != gaps[0]).any():
+            return None
+        digits.insert(0, (count, int(gaps[0])))
+        indices = rows[:, 0]
+    ordered = sorted(range(len(digits)), key=lambda k: -abs(digits[k][1]))
+    rest = int(indices[0]) + sum((count - 1) * step for count, step in digits if step < 0)
+    cut, taken, bound = list[int](), list[Taken](), size
+    for k in ordered:
+        count, step = digits[k]
+        first, rest = divmod(rest, abs(step))
+        if bound % step or first + count > bound // abs(step):
+            return None
+        cut.append(bound // abs(step))
+        taken.append((first, count, 1) if step > 0 else (first + count - 1, count, -1))
+        bound = abs(step)
+    cut.append(bound)
+    taken.append((rest, 1, 1))
+    return cut, taken, [*(ordered.index(k) for k in range(len(digits))), len(digits)]
 
 
 def _rows(indices: Sequence[int]) -> Iterable[tuple[int, int, int]]:

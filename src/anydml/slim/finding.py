@@ -97,8 +97,17 @@ class Finder:
             yield cut
         if len(source.sizes) == len(sizes) == 4 and self._stand_ins.is_constant(*source.sizes[1:], *sizes[1:]):
             yield from self._in_blocks(part, source, sizes)
-        for own, other in ((True, True), (True, False), (False, True), (False, False)):
-            turned = self._cut_and_turned(part, source, sizes, own, other)
+        # On axes split where the source's, or the result's, are.
+        ours = split(part.runs, row_major(source.sizes), lambda run: run.stride)
+        units = row_major(sizes)
+        cuts = (
+            split(ours, units, lambda run: run.step),
+            ours,
+            split(part.runs, units, lambda run: run.step),
+            part.runs,
+        )
+        for runs in dict.fromkeys(map(tuple, cuts)):
+            turned = self._cut_and_turned(part, runs, source, sizes)
             if turned is not None:
                 yield turned
 
@@ -121,13 +130,8 @@ class Finder:
             taken.append((first, count, by))
         return self._steps.slice(source, taken, self._width) if math.prod(n for _, n, _ in taken) == part.size else None
 
-    def _cut_and_turned(self, part: Part, source: Step, sizes: tuple[int, ...], own: bool, other: bool) -> Step | None:
-        """One Slice and one Transpose, on axes split where the source's, or the result's, are."""
-        runs = [*part.runs]
-        if own:
-            runs = split(runs, row_major(source.sizes), lambda run: run.stride)
-        if other:
-            runs = split(runs, row_major(sizes), lambda run: run.step)
+    def _cut_and_turned(self, part: Part, runs: Sequence[Run], source: Step, sizes: tuple[int, ...]) -> Step | None:
+        """One Slice and one Transpose."""
         order = sorted(range(len(runs)), key=lambda k: -runs[k].stride)
         bound, rest = source.count, part.offset
         axes: list[int] = []

@@ -180,7 +180,8 @@ class Plan:
             found = {
                 name: min(self._ways.get(name, ())[1:], key=self.steps.cost, default=cheapest[name]) for name in names
             }
-            starts = cheapest, {name: old[name] for name in names}, found
+            starts = [cheapest, {name: old[name] for name in names}]
+            starts += [found] if len(names) > 1 and found != cheapest else []
             new, best = min((self._mixed(names, start) for start in starts), key=lambda mixed: mixed[1])
             if self._opset >= SPLIT_SIZES:
                 new = with_splits(self.steps, new)
