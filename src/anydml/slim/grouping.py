@@ -78,7 +78,9 @@ class Grouping:
                 continue
             for layout in self._layouts(name, product):
                 rows = product.rows if layout.perm == FLIP else layout.sizes[1]
-                if rows >= LEAST_ROWS and (layout.perm == FLIP or PACKED * rows >= product.depth):
+                # Columns of a product that is turned are computed in blocks, of which little may be idle.
+                is_whole = -rows % LEAST_ROWS * LEAST_ROWS <= rows
+                if is_whole if layout.perm == FLIP else rows >= LEAST_ROWS and PACKED * rows >= product.depth:
                     group = self._grown(Group(layout, name, None), name, None)
                     if group.gain > (NODE_BYTES if layout.perm == FLIP else 0):
                         yield group

@@ -319,7 +319,7 @@ class Reshaping:
             copy.attribute.append(helper.make_attribute("axes", last))
 
     def _reshape(self, name: str, sizes: Sizes, output: str, before: Sizes | None = None) -> str:
-        shape = self._stand_ins.shape(before or self._values[name].sizes, sizes)
+        shape = self._stand_ins.shape(self._values[name].sizes if before is None else before, sizes)
         assert shape is not None, "it was found before"
         numbers = self._constant("shape", np.array(shape, np.int64))
         self._result.graph.node.append(
