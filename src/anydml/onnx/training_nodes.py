@@ -8,6 +8,7 @@ not divide the axis, these do not add up, and Split fails.
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
@@ -27,8 +28,13 @@ class FreshNames:
     """Generates names that are not used in a model."""
 
     def __init__(self, model: ModelProto) -> None:
-        self._taken = set(names(model))
+        self._model = model
         self._counts: dict[str, int] = {}
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """Names that are used."""
+        return set(names(self._model))
 
     def new(self, base: str, what: str) -> str:
         """Return an unused name such as ``parts/split_sizes``."""

@@ -176,13 +176,14 @@ class Plan:
             outputs = self.following.output_names
             names = [name for name in region.results if not self.is_folded(name) or name in outputs]
             cheapest = {name: self._step(name) for name in names}
-            # Of the same nodes for several readers, none is cheaper alone.
-            found = {
-                name: min(self._ways.get(name, ())[1:], key=self.steps.cost, default=cheapest[name]) for name in names
-            }
             starts = [cheapest, {name: old[name] for name in names}]
-            starts += [found] if len(names) > 1 and found != cheapest else []
-            new, best = min((self._mixed(names, start) for start in starts), key=lambda mixed: mixed[1])
+            if len(names) > 1:
+                # Of the same nodes for several readers, none is cheaper alone.
+                ways = {name: self._ways.get(name, ())[1:] for name in names}
+                starts.append({name: min(ways[name], key=self.steps.cost, default=cheapest[name]) for name in names})
+                starts = [self._mixed(names, start) for start in starts]
+            new = min(starts, key=lambda start: cost(*start.values()))
+            best = cost(*new.values())
             if self._opset >= SPLIT_SIZES:
                 new = with_splits(self.steps, new)
                 best = cost(*new.values())
@@ -192,18 +193,18 @@ class Plan:
         region.kinds_before, region.kinds_after = self._kinds(old), self._kinds(chosen)
         self.chosen.update(chosen)
 
-    def _mixed(self, names: Sequence[str], steps: Mapping[str, Step]) -> tuple[dict[str, Step], Cost]:
+    def _mixed(self, names: Sequence[str], steps: Mapping[str, Step]) -> dict[str, Step]:
         """Steps that share more: each is tried in all ways that were found, beside those of the others."""
         found, best = dict(steps), cost(*steps.values())
         size = sum(1 for _ in every(steps.values()))
         if size * sum(1 + len(self._ways.get(name, ())) for name in names) > MOST_MIXED:
-            return found, best
+            return found
         for name in names:
             for way in (self._original(name), *self._ways.get(name, ())):
                 price = cost(*{**found, name: way}.values())
                 if price < best:
                     found[name], best = way, price
-        return found, best
+        return found
 
     def _kinds(self, steps: Mapping[str, Step]) -> list[str]:
         """Operators of the nodes of some steps."""

@@ -189,7 +189,7 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
         step, ready = stack.pop()
         if id(step) in done:
             continue
-        if ready:
+        if ready or not step.inputs:
             done.add(id(step))
             yield step
         else:
