@@ -10,7 +10,7 @@ import pytest
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import ModelError
-from anydml.stores.running import chunk_files
+from anydml.stores.running import chunked_arrays
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 numcodecs = pytest.importorskip("numcodecs")
@@ -168,7 +168,7 @@ def test_codecs_that_do_not_take_some_elements(tmp_path, capsys, monkeypatch, ve
     filters = {} if is_own else {"filters": [numcodecs.Delta("<f4") if version == 2 else TransposeCodec(order=(1, 0))]}
     zarr.create_array(tmp_path / "x.zarr", data=x, chunks=(8, 8), zarr_format=version, **filters)
     assert stores.open(tmp_path / "x.zarr").layout.is_own == is_own
-    write, left = chunk_files.ChunkWriter.write, [0]
+    write, left = chunked_arrays.ChunkWriter.write, [0]
 
     class Broken:
         def encode(self, _):
@@ -183,7 +183,7 @@ def test_codecs_that_do_not_take_some_elements(tmp_path, capsys, monkeypatch, ve
             self._coder, self._array = Broken(), Broken()
         write(self, chunk, flat)
 
-    monkeypatch.setattr(chunk_files.ChunkWriter, "write", failing)
+    monkeypatch.setattr(chunked_arrays.ChunkWriter, "write", failing)
     command = [tmp_path / "x.zarr", tmp_path / "y.zarr", "--memory", "8kB"]
     code, err = rechunked(capsys, *command)
     assert code == 2

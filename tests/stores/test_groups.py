@@ -231,11 +231,11 @@ def test_what_changes_meanwhile_is_noticed(source):
 KILLED = """
 import os, signal, sys
 from anydml.cli import main
-from anydml.stores.running import chunk_files
+from anydml.stores.running import chunked_arrays
 from anydml.stores.running import staging
 
 left = int(sys.argv[1])
-write = chunk_files.ChunkWriter.write
+write = chunked_arrays.ChunkWriter.write
 
 def killing(self, *given):
     global left
@@ -244,7 +244,7 @@ def killing(self, *given):
         os.kill(os.getpid(), signal.SIGKILL)
     write(self, *given)
 
-chunk_files.ChunkWriter.write = killing
+chunked_arrays.ChunkWriter.write = killing
 main(sys.argv[2:])
 """
 

@@ -49,7 +49,7 @@ def test_few_are_kept_and_none_that_is_large(tmp_path, monkeypatch):
     assert len(plan.blocks) > 3
     found = plan.blocking.layouts()
     for block in plan.blocks:
-        found.of(block.work, block.operand, block.area)
+        found.of(block.group, block.operand, block.area)
     assert len(found._kept) == 3
     monkeypatch.setattr(layouts, "MOST_PLACES", 0)
     assert not plan.blocking.layouts()._kept

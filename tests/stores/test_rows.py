@@ -12,7 +12,8 @@ import anydml as dml
 from anydml import stores
 from anydml.moves import Access, Fill, Move
 from anydml.stores.checkpoints import composed as picking
-from anydml.stores.planning import indices, rows
+from anydml.stores.planning import copies as rows
+from anydml.stores.planning import indices
 from anydml.stores.planning.move_groups import _in_any_order
 
 PICKS = {
@@ -151,7 +152,7 @@ def test_rows_of_an_interval(seed):
     whole = np.zeros(60 * length, np.uint8)
     for a, b in zip(to, at, strict=True):
         whole[a : a + length] = source[b : b + length]
-    found = rows.rows_of(1, 0, to, at, length)
+    found = rows.copies_of(1, 0, to, at, length)
     assert found.bytes == count * length
     assert (np.diff(found.to) > 0).all()
     for left in range(0, whole.size, 7):
@@ -163,17 +164,17 @@ def test_rows_of_an_interval(seed):
 
 def test_rows_that_are_written_over_keep_their_order():
     fill = Move((), Access(1, 0, ()), Fill(b"\0"), 12)
-    picked = rows.rows_of(1, 0, np.array([4, 0]), np.array([8, 2]), 4)
+    picked = rows.copies_of(1, 0, np.array([4, 0]), np.array([8, 2]), 4)
     assert [*_in_any_order("x", [picked], {1: 8})] == [picked]
     found = [*_in_any_order("x", [fill, picked], {1: 12})]
     assert found == [fill, *(Move((), Access(1, a, ()), Access(0, b, ()), 4) for a, b in ((0, 2), (4, 8)))]
     many = np.arange(indices.MOST_RUNS + 1)
     with pytest.raises(dml.BindingError, match="more than 65536 runs"):
-        [*_in_any_order("x", [fill, rows.rows_of(1, 0, 2 * many, 3 * many, 1)], {1: 12})]
+        [*_in_any_order("x", [fill, rows.copies_of(1, 0, 2 * many, 3 * many, 1)], {1: 12})]
 
 
 def test_more_rows_than_a_plan_holds_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(indices, "MOST_ROWS", 1000)
+    monkeypatch.setattr(indices, "MOST_COPIES", 1000)
     np.save(tmp_path / "x.npy", np.zeros((5000, 2)))
     taken = dml.fuse(lambda x, i: x[i])
     for count, is_refused in ((900, False), (1500, True)):

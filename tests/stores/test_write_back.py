@@ -10,7 +10,7 @@ from stores.test_opening import written
 from anydml import stores
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.running import files as write_back
-from anydml.stores.running.chunk_files import ChunkReader
+from anydml.stores.running.chunked_arrays import ChunkReader
 from anydml.stores.running.files import PlainFile
 
 ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int32)

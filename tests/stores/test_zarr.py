@@ -13,7 +13,7 @@ import anydml as dml
 from anydml import stores
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.errors import BindingError, ModelError
-from anydml.stores.running import chunk_files
+from anydml.stores.running import chunked_arrays
 from anydml.stores.running import grid_blocks as grid_running
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
@@ -174,9 +174,11 @@ def test_each_chunk_is_decoded_once_whatever_the_memory(tmp_path, monkeypatch):
     x = array_of((64, 64, 8))
     store = made(tmp_path / "x.zarr", x, (4, 64, 8))
     decoded = []
-    decode = chunk_files.ChunkReader._decoded
+    decode = chunked_arrays.ChunkReader._decoded
     monkeypatch.setattr(
-        chunk_files.ChunkReader, "_decoded", lambda self, chunk, own: decoded.append(chunk) or decode(self, chunk, own)
+        chunked_arrays.ChunkReader,
+        "_decoded",
+        lambda self, chunk, own: decoded.append(chunk) or decode(self, chunk, own),
     )
     plan = dml.fuse(lambda x: x.T).plan(
         store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(8, 4, 64)), "70kB"
@@ -192,9 +194,9 @@ def test_each_chunk_is_decoded_once_whatever_the_memory(tmp_path, monkeypatch):
 def test_no_chunk_is_written_twice(tmp_path, monkeypatch):
     x = array_of()
     store, written = made(tmp_path / "x.zarr", x, (8, 7, 5)), []
-    write = chunk_files.ChunkWriter.write
+    write = chunked_arrays.ChunkWriter.write
     monkeypatch.setattr(
-        chunk_files.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
+        chunked_arrays.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
     )
     y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(6, 9, 10))
     plan = dml.fuse(lambda x: x.T).plan(store, y, "15kB")

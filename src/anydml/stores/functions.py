@@ -15,7 +15,7 @@ from anydml.stores.formats.target import Content, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.coordinates import far_strides
-from anydml.stores.planning.grid_blocking import ComposedProgram
+from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import counted

@@ -10,7 +10,7 @@ from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.grid_blocking import ComposedProgram
+from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.planning.planned import Planned
 
 

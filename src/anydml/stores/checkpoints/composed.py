@@ -13,7 +13,7 @@ from anydml.moves import Access
 from anydml.moves.compose import Composer
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
-from anydml.stores.planning.rows import FEW
+from anydml.stores.planning.copies import FEW
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,24 +17,24 @@ class BlockIOCache:
     """Requests and moves of a plan's blocks.
 
     Args:
-        works: the groups of moves of the plan.
+        groups: the groups of moves of the plan.
         cuts: one per group.
         alike: for each group the number of the first one that differs only in its files.
     """
 
-    def __init__(self, works: Sequence[MoveGroup], cuts: Sequence[Cut], alike: Sequence[int]) -> None:
-        self._works, self._cuts, self._alike = works, cuts, alike
+    def __init__(self, groups: Sequence[MoveGroup], cuts: Sequence[Cut], alike: Sequence[int]) -> None:
+        self._groups, self._cuts, self._alike = groups, cuts, alike
         self._turn = threading.Lock()
         self._kept: OrderedDict[Hashable, BlockIO] = OrderedDict()
 
     def of(self, number: int, operand: int, area: Rectangle) -> BlockIO:
         """Requests and moves of a block, by its group, operand and area."""
         first = self._alike[number]
-        known, own = self._works[first].used, self._works[number].used
+        known, own = self._groups[first].used, self._groups[number].used
         key = first, own.index(operand), area
         layout = self._kept.get(key)
         if layout is None:
-            layout = block_io(self._works[first], self._cuts[first], known[own.index(operand)], area)
+            layout = block_io(self._groups[first], self._cuts[first], known[own.index(operand)], area)
             if _places(layout) <= MOST_PLACES:
                 with self._turn:
                     self._kept[key] = layout

@@ -15,8 +15,8 @@ from anydml.moves.order import stages
 from anydml.moves.program import renumbered
 from anydml.stores.formats.store import Box
 from anydml.stores.planning.box_shapes import block_count, box_at
+from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
-from anydml.stores.planning.rows import Copied, Rows, laid_rows
 from anydml.stores.planning.transfers import Spans, Transfer, aligned, direct, together
 
 
@@ -55,7 +55,7 @@ class BlockIO(NamedTuple):
     writes: tuple[Transfer | Spans, ...]
     sizes: tuple[int, int]
     is_covered: bool
-    copied: Copied | None = None
+    copied: BufferCopies | None = None
 
     @property
     def requests(self) -> int:
@@ -81,7 +81,7 @@ class MoveGroup:
     sizes: Mapping[int, int]
     units: Mapping[int, int]
     constants: Mapping[int, np.ndarray[Any, Any]]
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[RunCopies, ...] = ()
 
     @cached_property
     def is_ordered(self) -> bool:
@@ -160,10 +160,10 @@ def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
     return np.array(spans, np.int64).reshape(-1, 2)
 
 
-def block_io(work: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockIO:
+def block_io(group: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockIO:
     """The requests and moves of a block."""
     side, pitch = cut.side, cut.pitch
-    known = work.moves_at(side, operand, pitch)
+    known = group.moves_at(side, operand, pitch)
     if known is None:
         raise AssertionError(f"{cut} does not fit")
     moves, extents = known
@@ -180,8 +180,8 @@ def block_io(work: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockI
             move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area, width))
             written += move.bytes_written
             source = move.source
-            if isinstance(source, Access) and source.operand not in work.constants:
-                if not work.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
+            if isinstance(source, Access) and source.operand not in group.constants:
+                if not group.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
                     transfers.append(straight)
                     continue
                 waiting.append(len(inside))
@@ -192,15 +192,15 @@ def block_io(work: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockI
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
     own = _own_transfer(operand, pitch, area, width)
-    constants = {number: 2 + k for k, number in enumerate(work.held)}
+    constants = {number: 2 + k for k, number in enumerate(group.held)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None
-        if rows := [each for each in work.rows if each.destination == operand]:
-            spans, copied, used = laid_rows(rows, area.left, area.right, cut.gap, used)
+        if rows := [each for each in group.rows if each.destination == operand]:
+            spans, copied, used = copies_of_block(rows, area.left, area.right, cut.gap, used)
             written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
             transfers += spans
-        is_covered = written == whole and not work.is_ordered
+        is_covered = written == whole and not group.is_ordered
         return BlockIO(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered, copied)
     return BlockIO((own,), own_moves, tuple(transfers), (aligned(whole), used), True)
 

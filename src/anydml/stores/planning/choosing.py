@@ -41,12 +41,12 @@ GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 class Block(NamedTuple):
     """A block of a group of moves."""
 
-    work: int
+    group: int
     operand: int
     area: Rectangle
 
 
-def chosen(work: MoveGroup, most: int) -> Cut | None:
+def chosen(group: MoveGroup, most: int) -> Cut | None:
     """The best cut of a group into blocks of at most `most` bytes; None where there is none.
 
     The search ends early at a cut that is hardly slower than one pass over all bytes, or where blocks have very many
@@ -54,11 +54,11 @@ def chosen(work: MoveGroup, most: int) -> Cut | None:
     """
     best: tuple[float, Cut] | None = None
     looked = 0
-    for cut in _candidates(work, most):
+    for cut in _candidates(group, most):
         if best is not None and looked >= MANY_MOVES:
             break
-        cost = _cost(work, cut, most)
-        looked += len(_middle_layout(work, cut, work.operands(cut.side)[0]).moves)
+        cost = _cost(group, cut, most)
+        looked += len(_middle_layout(group, cut, group.operands(cut.side)[0]).moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
             if cost <= GOOD_ENOUGH:
@@ -66,61 +66,61 @@ def chosen(work: MoveGroup, most: int) -> Cut | None:
     return best and best[1]
 
 
-def _candidates(work: MoveGroup, most: int) -> Iterator[Cut]:
+def _candidates(group: MoveGroup, most: int) -> Iterator[Cut]:
     """Candidate cuts, the simplest first."""
-    for side in work.sides:
-        yield from _sized(work, Cut(side, 0, 0, 1, 0), most)
-    for side in work.sides:
-        for pitch in _pitches(work, side):
+    for side in group.sides:
+        yield from _sized(group, Cut(side, 0, 0, 1, 0), most)
+    for side in group.sides:
+        for pitch in _pitches(group, side):
             for gap in GAPS if side == "destination" else GAPS[:1]:
                 if pitch or gap:
-                    yield from _sized(work, Cut(side, pitch, gap, 1, 0), most)
+                    yield from _sized(group, Cut(side, pitch, gap, 1, 0), most)
 
 
-def _pitches(work: MoveGroup, side: Side) -> Iterator[int]:
+def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
     """0, and the pitches by which every operand can be cut."""
     yield 0
-    if work.rows:
+    if group.rows:
         return
-    operands = work.operands(side)
-    steps = {stride for move in work.moves for stride in end_of(move, side).strides}
+    operands = group.operands(side)
+    steps = {stride for move in group.moves for stride in end_of(move, side).strides}
     sound = 0
     for step in sorted(steps, reverse=True):
         if sound == MOST_PITCHES:
             return
-        if step > 1 and all(work.sizes[k] % step == 0 and work.moves_at(side, k, step) is not None for k in operands):
+        if step > 1 and all(group.sizes[k] % step == 0 and group.moves_at(side, k, step) is not None for k in operands):
             sound += 1
             yield step
 
 
-def _sized(work: MoveGroup, cut: Cut, most: int) -> Iterator[Cut]:
+def _sized(group: MoveGroup, cut: Cut, most: int) -> Iterator[Cut]:
     """The cut with candidate heights and widths."""
-    operand = work.operands(cut.side)[0]
-    unit = max(work.units[each] for each in work.operands(cut.side))
+    operand = group.operands(cut.side)[0]
+    unit = max(group.units[each] for each in group.operands(cut.side))
     for bytes_of_block in {min(GOOD, most), most}:
         if not cut.pitch:
-            wide = cut._replace(width=_aligned(work, cut.side, max(unit, bytes_of_block // unit * unit)))
-            yield from _fitting(work, wide, operand, most, unit)
+            wide = cut._replace(width=_aligned(group, cut.side, max(unit, bytes_of_block // unit * unit)))
+            yield from _fitting(group, wide, operand, most, unit)
             continue
         for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
             own = width if width == cut.pitch else max(unit, width // unit * unit)
             if own <= bytes_of_block:
                 yield from _fitting(
-                    work, cut._replace(width=own, height=max(1, bytes_of_block // own)), operand, most, unit
+                    group, cut._replace(width=own, height=max(1, bytes_of_block // own)), operand, most, unit
                 )
 
 
-def _aligned(work: MoveGroup, side: Side, width: int) -> int:
+def _aligned(group: MoveGroup, side: Side, width: int) -> int:
     """The width, rounded down to whole rows of the moves."""
-    steps = {stride for move in work.moves for stride in end_of(move, side).strides if 0 < stride <= width}
+    steps = {stride for move in group.moves for stride in end_of(move, side).strides if 0 < stride <= width}
     return width // max(steps) * max(steps) if steps else width
 
 
-def _fitting(work: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
+def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
     """The cut, shrunk until a block of it fits."""
     for _ in range(8):
         try:
-            size = sum(_middle_layout(work, cut, operand).sizes)
+            size = sum(_middle_layout(group, cut, operand).sizes)
         except TooManyRunsError as error:
             share = 0.95 * error.share
         else:
@@ -130,28 +130,30 @@ def _fitting(work: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> I
             share = 0.95 * most / size
         if not cut.pitch:
             width = int(cut.width * share) // unit * unit
-            cut = cut._replace(width=_aligned(work, cut.side, width) if width else 0)
+            cut = cut._replace(width=_aligned(group, cut.side, width) if width else 0)
         else:
             cut = cut._replace(height=int(cut.height * share))
         if not cut.width or not cut.height:
             return
 
 
-def _middle_layout(work: MoveGroup, cut: Cut, operand: int) -> BlockIO:
+def _middle_layout(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     """The block by which a cut is judged; the last one is cached."""
     key = cut, operand
-    if work.seen.get("key") != key:
-        work.seen.update(key=key, layout=block_io(work, cut, operand, rectangle(middle(*grid_of(work, cut, operand)))))
-    found: BlockIO = work.seen["layout"]
+    if group.seen.get("key") != key:
+        group.seen.update(
+            key=key, layout=block_io(group, cut, operand, rectangle(middle(*grid_of(group, cut, operand))))
+        )
+    found: BlockIO = group.seen["layout"]
     return found
 
 
-def _cost(work: MoveGroup, cut: Cut, most: int) -> float | None:
+def _cost(group: MoveGroup, cut: Cut, most: int) -> float | None:
     """Estimated seconds per byte; None where a block is too large."""
     seconds, moved = 0.0, 0
-    for operand in work.operands(cut.side)[:3]:
+    for operand in group.operands(cut.side)[:3]:
         try:
-            layout = _middle_layout(work, cut, operand)
+            layout = _middle_layout(group, cut, operand)
         except TooManyRunsError:
             return None
         if sum(layout.sizes) > most:
@@ -184,13 +186,13 @@ def blocks_of(
     number: int,
     operand: int,
     wholes: Iterable[Rectangle],
-    work: MoveGroup,
+    group: MoveGroup,
     cut: Cut,
     most: int,
     layout_of: Callable[[int, int, Rectangle], BlockIO],
 ) -> Iterator[tuple[Block, BlockIO]]:
     """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
-    unit = work.units[operand]
+    unit = group.units[operand]
     for whole in wholes:
         waiting = [whole]
         while waiting:

@@ -37,7 +37,7 @@ class FileBlocking(Blocking[Block]):
         free: bytes of all buffers.
 
     Attributes:
-        works: groups of moves that have files in common.
+        groups: groups of moves that have files in common.
         cuts: how each of them is cut.
         intervals: where operands lie in files, by number.
 
@@ -60,7 +60,7 @@ class FileBlocking(Blocking[Block]):
             f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
             f"{counted(len(outputs), 'array')} of {counted(len(written), 'file')}"
         )
-        self.works, self.intervals = move_groups_of(program, inputs, outputs, free)
+        self.groups, self.intervals = move_groups_of(program, inputs, outputs, free)
         self._cut(outputs)
         self._list(FEW)
 
@@ -75,11 +75,11 @@ class FileBlocking(Blocking[Block]):
         self.alike: list[int] = []
         count = 0
         known: dict[Hashable, tuple[int, Cut | None]] = {}
-        for number, work in enumerate(self.works):
+        for number, group in enumerate(self.groups):
             # The layers of a model differ by their files alone.
-            key = work.shape()
+            key = group.shape()
             if key not in known:
-                known[key] = number, chosen(work, self.most)
+                known[key] = number, chosen(group, self.most)
             first, cut = known[key]
             if cut is None:
                 raise BindingError(
@@ -87,7 +87,7 @@ class FileBlocking(Blocking[Block]):
                 )
             self.cuts.append(cut)
             self.alike.append(first)
-            count += sum(areas_of(work, cut, operand) for operand in work.operands(cut.side))
+            count += sum(areas_of(group, cut, operand) for operand in group.operands(cut.side))
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
     def _list(self, few: int | None) -> None:
@@ -96,16 +96,16 @@ class FileBlocking(Blocking[Block]):
         covered: dict[Path, Covered] = {}
         read: set[int] = set()
         self.is_estimate = False
-        for number, (work, cut) in enumerate(zip(self.works, self.cuts, strict=True)):
-            for operand in work.operands(cut.side):
+        for number, (group, cut) in enumerate(zip(self.groups, self.cuts, strict=True)):
+            for operand in group.operands(cut.side):
                 own = Counter[str]()
-                wholes: Iterable[Rectangle] = areas(work, cut, operand)
+                wholes: Iterable[Rectangle] = areas(group, cut, operand)
                 whole = looked = 1
-                if few is not None and areas_of(work, cut, operand) > few:
-                    self.is_estimate, wholes = True, (some := [*areas(work, cut, operand, LOOKED)])
-                    whole, looked = work.sizes[operand], sum(area.bytes for area in some)
-                for block, layout in blocks_of(number, operand, wholes, work, cut, self.most, layouts.of):
-                    blocks.append((block.work, block.operand, *block.area))
+                if few is not None and areas_of(group, cut, operand) > few:
+                    self.is_estimate, wholes = True, (some := [*areas(group, cut, operand, LOOKED)])
+                    whole, looked = group.sizes[operand], sum(area.bytes for area in some)
+                for block, layout in blocks_of(number, operand, wholes, group, cut, self.most, layouts.of):
+                    blocks.append((block.group, block.operand, *block.area))
                     own["blocks"] += 1
                     for each in layout.reads:
                         own["reads"] += each.file.size
@@ -127,26 +127,26 @@ class FileBlocking(Blocking[Block]):
 
     def layouts(self) -> BlockIOCache:
         """Requests and moves of each block."""
-        return BlockIOCache(self.works, self.cuts, self.alike)
+        return BlockIOCache(self.groups, self.cuts, self.alike)
 
     def block_bytes(self, number: int) -> int:
         """As `Blocking.block_bytes`."""
-        work, operand, area = self.blocks[number]
-        return sum(each.bytes for each in self.layouts().of(work, operand, area).writes)
+        group, operand, area = self.blocks[number]
+        return sum(each.bytes for each in self.layouts().of(group, operand, area).writes)
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
         for number, lies in self.intervals.items():
             yield repr((number, os.path.realpath(lies.path), lies.offset, lies.size)).encode()
-        for work in self.works:
-            yield repr(work.moves).encode()
-            for rows in work.rows:
+        for group in self.groups:
+            yield repr(group.moves).encode()
+            for rows in group.rows:
                 yield repr((rows.destination, rows.source)).encode()
                 for numbers in (rows.to, rows.at, rows.lengths):
                     yield numbers.tobytes()
-            for number in work.held:
-                yield work.constants[number].tobytes()
+            for number in group.held:
+                yield group.constants[number].tobytes()
 
     def summary(self) -> Summary:
         """As `Blocking.summary`."""

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.moves.compose import CONSTANT, INPUT, Composer
+from anydml.moves.compose import CONSTANT, INPUT
 from anydml.moves.program import Program
-from anydml.moves.value import Value
 from anydml.stores.formats.store import Box, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
@@ -25,38 +24,13 @@ from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_coun
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.box_shapes import block_count, box_at, middle, shapes
 from anydml.stores.planning.covered import ChunkCount
-from anydml.stores.planning.grid_program import program_between
+from anydml.stores.planning.grid_program import ComposedProgram, program_between
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.text import bytes_text, counted
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `box_requests` matter."""
-
-
-class ComposedProgram(NamedTuple):
-    """Outputs as values over inputs with the strides of `far_strides`.
-
-    Attributes:
-        name: of the program, for errors.
-        composer: that made the values.
-        values: one per output.
-    """
-
-    name: str
-    composer: Composer
-    values: Sequence[Value]
-
-    @property
-    def constants(self) -> dict[int, np.ndarray[Any, Any]]:
-        """Constants of the composer, by the numbers of its operands."""
-        operands = self.composer._operands.items()
-        return {number: np.asarray(each.value) for number, each in operands if each.role == "constant"}
-
-    @property
-    def constant_bytes(self) -> int:
-        """Bytes of all constants."""
-        return sum(each.nbytes for each in self.constants.values())
 
 
 class GridBlock(NamedTuple):

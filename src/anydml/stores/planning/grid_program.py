@@ -1,20 +1,46 @@
-"""The program between whole arrays of a plan over chunks, which explanations show."""
+"""Programs over arrays in chunks: as values, and as the moves between whole arrays that explanations show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping as Numbered
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.moves.compose import INPUT, Composer
 from anydml.moves.move import Access
 from anydml.moves.program import Program
+from anydml.moves.value import Value
 from anydml.stores.planning.coordinates import coordinates
 from anydml.stores.planning.regions import RegionMap
 from anydml.tensor import Layout
+
+
+class ComposedProgram(NamedTuple):
+    """Outputs as values over inputs with the strides of `far_strides`.
+
+    Attributes:
+        name: of the program, for errors.
+        composer: that made the values.
+        values: one per output.
+    """
+
+    name: str
+    composer: Composer
+    values: Sequence[Value]
+
+    @property
+    def constants(self) -> dict[int, np.ndarray[Any, Any]]:
+        """Constants of the composer, by the numbers of its operands."""
+        operands = self.composer._operands.items()
+        return {number: np.asarray(each.value) for number, each in operands if each.role == "constant"}
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(each.nbytes for each in self.constants.values())
 
 
 def strides_of(array: Any) -> tuple[int, ...]:

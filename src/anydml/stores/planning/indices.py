@@ -11,7 +11,7 @@ from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Lookup, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array
-from anydml.stores.planning.rows import FEW, MOST_ROWS, Rows, rows_of
+from anydml.stores.planning.copies import FEW, MOST_COPIES, RunCopies, copies_of
 
 MOST_RUNS = 1 << 16
 """Most runs that one move may pick."""
@@ -20,7 +20,7 @@ ReadOperand = Callable[[int], Array]
 """Returns the bytes of an operand."""
 
 
-def resolved(program: Program, read: ReadOperand) -> Iterator[Move | Rows]:
+def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
     """The moves of a program, with a move per evenly spaced run of indices in place of each lookup.
 
     Many runs of contiguous bytes become rows.
@@ -40,7 +40,7 @@ def resolved(program: Program, read: ReadOperand) -> Iterator[Move | Rows]:
             yield from _runs(program, move, move.source, read)
 
 
-def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> Iterator[Move | Rows]:
+def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> Iterator[Move | RunCopies]:
     by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
     sizes = tuple(move.sizes[k] for k in by)
     shift = np.zeros(sizes, np.int64)
@@ -80,7 +80,7 @@ def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> It
             )
 
 
-def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> Rows | None:
+def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> RunCopies | None:
     """The lookups of a move as rows; None where runs are few, or elements are not contiguous."""
     steps = np.diff(shift, axis=-1) if by else np.empty(0, np.int64)
     if np.count_nonzero(steps[..., 1:] != steps[..., :-1]) + shift.size // max(1, shift.shape[-1] if by else 1) <= FEW:
@@ -100,9 +100,9 @@ def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Ar
         goes += turn.reshape([-1 if n == place else 1 for n in range(len(by))])
     goes += to.offset + once[0].destination.offset
     at = shift + source.offset + once[0].reads.offset
-    found = rows_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
-    if found.to.size > MOST_ROWS:
-        raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_ROWS} are the most of a plan")
+    found = copies_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
+    if found.to.size > MOST_COPIES:
+        raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_COPIES} are the most of a plan")
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.moves import Fill, Move
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.rows import Rows
+from anydml.stores.planning.copies import RunCopies
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -45,7 +45,7 @@ def intervals_of(inputs: Sequence[Store], outputs: Sequence[Target]) -> list[Int
 
 def joined(
     moves: Sequence[Move], taken: Iterable[int], arrays: Sequence[Interval], inputs: int, first: int
-) -> tuple[list[Move], list[Rows], dict[int, Interval]]:
+) -> tuple[list[Move], list[RunCopies], dict[int, Interval]]:
     """Outputs that consist of runs of inputs, as rows; outputs that are adjacent in a file share an interval.
 
     Args:
@@ -81,14 +81,14 @@ def joined(
     to_file, at_file = table[:, 1] + offsets[table[:, 0]], table[:, 3] + offsets[table[:, 2]]
     order = np.lexsort((to_file, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
-    rows, paths = list[Rows](), [*files]
+    rows, paths = list[RunCopies](), [*files]
     for some in np.split(order, begins)[1:]:
         destination, number = first + int(group[some[0]]), first + len(added)
         to, at, lengths = _continued(to_file[some], at_file[some], table[some, 4])
         low, high = int(at.min()), int((at + lengths).max())
         target = added[destination]
         added[number] = Interval(paths[file[some[0]]], low, high - low, target.unit)
-        rows.append(Rows(destination, number, to - target.offset, at - low, lengths))
+        rows.append(RunCopies(destination, number, to - target.offset, at - low, lengths))
     return [move for move in moves if move.destination.operand in kept], rows, added
 
 

@@ -13,9 +13,9 @@ from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.blocks import MoveGroup
+from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.indices import MOST_RUNS, resolved
 from anydml.stores.planning.intervals import Interval, intervals_of, joined
-from anydml.stores.planning.rows import Rows
 from anydml.text import bytes_text
 
 
@@ -41,19 +41,19 @@ def move_groups_of(
         return known[operand]
 
     known: dict[int, np.ndarray[Any, Any]] = {}
-    tables: list[Rows] = []
+    tables: list[RunCopies] = []
     # `simplify` returns simple moves at once.
     moves = program.moves
     if any(move.has_lookups for move in moves):
         every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
         moves = tuple(each for each in every if isinstance(each, Move))
-        tables = [each for each in every if isinstance(each, Rows)]
+        tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
     left, copies, added = joined(simplify(moves), taken, arrays, len(inputs), count + len(constants))
     intervals = dict(enumerate(arrays)) | added
     sizes = {k: each.size for k, each in intervals.items()}
     units = {k: each.unit for k, each in intervals.items()}
-    works, used_by_any = list[MoveGroup](), set[int]()
+    groups, used_by_any = list[MoveGroup](), set[int]()
     for own, rows in _apart(left, [*tables, *copies], intervals):
         used = {move.destination.operand for move in own} | {each.destination for each in rows}
         used |= {move.source.operand for move in own if isinstance(move.source, Access)}
@@ -63,11 +63,11 @@ def move_groups_of(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
         used_by_any |= used
-        works.append(MoveGroup(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows)))
-    return works, {k: each for k, each in intervals.items() if k in used_by_any}
+        groups.append(MoveGroup(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows)))
+    return groups, {k: each for k, each in intervals.items() if k in used_by_any}
 
 
-def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:
+def _in_any_order(name: str, every: Sequence[Move | RunCopies], sizes: Mapping[int, int]) -> Iterator[Move | RunCopies]:
     """Rows of operands whose bytes are each written once, in any order; other rows as moves, in program order."""
     written: dict[int, int] = {}
     for each in every:
@@ -82,14 +82,16 @@ def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, i
         yield from each.moves()
 
 
-def _written(each: Move | Rows) -> tuple[int, int]:
+def _written(each: Move | RunCopies) -> tuple[int, int]:
     """The operand that is written, and the number of bytes."""
-    if isinstance(each, Rows):
+    if isinstance(each, RunCopies):
         return each.destination, each.bytes
     return each.destination.operand, each.bytes_written
 
 
-def _apart(moves: Iterable[Move], rows: Iterable[Rows], files: Iterable[int]) -> list[tuple[list[Move], list[Rows]]]:
+def _apart(
+    moves: Iterable[Move], rows: Iterable[RunCopies], files: Iterable[int]
+) -> list[tuple[list[Move], list[RunCopies]]]:
     """Moves and rows, in order, in groups that share no operand in a file."""
     leader = {k: k for k in files}
 
@@ -105,7 +107,7 @@ def _apart(moves: Iterable[Move], rows: Iterable[Rows], files: Iterable[int]) ->
             leader[find(move.source.operand)] = find(move.destination.operand)
     for each in rows:
         leader[find(each.source)] = find(each.destination)
-    groups: dict[int, tuple[list[Move], list[Rows]]] = {}
+    groups: dict[int, tuple[list[Move], list[RunCopies]]] = {}
     for move in moves:
         groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
     for each in rows:

@@ -17,7 +17,8 @@ from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
-from anydml.stores.planning.grid_blocking import ComposedProgram, GridBlocking
+from anydml.stores.planning.grid_blocking import GridBlocking
+from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.planning.identities import identities_of
 from anydml.text import bytes_text, counted, parse_size
 

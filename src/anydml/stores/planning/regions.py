@@ -193,13 +193,18 @@ def _is_close(one: InputBox, other: InputBox) -> bool:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def compiled(moves: Sequence[Move], count: int) -> Any:
+    """A program that runs moves once, in order, on a number of operands."""
+    boxes = tuple([Operand("input", f"box {k}") for k in range(count)])
+    return array_engine("plan", ()).compile_program(Program("a block", boxes, tuple(moves)))
+
+
 def run_moves(moves: Sequence[Move], operands: Sequence[Array]) -> None:
     """Run moves once, in order.
 
     Args:
-        moves: what to do.
-        operands: by number; those that are written, too.
+        moves: to run.
+        operands: by number, including those that are written.
     """
     if moves:
-        boxes = tuple([Operand("input", f"box {k}") for k in range(len(operands))])
-        array_engine("plan", ()).compile_program(Program("a block", boxes, tuple(moves))).run(operands)
+        compiled(moves, len(operands)).run(operands)

@@ -11,21 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines import array_engine
 from anydml.memory.host import address_of
-from anydml.moves import Move, Operand, Program
-from anydml.moves.program import renumbered
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.file_blocking import SPARE, FileBlocking
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.transfers import Spans, Transfer
-from anydml.stores.running.writers import BlocksWriter
+from anydml.stores.running.blocks_writer import BlocksWriter
 
 Bytes = np.ndarray[Any, Any]
-
-MOST_COMPILED = 256
-"""Most compiled programs that are cached; the blocks of a tensor mostly share one."""
 
 
 class FileBlocks(BlocksWriter):
@@ -46,7 +40,6 @@ class FileBlocks(BlocksWriter):
         if not isinstance(blocking, FileBlocking):
             raise AssertionError("the plan is not between plain files")
         self._blocking, self._layouts = blocking, blocking.layouts()
-        self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
             undone.enter_context(self._opened)
@@ -75,17 +68,15 @@ class FileBlocks(BlocksWriter):
     def _done(self, number: int, slot: np.ndarray[Any, Any]) -> int:
         """Read, move and write a block, and return the number of bytes written."""
         block = self._blocking.blocks[number]
-        work = self._blocking.works[block.work]
-        layout = self._layouts.of(block.work, block.operand, block.area)
+        group = self._blocking.groups[block.group]
+        layout = self._layouts.of(block.group, block.operand, block.area)
         first = layout.sizes[0]
         read, written = slot[:first], slot[first : first + layout.sizes[1]]
         if not layout.is_covered:
             written[:] = 0
         for transfer in layout.reads:
             self._transfer(transfer, written if transfer.is_direct else read, True)
-        if layout.moves:
-            constants = [work.constants[k] for k in work.held]
-            self._move(layout.moves, [read, *constants, written])
+        self._move(layout.moves, [read, written, *(group.constants[k] for k in group.held)])
         if layout.copied is not None:
             layout.copied.run(read, written)
         self._write(number, layout, read, written)
@@ -95,16 +86,6 @@ class FileBlocks(BlocksWriter):
         """Write the buffers of a block."""
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
-
-    def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
-        # Two threads may compile the same moves at once; either result serves.
-        found = self._compiled.get(moves)
-        if found is None:
-            if len(self._compiled) >= MOST_COMPILED:
-                self._compiled.clear()
-            found = array_engine("plan", ()).compile_program(_program(moves, len(operands) - 2))
-            self._compiled[moves] = found
-        found.run(operands)
 
     def _transfer(self, transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
         file, base = self._files[transfer.operand]
@@ -122,14 +103,6 @@ class FileBlocks(BlocksWriter):
             return
         for at, start in zip(places, transfer.buffer.tolist(), strict=True):
             request(view[start : start + length], at)
-
-
-def _program(moves: tuple[Move, ...], constants: int) -> Program:
-    """The program of a block: from the read buffer and constants to the write buffer."""
-    names = ("read buffer", *(f"constant {k}" for k in range(constants)))
-    operands = (*(Operand("input", name) for name in names), Operand("output", "write buffer"))
-    numbers = {0: 0, 1: constants + 1, **{2 + k: 1 + k for k in range(constants)}}
-    return Program("a block", operands, tuple(renumbered(move, numbers) for move in moves))
 
 
 def _buffer(size: int) -> np.ndarray[Any, Any]:

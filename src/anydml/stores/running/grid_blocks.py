@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.simplify import simplify
-from anydml.stores.formats.store import Box, Store
+from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.box_requests import packed, parts, word
+from anydml.stores.planning.box_requests import packed, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.planned import Planned
-from anydml.stores.planning.regions import InputBox, run_moves
+from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
-from anydml.stores.running.boxes import read_box, write_box
-from anydml.stores.running.chunk_files import ChunkReader, ChunkWriter
-from anydml.stores.running.files import PlainFile, Task
+from anydml.stores.running.blocks_writer import BlocksWriter
+from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
+from anydml.stores.running.plain_arrays import PlainReader, PlainWriter
 from anydml.stores.running.staging import Staging
-from anydml.stores.running.writers import BlocksWriter
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -57,16 +56,19 @@ class GridBlocks(BlocksWriter):
             self._writers = [self._writer(target, staging) for target in plan.outputs]
             undone.pop_all()
 
-    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> Any:
+    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> PlainReader | ChunkReader:
+        span = self._blocking.span
         if isinstance(store, Store):
-            return self._opened.file(store.path)
-        reader = ChunkReader(store, self._blocking.span, folder if number in self._blocking.kept else None)
+            return PlainReader(self._opened.file(store.path), store, span)
+        reader = ChunkReader(store, span, folder if number in self._blocking.kept else None)
         self._opened.more.callback(reader.close)
         return reader
 
-    def _writer(self, target: Target | ZarrTarget, staging: Staging) -> Any:
+    def _writer(self, target: Target | ZarrTarget, staging: Staging) -> PlainWriter | ChunkWriter:
         part = staging.part(target.path)
-        return ChunkWriter(target.layout, part) if isinstance(target, ZarrTarget) else self._opened.file(part, True)
+        if isinstance(target, ZarrTarget):
+            return ChunkWriter(target.layout, part)
+        return PlainWriter(self._opened.file(part, True), target, min(UNIT, max(self._blocking.need, 1)))
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""
@@ -79,9 +81,12 @@ class GridBlocks(BlocksWriter):
         regions = self._blocking.regions(output, box)
         held = self._held(regions)
         self._opened.together(
-            task for region, out in zip(regions, held, strict=True) for task in self._reads(region, out)
+            task
+            for region, out in zip(regions, held, strict=True)
+            for task in self._readers[region.operand].reads(region.box, out)
         )
-        self._opened.together(self._writes(output, box, regions, held))
+        parts = self._writers[output].parts(box)
+        self._opened.together(partial(self._part, output, part, regions, held) for part in parts)
 
     def _held(self, regions: Sequence[InputBox]) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
@@ -103,80 +108,20 @@ class GridBlocks(BlocksWriter):
         flat: Array = self._own.flat
         return flat
 
-    def _reads(self, region: InputBox, out: Array) -> Iterator[Task]:
-        """Tasks that read a box."""
-        store, reader = self.plan.inputs[region.operand], self._readers[region.operand]
-        if not isinstance(store, Store):
-            for chunk in store.layout.near(region.box):
-                yield partial(reader.read, chunk, region.box, out)
-            return
-        shape, box, target = store.shape, region.box, out
-        if store.fortran_order:
-            shape, box, target = shape[::-1], box[::-1], out.T
-        for part in parts([high - low for low, high in box], out.nbytes, max(self._blocking.span, 1 << 20)):
-            own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
-            place: Any = (*(slice(a, b) for a, b in part), ...)
-            view = target[place]
-            yield partial(read_box, reader, store.offset, shape, own, view, self._blocking.span)
-
-    def _writes(self, output: int, box: Box, regions: Sequence[InputBox], held: Sequence[Array]) -> Iterator[Task]:
-        """Tasks that each move and write a chunk, or a part of a plain file."""
-        target, writer = self.plan.outputs[output], self._writers[output]
-        if isinstance(target, ZarrTarget):
-            for chunk in target.layout.near(box):
-                yield partial(self._chunk, output, target, chunk, writer, regions, held)
-            return
-        sizes = [high - low for low, high in box]
-        unit = min(UNIT, max(self._blocking.need, 1))
-        for part in parts(sizes, math.prod(sizes) * target.dtype.itemsize, unit):
-            own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
-            yield partial(self._part, output, target, own, writer, regions, held)
-
-    def _chunk(
-        self,
-        output: int,
-        target: ZarrTarget,
-        chunk: tuple[int, ...],
-        writer: ChunkWriter,
-        regions: Sequence[InputBox],
-        held: Sequence[Array],
-    ) -> None:
-        layout = target.layout
-        flat, own = self._flat(layout.chunk_bytes), layout.box(chunk)
-        if any(high - low != size for (low, high), size in zip(own, layout.chunk, strict=True)):
-            flat.view(word(layout.dtype.itemsize))[...] = np.frombuffer(layout.fill, word(layout.dtype.itemsize))[0]
-        self._move(output, own, packed(layout.chunk, layout.dtype.itemsize), flat, regions, held)
-        writer.write(chunk, flat)
-
-    def _part(
-        self,
-        output: int,
-        target: Target,
-        own: Box,
-        file: PlainFile,
-        regions: Sequence[InputBox],
-        held: Sequence[Array],
-    ) -> None:
-        shape, size = [high - low for low, high in own], target.dtype.itemsize
-        flat = self._flat(math.prod(shape) * size)
-        self._move(output, own, packed(shape, size), flat, regions, held)
-        write_box(file, target.offset, target.shape, own, flat.view(word(size)).reshape(shape))
-
-    def _move(
-        self,
-        output: int,
-        own: Box,
-        strides: Sequence[int],
-        flat: Array,
-        regions: Sequence[InputBox],
-        held: Sequence[Array],
-    ) -> None:
-        """Move the elements of a box of an output from boxes of inputs in memory."""
+    def _part(self, output: int, part: Any, regions: Sequence[InputBox], held: Sequence[Array]) -> None:
+        """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
+        writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
+        own, shape = writer.box(part), writer.shape(part)
+        flat = self._flat(math.prod(shape) * kind.itemsize)
+        if any(high - low != size for (low, high), size in zip(own, shape, strict=True)):
+            flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
         mapping = self._blocking.mappings[output]
         numbers: dict[int, int] = {}
         layouts = [(k, array.strides) for k, array in enumerate(held)]
+        strides = packed(shape, kind.itemsize)
         found = mapping.moves(mapping.within(own), strides, regions, layouts, len(regions), numbers)
         constants: list[Any] = [np.asarray(self._blocking.constants[number]) for number in numbers]
-        moves = [move for move in simplify(found) if 0 not in move.sizes]
+        moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
         operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
-        run_moves(moves, operands)
+        self._move(moves, operands)
+        writer.write(part, flat)

@@ -12,11 +12,11 @@ from anydml.progress import shown
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
+from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.file_blocks import FileBlocks
 from anydml.stores.running.grid_blocks import GridBlocks
 from anydml.stores.running.journal import Journal
 from anydml.stores.running.staging import Staging
-from anydml.stores.running.writers import BlocksWriter
 
 WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 """Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""

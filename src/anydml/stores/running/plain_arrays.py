@@ -1,17 +1,19 @@
-"""Boxes of arrays that lie in a file in row-major order: read and written by requests as long as possible."""
+"""Boxes of arrays in plain files, read and written by requests as long as possible."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from anydml.stores.formats.store import Array, Box
-from anydml.stores.planning.box_requests import MOST_SPAN, packed, requests
-from anydml.stores.running.files import PlainFile
+from anydml.stores.formats.store import Array, Box, Store
+from anydml.stores.formats.target import Target
+from anydml.stores.planning.box_requests import MOST_SPAN, packed, parts, requests, word
+from anydml.stores.running.files import PlainFile, Task
 
 
 def read_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, out: Array, span: int = MOST_SPAN) -> int:
@@ -75,3 +77,65 @@ def _places(base: int, shape: Sequence[int], itemsize: int, box: Box, level: int
     ranges = [range(high - low) for low, high in box[:level]]
     for place in itertools.product(*ranges):
         yield (*place, ...), first + sum(n * step for n, step in zip(place, steps, strict=False))
+
+
+class PlainReader:
+    """Reads boxes of an array in a plain file.
+
+    Args:
+        file: that contains it.
+        store: the array.
+        span: most bytes of a request with unneeded bytes.
+    """
+
+    def __init__(self, file: PlainFile, store: Store, span: int) -> None:
+        self._file, self._store, self._span = file, store, span
+
+    def reads(self, box: Box, out: Array) -> Iterator[Task]:
+        """Tasks that read a box.
+
+        Args:
+            box: in coordinates of the array.
+            out: of the shape of the box, with elements of a `word`.
+        """
+        shape = self._store.shape
+        if self._store.fortran_order:
+            shape, box, out = shape[::-1], box[::-1], out.T
+        for part in parts([high - low for low, high in box], out.nbytes, max(self._span, 1 << 20)):
+            own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
+            place: Any = (*(slice(a, b) for a, b in part), ...)
+            yield partial(read_box, self._file, self._store.offset, shape, own, out[place], self._span)
+
+
+class PlainWriter:
+    """Writes boxes of an array in a plain file.
+
+    Args:
+        file: that will contain it.
+        target: the array.
+        unit: most bytes of a part.
+    """
+
+    fill = b""
+
+    def __init__(self, file: PlainFile, target: Target, unit: int) -> None:
+        self._file, self._target, self._unit = file, target, unit
+
+    def parts(self, box: Box) -> Iterator[Box]:
+        """The parts of a box that are written one by one."""
+        sizes = [high - low for low, high in box]
+        for part in parts(sizes, math.prod(sizes) * self._target.dtype.itemsize, self._unit):
+            yield tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
+
+    def box(self, part: Box) -> Box:
+        """The box of a part."""
+        return part
+
+    def shape(self, part: Box) -> tuple[int, ...]:
+        """The shape of the packed buffer of a part."""
+        return tuple(high - low for low, high in part)
+
+    def write(self, part: Box, flat: Array) -> None:
+        """Write a part."""
+        array = flat.view(word(self._target.dtype.itemsize)).reshape(self.shape(part))
+        write_box(self._file, self._target.offset, self._target.shape, part, array)

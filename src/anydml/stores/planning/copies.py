@@ -15,7 +15,7 @@ from anydml.stores.planning.transfers import DIRECT, SCATTERED, Offsets, Spans, 
 FEW = 256
 """Copies up to which each is a move, which can be cut in more ways."""
 
-MOST_ROWS = 1 << 18
+MOST_COPIES = 1 << 18
 """Most copies of one move."""
 
 AT_ONCE = 64 << 10
@@ -24,7 +24,7 @@ AT_ONCE = 64 << 10
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Copied(NamedTuple):
+class BufferCopies(NamedTuple):
     """Copies from the read buffer to the write buffer of a block.
 
     Attributes:
@@ -55,7 +55,7 @@ def _every(buffer: Array, length: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RunCopies:
     """Copies of runs of bytes between two operands, sorted by destination; no byte is written twice.
 
     Attributes:
@@ -82,28 +82,28 @@ class Rows:
         for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):
             yield Move((), Access(self.destination, to, ()), Access(self.source, at, ()), length)
 
-    def inside(self, left: int, right: int) -> Copied:
+    def inside(self, left: int, right: int) -> BufferCopies:
         """Copies to an interval of the destination, with offsets from the start of the interval."""
         first = max(0, int(np.searchsorted(self.to, left, "right")) - 1)
         last = int(np.searchsorted(self.to, right, "left"))
         to, at, lengths = (each[first:last] for each in (self.to, self.at, self.lengths))
         start, stop = np.maximum(to, left), np.minimum(to + lengths, right)
         some = stop > start
-        return Copied((start - left)[some], (at + start - to)[some], (stop - start)[some])
+        return BufferCopies((start - left)[some], (at + start - to)[some], (stop - start)[some])
 
 
-def rows_of(destination: int, source: int, to: Offsets, at: Offsets, length: int) -> Rows:
+def copies_of(destination: int, source: int, to: Offsets, at: Offsets, length: int) -> RunCopies:
     """Rows of copies of one length; copies that are contiguous at both ends are merged."""
     order = np.argsort(to, kind="stable")
     to, at = to[order], at[order]
     goes_on = (to[1:] == to[:-1] + length) & (at[1:] == at[:-1] + length)
     firsts = np.flatnonzero(np.concatenate([[True], ~goes_on])) if to.size else np.empty(0, np.int64)
     counts = np.diff(np.append(firsts, to.size))
-    return Rows(destination, source, to[firsts], at[firsts], counts * length)
+    return RunCopies(destination, source, to[firsts], at[firsts], counts * length)
 
 
-def staged_rows(
-    operand: int, found: Copied, gap: int, base: int
+def staged_copies(
+    operand: int, found: BufferCopies, gap: int, base: int
 ) -> tuple[list[Spans], tuple[Offsets, Offsets, Offsets], int]:
     """Requests for the sources of rows, and the copies that follow them.
 
@@ -132,15 +132,17 @@ def staged_rows(
     return spans, (to, at - starts[group] + places[group], lengths), base + aligned(int(sizes.sum()))
 
 
-def laid_rows(rows: Sequence[Rows], left: int, right: int, gap: int, base: int) -> tuple[list[Spans], Copied, int]:
-    """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_rows`."""
+def copies_of_block(
+    rows: Sequence[RunCopies], left: int, right: int, gap: int, base: int
+) -> tuple[list[Spans], BufferCopies, int]:
+    """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
     spans, copies = list[Spans](), list[tuple[Offsets, Offsets, Offsets]]()
     for each in rows:
         found = each.inside(left, right)
         if found.to.size:
-            more, own, base = staged_rows(each.source, found, gap, base)
+            more, own, base = staged_copies(each.source, found, gap, base)
             spans += more
             copies.append(own)
     none = np.empty(0, np.int64)
-    return spans, Copied(*(np.concatenate([none, *each]) for each in zip(*copies, strict=True)) if copies else
+    return spans, BufferCopies(*(np.concatenate([none, *each]) for each in zip(*copies, strict=True)) if copies else
                          (none, none, none)), base  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from anydml.stores.formats.store import Box
 from anydml.stores.formats.zarr_array import ChunkGrid, ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
 from anydml.stores.planning.box_requests import word
-from anydml.stores.running.boxes import as_bytes, read_box
-from anydml.stores.running.files import AT_ONCE, PlainFile, begin_write_back
+from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
+from anydml.stores.running.plain_arrays import as_bytes, read_box
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,6 +48,11 @@ class ChunkReader:
         """Delete the decoded chunks."""
         if self._kept is not None:
             self._kept.close()
+
+    def reads(self, box: Box, out: Array) -> Iterator[Task]:
+        """Tasks that read a box, as `PlainReader.reads`."""
+        for chunk in self.layout.near(box):
+            yield partial(self.read, chunk, box, out)
 
     def read(self, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Read the elements that a box has in common with a chunk.
@@ -169,6 +175,11 @@ class ChunkWriter:
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
         self._made: set[Path] = set()
+        self.fill, self.parts, self.box = layout.fill, layout.near, layout.box
+
+    def shape(self, chunk: Sequence[int]) -> tuple[int, ...]:
+        """The shape of the packed buffer of a chunk, which is a part of the array."""
+        return self.layout.chunk
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
         """Write a whole chunk of bytes, which has fill values outside the array.

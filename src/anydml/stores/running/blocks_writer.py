@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Self
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Self
 
+from anydml.moves import Move
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
+
+MOST_COMPILED = 256
+"""Most compiled programs that are cached."""
 
 
 class BlocksWriter(ABC):
@@ -18,6 +24,7 @@ class BlocksWriter(ABC):
 
     def __init__(self, threads: int) -> None:
         self._opened = Opened(threads)
+        self._compiled: dict[Hashable, Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -33,6 +40,18 @@ class BlocksWriter(ABC):
             numbers: of the blocks.
             finished: called with the number and the bytes of each block that was written.
         """
+
+    def _move(self, moves: tuple[Move, ...], operands: Sequence[Array]) -> None:
+        """Run the moves of a block; most blocks of an array have the same."""
+        key = moves, len(operands)
+        # Two threads may compile the same moves at once; either result serves.
+        found = self._compiled.get(key)
+        if found is None and moves:
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            found = self._compiled[key] = compiled(moves, len(operands))
+        if found is not None:
+            found.run(operands)
 
     def sync(self) -> None:
         """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""
