@@ -47,12 +47,12 @@ def test_few_are_kept_and_none_that_is_large(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.arange(120_000, dtype=np.int32).reshape(400, 300))
     plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", permute=[1, 0], memory="60kB")
     assert len(plan.blocks) > 3
-    found = plan.blocking.layouts()
+    found = plan.blocking.block_ios()
     for block in plan.blocks:
         found.of(block.group, block.operand, block.area)
     assert len(found._kept) == 3
     monkeypatch.setattr(layouts, "MOST_PLACES", 0)
-    assert not plan.blocking.layouts()._kept
-    none = plan.blocking.layouts()
+    assert not plan.blocking.block_ios()._kept
+    none = plan.blocking.block_ios()
     none.of(*plan.blocks[0])
     assert not none._kept

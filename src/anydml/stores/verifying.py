@@ -148,9 +148,9 @@ class ComparedBlocks(FileBlocks):
                 return
             yield number
 
-    def _write(self, number: int, layout: BlockIO, read: Bytes, written: Bytes) -> None:
+    def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
         there = np.empty(max(read.size, written.size), np.uint8)
-        for transfer in layout.writes:
+        for transfer in io.writes:
             here = read if transfer.is_direct else written
             self._transfer(transfer, there, True)
             if number not in self.differences and (found := self._difference(transfer, here, there)):

@@ -32,23 +32,23 @@ class BlockIOCache:
         first = self._alike[number]
         known, own = self._groups[first].used, self._groups[number].used
         key = first, own.index(operand), area
-        layout = self._kept.get(key)
-        if layout is None:
-            layout = block_io(self._groups[first], self._cuts[first], known[own.index(operand)], area)
-            if _places(layout) <= MOST_PLACES:
+        io = self._kept.get(key)
+        if io is None:
+            io = block_io(self._groups[first], self._cuts[first], known[own.index(operand)], area)
+            if _places(io) <= MOST_PLACES:
                 with self._turn:
-                    self._kept[key] = layout
+                    self._kept[key] = io
                     if len(self._kept) > MOST_KEPT:
                         self._kept.popitem(last=False)
         if first == number:
-            return layout
+            return io
         numbers = dict(zip(known, own, strict=True))
-        return layout._replace(
-            reads=tuple(each._replace(operand=numbers[each.operand]) for each in layout.reads),
-            writes=tuple(each._replace(operand=numbers[each.operand]) for each in layout.writes),
+        return io._replace(
+            reads=tuple(each._replace(operand=numbers[each.operand]) for each in io.reads),
+            writes=tuple(each._replace(operand=numbers[each.operand]) for each in io.writes),
         )
 
 
-def _places(layout: BlockIO) -> int:
-    rows = 0 if layout.copied is None else layout.copied.to.size
-    return rows + len(layout.moves) + sum(each.buffer.size for each in (*layout.reads, *layout.writes))
+def _places(io: BlockIO) -> int:
+    rows = 0 if io.copied is None else io.copied.to.size
+    return rows + len(io.moves) + sum(each.buffer.size for each in (*io.reads, *io.writes))

@@ -58,7 +58,7 @@ def chosen(group: MoveGroup, most: int) -> Cut | None:
         if best is not None and looked >= MANY_MOVES:
             break
         cost = _cost(group, cut, most)
-        looked += len(_middle_layout(group, cut, group.operands(cut.side)[0]).moves)
+        looked += len(_middle_io(group, cut, group.operands(cut.side)[0]).moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
             if cost <= GOOD_ENOUGH:
@@ -120,7 +120,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> 
     """The cut, shrunk until a block of it fits."""
     for _ in range(8):
         try:
-            size = sum(_middle_layout(group, cut, operand).sizes)
+            size = sum(_middle_io(group, cut, operand).sizes)
         except TooManyRunsError as error:
             share = 0.95 * error.share
         else:
@@ -137,14 +137,12 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> 
             return
 
 
-def _middle_layout(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
+def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     """The block by which a cut is judged; the last one is cached."""
     key = cut, operand
     if group.seen.get("key") != key:
-        group.seen.update(
-            key=key, layout=block_io(group, cut, operand, rectangle(middle(*grid_of(group, cut, operand))))
-        )
-    found: BlockIO = group.seen["layout"]
+        group.seen.update(key=key, io=block_io(group, cut, operand, rectangle(middle(*grid_of(group, cut, operand)))))
+    found: BlockIO = group.seen["io"]
     return found
 
 
@@ -153,32 +151,32 @@ def _cost(group: MoveGroup, cut: Cut, most: int) -> float | None:
     seconds, moved = 0.0, 0
     for operand in group.operands(cut.side)[:3]:
         try:
-            layout = _middle_layout(group, cut, operand)
+            io = _middle_io(group, cut, operand)
         except TooManyRunsError:
             return None
-        if sum(layout.sizes) > most:
+        if sum(io.sizes) > most:
             return None
-        seconds += seconds_of(layout)
-        moved += sum(each.bytes for each in layout.writes)
+        seconds += seconds_of(io)
+        moved += sum(each.bytes for each in io.writes)
     return seconds / moved if moved else math.inf
 
 
-def seconds_of(layout: BlockIO) -> float:
+def seconds_of(io: BlockIO) -> float:
     """Estimated seconds of a block."""
-    transferred = sum(each.bytes for each in (*layout.reads, *layout.writes))
-    moved = sum(move.bytes_written for move in layout.moves)
-    short = sum(move.bytes_written for move in layout.moves if move.element_size < 64)
+    transferred = sum(each.bytes for each in (*io.reads, *io.writes))
+    moved = sum(move.bytes_written for move in io.moves)
+    short = sum(move.bytes_written for move in io.moves if move.element_size < 64)
     rows = 0
-    if layout.copied is not None:
-        rows = layout.copied.to.size
-        moved += int(layout.copied.lengths.sum())
+    if io.copied is not None:
+        rows = io.copied.to.size
+        moved += int(io.copied.lengths.sum())
     return (
         SECONDS_A_BYTE * (transferred + moved + short)
-        + SECONDS_A_REQUEST * layout.requests
-        + SECONDS_A_MOVE * len(layout.moves)
+        + SECONDS_A_REQUEST * io.requests
+        + SECONDS_A_MOVE * len(io.moves)
         + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
-        + (COLD_SECONDS_A_BYTE * transferred if sum(layout.sizes) > CACHED else 0)
+        + (COLD_SECONDS_A_BYTE * transferred if sum(io.sizes) > CACHED else 0)
     )
 
 
@@ -189,7 +187,7 @@ def blocks_of(
     group: MoveGroup,
     cut: Cut,
     most: int,
-    layout_of: Callable[[int, int, Rectangle], BlockIO],
+    io_of: Callable[[int, int, Rectangle], BlockIO],
 ) -> Iterator[tuple[Block, BlockIO]]:
     """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
     unit = group.units[operand]
@@ -198,13 +196,13 @@ def blocks_of(
         while waiting:
             area = waiting.pop()
             try:
-                layout = layout_of(number, operand, area)
+                io = io_of(number, operand, area)
             except TooManyRunsError:
                 # A single element takes one.
                 waiting += halves(area, cut.pitch, unit)[::-1]
                 continue
-            smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
-            if len(smaller) == 1 and layout.writes:
-                yield Block(number, operand, area), layout
+            smaller = halves(area, cut.pitch, unit) if sum(io.sizes) > most else [area]
+            if len(smaller) == 1 and io.writes:
+                yield Block(number, operand, area), io
             elif len(smaller) > 1:
                 waiting += smaller[::-1]

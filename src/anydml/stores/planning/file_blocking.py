@@ -91,7 +91,7 @@ class FileBlocking(Blocking[Block]):
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
     def _list(self, few: int | None) -> None:
-        blocks, layouts = BlockList(self.name, _block_of, 6), self.layouts()
+        blocks, block_ios = BlockList(self.name, _block_of, 6), self.block_ios()
         totals, largest = Counter[str](), 0
         covered: dict[Path, Covered] = {}
         read: set[int] = set()
@@ -104,19 +104,19 @@ class FileBlocking(Blocking[Block]):
                 if few is not None and areas_of(group, cut, operand) > few:
                     self.is_estimate, wholes = True, (some := [*areas(group, cut, operand, LOOKED)])
                     whole, looked = group.sizes[operand], sum(area.bytes for area in some)
-                for block, layout in blocks_of(number, operand, wholes, group, cut, self.most, layouts.of):
+                for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios.of):
                     blocks.append((block.group, block.operand, *block.area))
                     own["blocks"] += 1
-                    for each in layout.reads:
+                    for each in io.reads:
                         own["reads"] += each.file.size
                         own["bytes_read"] += each.bytes
                         read.add(each.operand)
                         lies = self.intervals[each.operand]
                         covered.setdefault(lies.path, Covered()).add(each.file + lies.offset, each.lengths)
-                    for each in layout.writes:
+                    for each in io.writes:
                         own["writes"] += each.file.size
                         own["bytes_written"] += each.bytes
-                    largest = max(largest, sum(layout.sizes))
+                    largest = max(largest, sum(io.sizes))
                 totals.update({what: each * whole // looked for what, each in own.items()})
         distinct = sum(each.size for each in covered.values())
         if self.is_estimate:
@@ -125,14 +125,14 @@ class FileBlocking(Blocking[Block]):
         self.count = totals.pop("blocks", 0)
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
 
-    def layouts(self) -> BlockIOCache:
+    def block_ios(self) -> BlockIOCache:
         """Requests and moves of each block."""
         return BlockIOCache(self.groups, self.cuts, self.alike)
 
     def block_bytes(self, number: int) -> int:
         """As `Blocking.block_bytes`."""
         group, operand, area = self.blocks[number]
-        return sum(each.bytes for each in self.layouts().of(group, operand, area).writes)
+        return sum(each.bytes for each in self.block_ios().of(group, operand, area).writes)
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""

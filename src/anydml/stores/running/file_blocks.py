@@ -39,7 +39,7 @@ class FileBlocks(BlocksWriter):
         blocking = plan.blocking
         if not isinstance(blocking, FileBlocking):
             raise AssertionError("the plan is not between plain files")
-        self._blocking, self._layouts = blocking, blocking.layouts()
+        self._blocking, self._block_ios = blocking, blocking.block_ios()
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
             undone.enter_context(self._opened)
@@ -69,22 +69,22 @@ class FileBlocks(BlocksWriter):
         """Read, move and write a block, and return the number of bytes written."""
         block = self._blocking.blocks[number]
         group = self._blocking.groups[block.group]
-        layout = self._layouts.of(block.group, block.operand, block.area)
-        first = layout.sizes[0]
-        read, written = slot[:first], slot[first : first + layout.sizes[1]]
-        if not layout.is_covered:
+        io = self._block_ios.of(block.group, block.operand, block.area)
+        first = io.sizes[0]
+        read, written = slot[:first], slot[first : first + io.sizes[1]]
+        if not io.is_covered:
             written[:] = 0
-        for transfer in layout.reads:
+        for transfer in io.reads:
             self._transfer(transfer, written if transfer.is_direct else read, True)
-        self._move(layout.moves, [read, written, *(group.constants[k] for k in group.held)])
-        if layout.copied is not None:
-            layout.copied.run(read, written)
-        self._write(number, layout, read, written)
-        return sum(each.bytes for each in layout.writes)
+        self._move(io.moves, [read, written, *(group.constants[k] for k in group.held)])
+        if io.copied is not None:
+            io.copied.run(read, written)
+        self._write(number, io, read, written)
+        return sum(each.bytes for each in io.writes)
 
-    def _write(self, number: int, layout: BlockIO, read: Bytes, written: Bytes) -> None:
+    def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
         """Write the buffers of a block."""
-        for transfer in layout.writes:
+        for transfer in io.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
 
     def _transfer(self, transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
