@@ -138,7 +138,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = Planned(*self._program(), targets, memory)
+        plan = Planned(*self._program(), targets, memory, is_apart=False)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)

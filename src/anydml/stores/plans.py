@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
-from anydml.moves import Program
-from anydml.stores.formats.store import Store
-from anydml.stores.formats.target import Content, Target
-from anydml.stores.formats.zarr_array import ZarrStore
-from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.planning.planned import Planned
 
 
@@ -50,19 +43,6 @@ class Plan(Planned):
         >>> np.load("y.npy")
         array([2, 3])
     """
-
-    def __init__(
-        self,
-        program: Program | ComposedProgram,
-        inputs: Sequence[Store | ZarrStore],
-        outputs: Sequence[Target | ZarrTarget],
-        memory: int | str = "256MB",
-        overwrite: bool = False,
-        folder: Path | None = None,
-        others: Mapping[Path, Content] | None = None,
-    ) -> None:
-        super().__init__(program, inputs, outputs, memory, overwrite, folder, others)
-        self.check_apart()
 
     def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
         """Read, move and write all blocks, and give the outputs their names.

@@ -83,7 +83,7 @@ def verify(
         return difference
     targets, starts = _targets(composer, wanted, found)
     # Half of the memory is for the bytes that blocks are compared with.
-    plan = Planned(composer.program(), inputs, targets, parse_size(memory) // 2)
+    plan = Planned(composer.program(), inputs, targets, parse_size(memory) // 2, is_apart=False)
     check_unchanged(plan.name, plan.identities)
     with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
         blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))

@@ -27,7 +27,10 @@ LEAST = 4 << 10
 
 
 class Planned:
-    """A plan without its run; arguments and attributes are those of `anydml.stores.Plan`."""
+    """A plan without its run; arguments and attributes are those of `anydml.stores.Plan`.
+
+    `is_apart` is False where outputs may be inputs, or do not lie in files.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class Planned:
         overwrite: bool = False,
         folder: Path | None = None,
         others: Mapping[Path, Content] | None = None,
+        is_apart: bool = True,
     ) -> None:
         self.name = program.name
         self.inputs: tuple[Any, ...] = tuple(inputs)
@@ -57,6 +61,8 @@ class Planned:
         files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
         self.files = tuple(files.values())
         self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
+        if is_apart:
+            self._check_apart()
         self.blocking: FileBlocking | GridBlocking
         if isinstance(program, ComposedProgram):
             self.blocking = GridBlocking(program, self.inputs, self.outputs, self.memory)
@@ -83,7 +89,7 @@ class Planned:
         """Threads that read, move and write at once."""
         return self.blocking.threads
 
-    def check_apart(self) -> None:
+    def _check_apart(self) -> None:
         """Refuse outputs that are inputs, that are written twice, or that lie in one another.
 
         Raises:
