@@ -1,45 +1,37 @@
-"""Chunks that boxes have elements of, against sets of them."""
+"""Chunks that a plan reads, against sets of them."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from anydml.errors import BindingError
-from anydml.stores.formats.zarr_array import ChunkGrid
-from anydml.stores.planning import covered as chunk_count
-from anydml.stores.planning.block_list import MOST_CHUNKS
-from anydml.stores.planning.covered import ChunkCount
+from anydml import stores
+
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
 
-def layout(shape, chunk):
-    return ChunkGrid(
-        tuple(shape), tuple(chunk), np.dtype("f4"), 2, ".", False, {"id": "gzip"}, True, bytes(4), tuple(chunk)
-    )
-
-
-@pytest.mark.parametrize("enough", [0, 3, chunk_count.ENOUGH])
-@pytest.mark.parametrize("seed", range(20))
-def test_chunks_of_boxes_are_counted_once_and_as_often_as_read(seed, enough, monkeypatch):
-    monkeypatch.setattr(chunk_count, "ENOUGH", enough)
+@pytest.mark.parametrize("memory", [5000, 9000, "1MB"])
+@pytest.mark.parametrize("seed", range(12))
+def test_distinct_chunks_are_those_that_slices_meet(tmp_path, seed, memory):
     rng = np.random.default_rng(seed)
-    shape = [int(n) for n in rng.integers(1, 12, rng.integers(0, 4))]
-    chunk = [int(rng.integers(1, n + 1)) for n in shape]
-    count, expected = ChunkCount("x", layout(shape, chunk)), []
-    for _ in range(12):
-        ends = [sorted(int(n) for n in rng.choice(n + 1, 2, replace=False)) for n in shape]
-        count.add(tuple(map(tuple, ends)))
-        expected += itertools.product(
-            *(range(low // c, -(-high // c)) for (low, high), c in zip(ends, chunk, strict=True))
-        )
-    assert (count.count, count.distinct) == (len(expected), len({*expected}))
-
-
-def test_too_many_chunks_are_refused_where_they_become_too_many():
-    """What is counted by then takes little: a claim in a file of a few bytes is refused at once."""
-    count = ChunkCount("x", layout((2**40, 6), (2, 3)))
-    step, boxes = 1 << 21, 0
-    with pytest.raises(BindingError, match="chunks of what is read"):
-        for boxes in range(100):
-            count.add(((boxes * step, (boxes + 1) * step), (0, 6)))
-    assert boxes == MOST_CHUNKS // step
+    shape = [int(n) for n in rng.integers(1, 40, rng.integers(1, 4))]
+    chunks = [int(rng.integers(1, min(n, 7) + 1)) for n in shape]
+    x = rng.integers(0, 99, shape, np.int32)
+    zarr.create_array(str(tmp_path / "x.zarr"), data=x, chunks=chunks, zarr_format=3)
+    ends = [sorted(int(n) for n in rng.choice(n + 1, 2, replace=False)) for n in shape]
+    slices = tuple(slice(low, high, int(rng.integers(1, 4))) for low, high in ends)
+    axes = rng.permutation(len(shape)).tolist()
+    text = ",".join(f"{each.start}:{each.stop}:{each.step}" for each in slices)
+    plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy", slices=text, permute=axes, memory=memory)
+    picked = [range(n)[each] for each, n in zip(slices, shape, strict=True)]
+    needed = {*itertools.product(*({k // c for k in own} for own, c in zip(picked, chunks, strict=True)))}
+    # A box has all elements between its first and its last, whatever steps skip.
+    spans = [range(own[0], own[-1] + 1) for own in picked]
+    met = {*itertools.product(*({k // c for k in span} for span, c in zip(spans, chunks, strict=True)))}
+    totals, size = plan.totals, 4 * int(np.prod(chunks))
+    distinct = totals.bytes_read - totals.bytes_read_again
+    assert len(needed) * size <= distinct <= len(met) * size
+    if len(plan.blocks) == 1:
+        assert (totals.bytes_read, totals.bytes_read_again, totals.reads) == (len(met) * size, 0, len(met))
+    plan.run()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x[slices].transpose(axes))
