@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Box
-from anydml.stores.planning.box_requests import packed, word
+from anydml.stores.planning.boxes import packed, word
 from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a
 

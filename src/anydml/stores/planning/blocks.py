@@ -14,7 +14,7 @@ from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.moves.program import renumbered
 from anydml.stores.formats.store import Box
-from anydml.stores.planning.box_shapes import block_count, box_at
+from anydml.stores.planning.boxes import block_count, box_at
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.planning.transfers import Spans, Transfer, aligned, direct, together

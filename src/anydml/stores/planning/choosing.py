@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io, grid_of, halves, rectangle
-from anydml.stores.planning.box_shapes import middle
+from anydml.stores.planning.boxes import middle
 from anydml.stores.planning.cutting import Rectangle, Side, end_of
 from anydml.stores.planning.transfers import TooManyRunsError
 

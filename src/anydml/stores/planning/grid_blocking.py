@@ -19,10 +19,10 @@ from anydml.stores.formats.store import Box, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning import box_requests
+from anydml.stores.planning import boxes
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.box_shapes import block_count, box_at, middle, shapes
+from anydml.stores.planning.boxes import block_count, box_at, middle, shapes
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.grid_program import ComposedProgram, program_between
 from anydml.stores.planning.regions import InputBox, RegionMap
@@ -30,7 +30,7 @@ from anydml.text import bytes_text, counted
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
-"""Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `box_requests` matter."""
+"""Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
 
 
 class GridBlock(NamedTuple):
@@ -92,7 +92,7 @@ class GridBlocking(Blocking[GridBlock]):
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         free = memory - composed.constant_bytes
-        self.span = max(1, min(box_requests.MOST_SPAN, free // 16))
+        self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
@@ -168,22 +168,22 @@ class GridBlocking(Blocking[GridBlock]):
         itemsize = target.dtype.itemsize
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
         if isinstance(target, Target):
-            spent += box_requests.seconds(target.shape, itemsize, sizes, False)
+            spent += boxes.seconds(target.shape, itemsize, sizes, False)
         for operand, own in regions:
             store = self.inputs[operand]
             if isinstance(store, Store):
-                spent += box_requests.seconds(*store.as_it_lies([high - low for low, high in own]), span=self.span)
+                spent += boxes.seconds(*store.as_it_lies([high - low for low, high in own]), span=self.span)
                 continue
             layout = store.layout
             count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
             if layout.is_plain or are_kept:
                 part = [min(high - low, c) for (low, high), c in zip(own, layout.chunk, strict=True)]
-                spent += count * box_requests.seconds(layout.chunk, itemsize, part, span=self.span)
+                spent += count * boxes.seconds(layout.chunk, itemsize, part, span=self.span)
             if not layout.is_plain:
                 decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
                 if are_kept:
                     is_any = True
-                    once += store.nbytes * (decoded + 2 * box_requests.SECONDS_A_BYTE) / max(1, target.nbytes)
+                    once += store.nbytes * (decoded + 2 * boxes.SECONDS_A_BYTE) / max(1, target.nbytes)
                 else:
                     spent += count * layout.chunk_bytes * decoded
         if are_kept and not is_any:
@@ -220,7 +220,7 @@ class GridBlocking(Blocking[GridBlock]):
                         store = self.inputs[operand]
                         if isinstance(store, Store):
                             sizes = [high - low for low, high in own]
-                            _, count, length = box_requests.requests(*store.as_it_lies(sizes), span=self.span)
+                            _, count, length = boxes.requests(*store.as_it_lies(sizes), span=self.span)
                             reads += count * whole // looked
                             bytes_read += count * length * whole // looked
                             continue
@@ -247,7 +247,7 @@ class GridBlocking(Blocking[GridBlock]):
         """Requests that write a box: chunks, or runs of a plain file."""
         if isinstance(target, ZarrTarget):
             return block_count(sizes, target.layout.chunk)
-        return box_requests.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
+        return boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""

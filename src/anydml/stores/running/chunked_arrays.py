@@ -16,7 +16,7 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.formats.store import Box
 from anydml.stores.formats.zarr_array import ChunkGrid, ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
-from anydml.stores.planning.box_requests import word
+from anydml.stores.planning.boxes import word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 

@@ -17,7 +17,7 @@ from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.box_requests import packed, word
+from anydml.stores.planning.boxes import packed, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox

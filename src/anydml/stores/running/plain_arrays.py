@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.stores.formats.store import Array, Box, Store
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.box_requests import MOST_SPAN, packed, parts, requests, word
+from anydml.stores.planning.boxes import MOST_SPAN, packed, parts, requests, word
 from anydml.stores.running.files import PlainFile, Task
 
 

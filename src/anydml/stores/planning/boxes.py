@@ -1,4 +1,4 @@
-"""Requests for boxes of arrays that lie in a file in row-major order, and what they cost."""
+"""Boxes of arrays: candidate sizes of blocks, and the requests for a box in a plain file with their costs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ MOST_SPAN = 4 << 20
 
 SECONDS_A_REQUEST, SECONDS_A_BYTE = 4e-6, 0.3e-9
 """Estimated costs of requests; only the ratio matters."""
+
+MOST_CANDIDATES = 3000
+"""Most candidate shapes."""
 
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -77,3 +80,46 @@ def parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
     ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
     for start in itertools.product(*ranges):
         yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))
+
+
+def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Candidate sizes of blocks: multiples of a unit, the smallest first."""
+    base = 2
+    while True:
+        by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
+        if math.prod(len(each) for each in by) <= MOST_CANDIDATES:
+            break
+        base *= 2
+    yield from itertools.product(*by)
+
+
+def _steps(size: int, unit: int, base: int) -> list[int]:
+    count, found, factor = -(-size // unit), [], 1
+    while factor < count:
+        found.append(factor * unit)
+        factor *= base
+    return [*found, count * unit]
+
+
+def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
+    """A block from the middle of an array, which is as large as any."""
+    found = []
+    for size, step in zip(shape, block, strict=True):
+        low = size // 2 // step * step
+        low = low if low + step <= size else max(0, low - step)
+        found.append((low, min(size, low + step)))
+    return tuple(found)
+
+
+def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
+    """The number of blocks."""
+    return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
+
+
+def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:
+    """A block by its number in C order."""
+    found = []
+    for size, step in zip(reversed(shape), reversed(block), strict=True):
+        number, place = divmod(number, -(-size // step))
+        found.append((place * step, min(size, (place + 1) * step)))
+    return tuple(reversed(found))
