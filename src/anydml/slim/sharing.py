@@ -7,7 +7,6 @@ meant. What is computed from the repeated matrices element by element, as a scal
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,7 +55,7 @@ class Sharing:
         return result if found else None
 
     def _plain(self, node: NodeProto) -> list[NodeProto] | None:
-        """A node that reads what was there before it was expanded, or got leading axes of 1."""
+        """A node that reads what was there before it was expanded."""
         values = self._following.values
         names = [name for name in (*node.input, *node.output) if name]
         if not (node.op_type in ELEMENTWISE or node.op_type == "MatMul") or plain_domain(node.domain):
@@ -68,20 +67,16 @@ class Sharing:
         copy.CopyFrom(node)
         for k, name in enumerate(node.input):
             maker = self._makers.get(name)
-            if maker is None or maker.op_type not in ("Expand", "Reshape", "Unsqueeze") or plain_domain(maker.domain):
+            given = values.get(maker.input[0]) if maker is not None and maker.op_type == "Expand" else None
+            if maker is None or given is None or given.tensor is None or plain_domain(maker.domain):
                 continue
-            given = values.get(maker.input[0])
-            if given is None or given.tensor is None:
-                continue
-            own, wide = given.sizes, values[name].sizes
-            is_end = maker.op_type == "Expand" or (math.prod(own) == math.prod(wide) and own == wide[-len(own) :])
             others = [values[each].sizes for i, each in enumerate(copy.input) if each and i != k]
-            if not is_end or min(map(len, (own, *others))) < kept or own[len(own) - kept :] != wide[len(wide) - kept :]:
+            shapes = [given.sizes, *others, values[node.output[0]].sizes]
+            if min(map(len, shapes)) < kept or (kept and given.sizes[-2:] != values[name].sizes[-2:]):
                 continue
-            batches = [sizes[: len(sizes) - kept] for sizes in (own, *others)]
-            result = values[node.output[0]].sizes
+            *batches, result = (sizes[: len(sizes) - kept] for sizes in shapes)
             with contextlib.suppress(ValueError):
-                if np.broadcast_shapes(*batches) == tuple(result[: len(result) - kept]):
+                if np.broadcast_shapes(*batches) == tuple(result):
                     copy.input[k] = maker.input[0]
         return [copy] if [*copy.input] != [*node.input] else None
 
