@@ -225,6 +225,26 @@ def test_transposes_cancel_across_nodes_that_compute():
     assert "Transpose" not in rewritten(text, "transposes move through nodes")
 
 
+@pytest.mark.parametrize(
+    "steps", ["b = ReduceMax (a, last) c = Sub (a, b)", "c = LayerNormalization <axis = -1> (a, s)"]
+)
+def test_transposes_move_through_rows(steps):
+    text = """g (float[8,16,64] x) => (float[8,16,64] z) <int64[1] last = {-1}> {
+        a = Transpose <perm = [1, 0, 2]> (x) STEPS z = Transpose <perm = [1, 0, 2]> (c) }"""
+    before = model(text.replace("STEPS", steps))
+    before.graph.initializer.append(numpy_helper.from_array(np.arange(64, dtype=np.float32), "s"))
+    after = slim(before).model
+    assert "Transpose" not in [node.op_type for node in after.graph.node]
+    for a, b in zip(run(before), run(after), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_transposes_stay_where_rows_would_be_others():
+    text = """g (float[8,16,64] x) => (float[8,64,16] z) <int64[1] last = {-1}> {
+        a = Transpose <perm = [0, 2, 1]> (x) b = ReduceSum (a, last) c = Sub (a, b) z = Relu (c) }"""
+    assert "Transpose" in [node.op_type for node in slim(model(text)).model.graph.node]
+
+
 def test_softmax_keeps_its_axis():
     text = """g (float[2,3,4] x) => (float[3,2,4] z) {
         a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) c = Exp (b)

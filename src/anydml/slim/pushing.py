@@ -16,7 +16,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 from anydml.onnx.graph import opsets_of, plain_domain
 from anydml.onnx.training_nodes import FreshNames
 from anydml.slim.constants import Constants
-from anydml.slim.following import Following
+from anydml.slim.following import Followed, Following
 from anydml.slim.walking import captured
 
 _NAMES = """
@@ -122,16 +122,19 @@ class Pushing:
 
     def _fits(self, node: NodeProto, group: _Group) -> bool:
         """Whether a node can read its inputs in the other order."""
-        if plain_domain(node.domain) or not (node.op_type in ELEMENTWISE or node.op_type in ALONG | {"Slice"}):
+        axes = row_axes(node, self._following.values, self._constants, self._opset)
+        if plain_domain(node.domain) or not (axes or node.op_type in ELEMENTWISE | ALONG | {"Slice"}):
             return False
         rank = len(group.perm)
         values = self._following.values
         if any(not name or values[name].tensor is None or len(values[name].sizes) != rank for name in node.output):
             return False
         if node.op_type in ("Softmax", "LogSoftmax"):
-            axis = _axis(node, -1) % rank
-            if self._opset < ONE_AXIS or (axis == rank - 1) != (group.perm[axis] == rank - 1):
+            if axes is None or (axes[0] == rank - 1) != (group.perm[axes[0]] == rank - 1):
                 return False
+        elif axes and any(len(group.perm) != rank or group.perm[axis] != axis for axis in range(axes[0], rank)):
+            # Rows stay as they are, and so do sums along them.
+            return False
         count = len(node.input) if node.op_type in ELEMENTWISE or node.op_type == "Concat" else 1
         if node.op_type in ("Slice", "Split") and not self._is_plain(node, rank):
             return False
@@ -203,7 +206,7 @@ class Pushing:
         del copy.input[:], copy.output[:]
         rank = len(group.perm)
         for k, name in enumerate(node.input):
-            is_number = node.op_type in ("Slice", "Split") and k > 0
+            is_number = k > 0 and node.op_type not in ELEMENTWISE | {"Concat"}
             copy.input.append(name if is_number else self._input(name, group, names, result))
         for output in node.output:
             names[id(group), output] = self._fresh.new(output, "turned")
@@ -241,3 +244,21 @@ class Pushing:
 def _axis(node: NodeProto, default: int) -> int:
     found: Iterator[AttributeProto] = (each for each in node.attribute if each.name == "axis")
     return next((each.i for each in found), default)
+
+
+def row_axes(node: NodeProto, values: Mapping[str, Followed], constants: Constants, opset: int) -> list[int] | None:
+    """Along which axes a node computes rows, or reduces them; None of another node, or where they are not known."""
+    value = values.get(node.input[0]) if node.input else None
+    if plain_domain(node.domain) or value is None or value.tensor is None or not value.sizes:
+        return None
+    rank, given = len(value.sizes), {each.name: each for each in node.attribute}
+    if node.op_type in ("Softmax", "LogSoftmax") and opset >= ONE_AXIS:
+        return [_axis(node, -1) % rank]
+    if node.op_type == "LayerNormalization":
+        return [*range(_axis(node, -1) % rank, rank)] if len(node.output) == 1 else None
+    if node.op_type.startswith("Reduce"):
+        axes = [*given["axes"].ints] if "axes" in given else []
+        if len(node.input) > 1 and node.input[1] in constants:
+            axes = constants.read(node.input[1]).tolist()
+        return sorted(axis % rank for axis in axes) or None
+    return None

@@ -19,7 +19,7 @@ from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
 from anydml.slim.constants import Constants
 from anydml.slim.following import Following
-from anydml.slim.pushing import ELEMENTWISE, ONE_AXIS
+from anydml.slim.pushing import ELEMENTWISE, row_axes
 from anydml.slim.sizes import StandIns
 from anydml.slim.walking import captured
 
@@ -223,7 +223,7 @@ class Reshaping:
                     found[k] = new
             is_read = any(not self._values[node.input[k]].is_constant for k in found)
             return found if is_read else None
-        axes = self._axes(node)
+        axes = row_axes(node, self._values, self._constants, self._opset)
         if axes is None or min(axes) < count:
             return None
         sizes = self._values[node.input[0]].sizes
@@ -249,25 +249,6 @@ class Reshaping:
         if min(first, second) < 2 or len(change.after) + behind < 2:
             return False
         return behind > 1 or (behind == 1 and first == rank and second == 2)
-
-    def _axes(self, node: NodeProto) -> list[int] | None:
-        """Along which a node computes rows, or sums, all behind each other up to the last; None of another node."""
-        rank = len(self._values[node.input[0]].sizes)
-        given = {each.name: each for each in node.attribute}
-        if not rank:
-            return None
-        if node.op_type in ("Softmax", "LogSoftmax") and self._opset >= ONE_AXIS:
-            return [(given["axis"].i if "axis" in given else -1) % rank]
-        if node.op_type == "LayerNormalization":
-            return (
-                [*range((given["axis"].i if "axis" in given else -1) % rank, rank)] if len(node.output) == 1 else None
-            )
-        if node.op_type.startswith("Reduce"):
-            axes = [*given["axes"].ints] if "axes" in given else []
-            if len(node.input) > 1 and node.input[1] in self._constants:
-                axes = self._constants.read(node.input[1]).tolist()
-            return sorted(axis % rank for axis in axes) or None
-        return None
 
     def _written(self, of_node: dict[int, Change]) -> ModelProto:
         result = self._result = ModelProto()
@@ -303,7 +284,11 @@ class Reshaping:
 
     def _count_from_the_end(self, copy: NodeProto, node: NodeProto) -> None:
         """Write a node's axes so that they are the same whatever is in front of them."""
-        axes = None if node.op_type in ELEMENTWISE or node.op_type == "MatMul" else self._axes(node)
+        axes = (
+            None
+            if node.op_type in ELEMENTWISE or node.op_type == "MatMul"
+            else row_axes(node, self._values, self._constants, self._opset)
+        )
         if axes is None:
             return
         rank = len(self._values[node.input[0]].sizes)
