@@ -215,3 +215,60 @@ def test_what_lies_over_something_else(name):
         for found in results:
             for one, other in zip([found] if single else found, [expected] if single else expected, strict=True):
                 assert np.array_equal(one, other)
+
+
+def collated(rows):
+    longest = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
+
+
+def longest_of(rows):
+    return max(len(row) for row in rows)
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_functions_that_a_fused_one_calls_keep_sizes_open(is_local):
+    traces, rng = [], np.random.default_rng(5)
+
+    def local(rows):
+        return longest_of(rows) if len(rows) else 0
+
+    def counted(rows):
+        traces.append(1)
+        longest = local(rows) if is_local else longest_of(rows)
+        return np.stack([np.pad(row, (0, longest - len(row))) for row in rows])
+
+    fused = dml.fuse(counted)
+    for _ in range(6):
+        rows = [rng.integers(0, 100, length) for length in rng.integers(2, 50, 7)]
+        np.testing.assert_array_equal(fused(rows), collated(rows))
+    assert len(traces) <= 2
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 200, 1000])
+def test_a_batch_of_many_ragged_rows_is_traced_once(count):
+    traces, rng = [], np.random.default_rng(count)
+
+    def counted(rows):
+        traces.append(1)
+        return collated(rows)
+
+    fused = dml.fuse(counted)
+    for _ in range(6):
+        rows = [rng.integers(0, 100, length) for length in rng.integers(2, 50, count)]
+        np.testing.assert_array_equal(fused(rows), collated(rows))
+    assert len(traces) <= 2
+
+
+@pytest.mark.parametrize("count", [64, 65, 300])
+def test_many_results_of_one_call(count):
+    def cut(x):
+        return [part[:, ::-1] for part in np.split(x, count)]
+
+    fused, rng = dml.fuse(cut), np.random.default_rng(count)
+    for columns in (3, 5, 4):
+        x = rng.integers(0, 100, (2 * count, columns))
+        found = fused(x)
+        assert len(found) == count
+        for each, right in zip(found, cut(x), strict=True):
+            np.testing.assert_array_equal(each, right)

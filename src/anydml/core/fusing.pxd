@@ -24,7 +24,7 @@ cdef class Calls:
     cdef dict found
     cdef list records
     cdef int64_t bytes
+    cdef object run(self, Given *given, object out)
 
-cdef int fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1
-cdef bint is_same(const View *v, const View *w) noexcept nogil
+cdef bytes key_of(Given *given)
 cdef Kind kind_of(Result result, Given *given) except *

@@ -8,19 +8,17 @@ import numpy as np
 from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
-    apart,
     make,
     reach,
-    target,
     tell,
 )
 from cython.cimports.anydml.core.forms import Form, new
-from cython.cimports.anydml.core.in_place import mixes, without_staying
+from cython.cimports.anydml.core.in_place import fits, mixes, without_staying
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Move, run
 from cython.cimports.anydml.core.program import address
 from cython.cimports.anydml.core.reaches import Reach, around
-from cython.cimports.anydml.core.signatures import Given, is_packed, see_all
+from cython.cimports.anydml.core.signatures import ARRAYS, Given, borrow, give_back, is_packed, see_all
 from cython.cimports.anydml.core.slots import Slot, built, taken
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -104,9 +102,9 @@ class Call:
             found: registers, those of the first steps filled in.
             out: the caller's arrays, or None.
         """
-        views: View[64]
+        views: cython.pointer(View) = given.views + given.count
+        at: cython.pointer(cython.p_char) = given.at
         n: int64_t[64]
-        at: cython.p_char[256]
         k: cython.int
         d: cython.int
         j: cython.int
@@ -114,15 +112,15 @@ class Call:
         result: Result
         refused: int32_t = 0
         fit: cython.int
-        lends: cython.bint[64]
         donated: Reach
         form: Form = self.form
         count: cython.int = len(self.results)
-        if count > 64 or given.count + count + len(self.constants) + len(self.scratch) > 256:
+        if given.count + count > ARRAYS or len(self.constants) + len(self.scratch) > ARRAYS:
             return None
         donated.low = donated.high = cython.NULL
         held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
         made: list = []
+        is_lent: list = []
         if out is not None and not taken(self.tree, out, made):
             return None
         after: cython.pointer(int64_t) = found + self.tape.given + self.first
@@ -142,7 +140,7 @@ class Call:
                     return None
                 if fit == 2:
                     donated = around(donated, reach(cython.address(views[k]), kind.element))
-            lends[k] = is_packed(cython.address(views[k]), kind.element)
+            is_lent.append(is_packed(cython.address(views[k]), kind.element))
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -159,7 +157,7 @@ class Call:
             j += 1
         for k in range(len(self.scratch)):
             number: cython.int = self.lent[k]
-            if number >= 0 and lends[number]:
+            if number >= 0 and is_lent[number]:
                 at[j] = views[number].data
             else:
                 size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
@@ -188,50 +186,6 @@ class Call:
         return made[0] if self.is_one else built(self.tree, made)
 
 
-def fits(given, array, views, k, kind, rank, n):
-    """Look at the caller's array for a result.
-
-    Returns 0 where Python has to, as it does not fit or may overlap; 2 where it is the memory of an argument; else 1.
-
-    Args:
-        given: the arguments.
-        array: the caller's.
-        views: those of results before it; its own is put there.
-        k: the result's number.
-        kind: the result's.
-        rank: likewise.
-        n: its sizes.
-    """
-    j: cython.int
-    found: cython.int = 1
-    if target(array, kind, rank, n, cython.address(views[k])):
-        return 0
-    for j in range(given.count):
-        if apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
-            continue
-        if given.kinds[j].element != kind.element or not is_same(
-            cython.address(views[k]), cython.address(given.views[j])
-        ):
-            return 0
-        found = 2
-    for j in range(k):
-        # Elements of other results are at most this long.
-        if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
-            return 0
-    return found
-
-
-def is_same(v, w):
-    """Whether two arrays have the same places."""
-    d: cython.int
-    if v.data != w.data or v.rank != w.rank:
-        return False
-    for d in range(v.rank):
-        if v.n[d] != w.n[d] or v.s[d] != w.s[d]:
-            return False
-    return True
-
-
 class Calls:
     """A function that is called: for each kind of arguments the traces that there are, the last used first.
 
@@ -253,19 +207,25 @@ class Calls:
 
     def take(self, arguments: tuple, keywords: dict, out):
         """What a call gives by a trace that was kept; None where Python has to look at it."""
-        given: Given
+        if not self.found:
+            return None
+        given: cython.pointer(Given) = borrow()
+        try:
+            return None if see_all(given, arguments, keywords) else self.run(given, out)
+        finally:
+            give_back(given)
+
+    def run(self, given, out):
+        """As `take`, of arguments that were seen."""
         k: cython.Py_ssize_t
         room: int64_t[512]
         registers: cython.pointer(int64_t)
         call: Call
-        if not self.found or see_all(cython.address(given), arguments, keywords):
-            return None
         if given.kinds[0].library != cython.NULL:
             for ask in self.records:
                 if ask():
                     return None
-        key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
-        kept = PyDict_GetItem(self.found, key)
+        kept = PyDict_GetItem(self.found, key_of(given))
         if kept == cython.NULL:
             return None
         calls: list = cython.cast(list, kept)
@@ -279,7 +239,7 @@ class Calls:
                 if call.tape.begin(registers):
                     if k:
                         calls.insert(0, calls.pop(k))
-                    return call.run(cython.address(given), registers, out)
+                    return call.run(given, registers, out)
             finally:
                 if registers != room:
                     PyMem_Free(registers)
@@ -287,10 +247,13 @@ class Calls:
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):
         """Have calls with such arguments done so."""
-        given: Given
-        if see_all(cython.address(given), arguments, keywords):
-            return
-        key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
+        given: cython.pointer(Given) = borrow()
+        try:
+            if see_all(given, arguments, keywords):
+                return
+            key: bytes = key_of(given)
+        finally:
+            give_back(given)
         calls: list = self.found.setdefault(key, [])
         if len(calls) == MOST_TRACES or self.bytes > MOST_BYTES:
             calls.clear()
@@ -300,6 +263,11 @@ class Calls:
         for array in call.constants:
             self.bytes += array.nbytes
         calls.insert(0, call)
+
+
+def key_of(given):
+    """What a call's arguments are, but for numbers."""
+    return PyBytes_FromStringAndSize(given.key, given.used)
 
 
 def kind_of(result, given):

@@ -1,6 +1,7 @@
-"""Moves whose results lie in the memory of an argument: what stays where it is goes, and what mixes is refused."""
+"""Results in memory that callers give: what stays where it is goes, and what mixes or may overlap is refused."""
 
 import cython
+from cython.cimports.anydml.core.arrays import apart, target
 from cython.cimports.anydml.core.reaches import Reach, are_apart, reads_apart, writes
 from cython.cimports.libc.stdint import int64_t
 
@@ -53,3 +54,47 @@ def mixes(moves, count, given):
             if not reads_apart(written, moves + j) or (k != j and not are_apart(written, writes(moves + j))):
                 return True
     return False
+
+
+def fits(given, array, views, k, kind, rank, n):
+    """Look at the caller's array for a result.
+
+    Returns 0 where Python has to, as it does not fit or may overlap; 2 where it is the memory of an argument; else 1.
+
+    Args:
+        given: the arguments.
+        array: the caller's.
+        views: those of results before it; its own is put there.
+        k: the result's number.
+        kind: the result's.
+        rank: likewise.
+        n: its sizes.
+    """
+    j: cython.int
+    found: cython.int = 1
+    if target(array, kind, rank, n, cython.address(views[k])):
+        return 0
+    for j in range(given.count):
+        if apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
+            continue
+        if given.kinds[j].element != kind.element or not is_same(
+            cython.address(views[k]), cython.address(given.views[j])
+        ):
+            return 0
+        found = 2
+    for j in range(k):
+        # Elements of other results are at most this long.
+        if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
+            return 0
+    return found
+
+
+def is_same(v, w):
+    """Whether two arrays have the same places."""
+    d: cython.int
+    if v.data != w.data or v.rank != w.rank:
+        return False
+    for d in range(v.rank):
+        if v.n[d] != w.n[d] or v.s[d] != w.s[d]:
+            return False
+    return True

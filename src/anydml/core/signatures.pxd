@@ -3,22 +3,32 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
 
-cdef enum:
-    ARRAYS = 64    # arrays of a call at most
-    KEY = 4096     # bytes of what one trace is for
-    NUMBERS = 1024 # sizes, strides and integers
+cdef extern from *:
+    """
+    #define anydml_exchange(at, by) __atomic_exchange_n(at, by, __ATOMIC_ACQ_REL)
+    """
+    Given *exchange "anydml_exchange"(Given **at, Given *by) noexcept nogil
 
+cdef enum:
+    ARRAYS = 4096   # arrays of a call, results included, at most
+    KEY = 131072    # bytes of what one trace is for
+    NUMBERS = 32768 # sizes, strides and integers
+
+# Far more than most calls need: what is not touched takes no memory.
 cdef struct Given:
     int count
     int used
     int numbers
     int depth
-    PyObject *arrays[64]
-    View views[64]
-    Kind kinds[64]
-    char key[4096]
-    int64_t number[1024]
+    PyObject *arrays[4096]
+    View views[4096]  # of arguments, and then of results
+    Kind kinds[4096]
+    char *at[8192]    # operands
+    char key[131072]
+    int64_t number[32768]
 
+cdef Given *borrow() except NULL
+cdef void give_back(Given *given) noexcept
 cdef int put(Given *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int word(Given *given, char kind, int64_t value) noexcept
 cdef int put_number(Given *given, int64_t value) noexcept

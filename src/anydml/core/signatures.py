@@ -8,6 +8,7 @@ from cython.cimports.anydml.core.arrays import Kind, View, description, read
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
+from cython.cimports.cpython.mem import PyMem_RawFree, PyMem_RawMalloc
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
@@ -19,6 +20,24 @@ import_array()
 
 DEEPEST = cython.declare(cython.int, 64)
 """Structures in each other, at most."""
+
+idle = cython.declare(cython.pointer(Given))
+"""What the last call used, for the next one; calls at the same time, or in each other, have their own."""
+
+
+def borrow():
+    """Room for a call's arguments."""
+    given: cython.pointer(Given) = exchange(cython.address(idle), cython.NULL)
+    if given == cython.NULL:
+        given = cython.cast(cython.pointer(Given), PyMem_RawMalloc(cython.sizeof(Given)))
+    if given == cython.NULL:
+        raise MemoryError
+    return given
+
+
+def give_back(given):
+    """Keep it for the next call."""
+    PyMem_RawFree(exchange(cython.address(idle), given))
 
 
 def put(given, bytes, count):

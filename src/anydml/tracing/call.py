@@ -20,7 +20,7 @@ from anydml.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
 
-MOST_OPEN = 64
+MOST_OPEN = 4096
 """Most arrays of a call whose sizes stay open: the compiled core supports no more, and guards would be thousands."""
 
 _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))

@@ -38,16 +38,45 @@ _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min}
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a Python function that uses these builtins itself; other callables are returned unchanged."""
+    """Return a copy of a Python function that uses these builtins; other callables are returned unchanged.
+
+    Functions of the same package that it calls by their names use them, too.
+    """
     if inspect.ismethod(function):
         return types.MethodType(opened(function.__func__), function.__self__)
-    if not isinstance(function, types.FunctionType) or not {"len", "max", "min"} & {*_names(function.__code__)}:
+    found: Callable[..., Any] = _opened(function, _package(function), set())
+    return found
+
+
+def _opened(function: Any, package: str, callers: set[Any]) -> Any:
+    if type(function) is not types.FunctionType or function in callers or _package(function) != package:
         return function
-    names = {**function.__globals__, "__builtins__": _OPEN}
-    code, defaults, closure = function.__code__, function.__defaults__, function.__closure__
-    found = types.FunctionType(code, names, function.__name__, defaults, closure)
+    names, callers = {*_names(function.__code__)}, {*callers, function}
+    helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
+    helpers = {name: _opened(each, package, callers) for name, each in helpers.items()}
+    changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
+    cells = tuple(_opened_cell(cell, package, callers) for cell in function.__closure__ or ())
+    if not changed and cells == (function.__closure__ or ()) and not {"len", "max", "min"} & names:
+        return function
+    code, defaults = function.__code__, function.__defaults__
+    globals_ = {**function.__globals__, **changed, "__builtins__": _OPEN}
+    found = types.FunctionType(code, globals_, function.__name__, defaults, cells)
     found.__kwdefaults__ = function.__kwdefaults__
     return found
+
+
+def _opened_cell(cell: types.CellType, package: str, callers: set[Any]) -> types.CellType:
+    try:
+        value = cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return cell
+    found = _opened(value, package, callers)
+    return cell if found is value else types.CellType(found)
+
+
+def _package(function: Any) -> str:
+    module: str = getattr(function, "__module__", None) or ""
+    return module.partition(".")[0]
 
 
 def _names(code: types.CodeType) -> list[str]:
