@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -96,20 +97,18 @@ class Planned:
             BindingError: there is one.
         """
         read = {*map(os.path.realpath, self.identities)}
-        same = {(each.st_dev, each.st_ino) for each in map(os.stat, self.identities)}
+        same = {_inode(path) for path in self.identities}
         chunked = [os.path.realpath(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
         arrays = [os.path.realpath(each.path) for each in self.arrays]
         files = [os.path.realpath(each.path) for each in self.files]
         others = [os.path.realpath(path) for path in self.others]
-        for path in (*files, *arrays, *others):
-            try:
-                found = os.stat(path)
-                is_read = (found.st_dev, found.st_ino) in same
-            except OSError:
-                is_read = path in read
-            is_inside = path not in others and any(_is_within(path, each) for each in chunked)
-            if is_read or is_inside or (path in arrays and any(_is_within(each, path) for each in read)):
-                raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
+        inputs = itertools.chain(
+            (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),
+            (path for path in (*files, *arrays) if any(_is_within(path, each) for each in chunked)),
+            (path for path in arrays if any(_is_within(each, path) for each in read)),
+        )
+        if (path := next(inputs, None)) is not None:
+            raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
         counts = Counter([*files, *arrays, *others])
         inside = (path for path in arrays for each in (*files, *arrays) if each != path and _is_within(each, path))
         twice = next((path for path, count in counts.items() if count > 1), None) or next(inside, None)
@@ -147,3 +146,8 @@ class Planned:
 
 def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _inode(path: str | Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
