@@ -86,17 +86,17 @@ def rechunk(
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
     index = _index(slices, store.shape, place)
-    turned = [_axis(axis, store.ndim, "flip", place) for axis in flip]
+    flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
     kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
-    if any(axis not in kept for axis in turned):
+    if any(axis not in kept for axis in flipped):
         raise BindingError(f"rechunk: {place}: an axis that one number is taken of cannot be turned round")
-    turns = tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in kept)
+    flips = tuple(slice(None, None, -1) if axis in flipped else slice(None) for axis in kept)
     order = [*range(len(kept))] if permute is None else [_axis(axis, len(kept), "permute", place) for axis in permute]
     if sorted(order) != [*range(len(kept))]:
         raise BindingError(f"rechunk: {place}: permute is {order}, where its {len(kept)} axes are expected, each once")
 
     def function(x: Any) -> Any:
-        return x[index][turns].transpose(order)
+        return x[index][flips].transpose(order)
 
     shape = tuple(len(range(*each.indices(store.shape[k]))) for k, each in enumerate(index) if isinstance(each, slice))
     shape = tuple(shape[k] for k in order)

@@ -174,8 +174,8 @@ def arranged(composer: Composer, tensors: ComposedTensors, to: str, layout: Layo
     Raises:
         ModelError: the layout does not know a tensor of the model.
     """
-    if to == "vllm" and (turned := [each for each in projections_of(model) if each.is_transposed]):
-        raise ModelError(f"convert: {show(turned[0].name)} is transposed, which the layout of {to} does not know")
+    if to == "vllm" and (transposed := [each for each in projections_of(model) if each.is_transposed]):
+        raise ModelError(f"convert: {show(transposed[0].name)} is transposed, which the layout of {to} does not know")
     for rule in layout.rules:
         if any(rule.match.match(name) is not None for name in tensors):
             tensors = apply_rule(composer, tensors, rule)

@@ -1,1 +1,1 @@
-"""What arrays in files are, and where their elements lie: one module per format."""
+"""Formats: descriptions of arrays in files, and the places of their elements; one module per format."""

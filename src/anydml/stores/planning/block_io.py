@@ -24,7 +24,7 @@ class BlockIOCache:
 
     def __init__(self, groups: Sequence[MoveGroup], cuts: Sequence[Cut], alike: Sequence[int]) -> None:
         self._groups, self._cuts, self._alike = groups, cuts, alike
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, BlockIO] = OrderedDict()
 
     def of(self, number: int, operand: int, area: Rectangle) -> BlockIO:
@@ -36,7 +36,7 @@ class BlockIOCache:
         if io is None:
             io = block_io(self._groups[first], self._cuts[first], known[own.index(operand)], area)
             if _places(io) <= MOST_PLACES:
-                with self._turn:
+                with self._lock:
                     self._kept[key] = io
                     if len(self._kept) > MOST_KEPT:
                         self._kept.popitem(last=False)

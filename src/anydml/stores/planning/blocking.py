@@ -1,4 +1,4 @@
-"""Blocking: how the outputs of a plan are cut into blocks that fit in its memory, and what these read and write."""
+"""Blocking: the division of a plan's outputs into blocks that fit in its memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ THREADS = min(4, max(2, os.cpu_count() or 2))
 """Threads of a plan: while one moves elements, others read and write."""
 
 FEW, LOOKED = 1024, 128
-"""Blocks of an array that are all counted before a plan runs; of more, so many are, and stand for all of them."""
+"""Number of blocks of an array up to which all are counted before a plan runs; and size of the sample of more."""
 
 B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a plan reads and writes.
+    """Bytes and requests of a plan.
 
     Attributes:
         bytes_read: from all inputs.
@@ -97,7 +97,7 @@ class Blocking(ABC, Generic[B]):
 
     @abstractmethod
     def state(self) -> Iterator[bytes]:
-        """What distinguishes these blocks from those of other plans."""
+        """Bytes that distinguish these blocks from those of other plans."""
 
     @abstractmethod
     def summary(self) -> Summary:

@@ -73,7 +73,7 @@ class MoveGroup:
         sizes: bytes of the operands in files, by number, of all groups.
         units: bytes per element, by operand, of all groups.
         constants: contents of the operands in memory, of all groups.
-        rows: copies that write other bytes than the moves.
+        copies: copies that write other bytes than the moves.
     """
 
     moves: tuple[Move, ...]
@@ -81,7 +81,7 @@ class MoveGroup:
     sizes: Mapping[int, int]
     units: Mapping[int, int]
     constants: Mapping[int, np.ndarray[Any, Any]]
-    rows: tuple[RunCopies, ...] = ()
+    copies: tuple[RunCopies, ...] = ()
 
     @cached_property
     def is_ordered(self) -> bool:
@@ -95,7 +95,7 @@ class MoveGroup:
         if all(can_be_cut(move, "destination") for move in self.moves):
             found.append("destination")
         if (
-            not self.rows
+            not self.copies
             and not self.is_ordered
             and all(can_be_cut(move, "source") for move in self.moves)
             and not any(move.reads.operand in self.constants for move in self.moves)
@@ -119,13 +119,15 @@ class MoveGroup:
                 numbers[each.source],
                 *map(np.ndarray.tobytes, (each.to, each.at, each.lengths)),
             )
-            for each in self.rows
+            for each in self.copies
         )
         return moves, rows, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
 
     def operands(self, side: Side) -> list[int]:
         """Operands in files on one side."""
-        return sorted({*(end_of(move, side).operand for move in self.moves), *(each.destination for each in self.rows)})
+        return sorted(
+            {*(end_of(move, side).operand for move in self.moves), *(each.destination for each in self.copies)}
+        )
 
     @cached_property
     def seen(self) -> dict[str, Any]:
@@ -196,7 +198,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> Block
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None
-        if rows := [each for each in group.rows if each.destination == operand]:
+        if rows := [each for each in group.copies if each.destination == operand]:
             spans, copied, used = copies_of_block(rows, area.left, area.right, cut.gap, used)
             written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
             transfers += spans

@@ -80,7 +80,7 @@ def _candidates(group: MoveGroup, most: int) -> Iterator[Cut]:
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
     """0, and the pitches by which every operand can be cut."""
     yield 0
-    if group.rows:
+    if group.copies:
         return
     operands = group.operands(side)
     steps = {stride for move in group.moves for stride in end_of(move, side).strides}

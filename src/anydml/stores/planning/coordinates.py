@@ -57,8 +57,8 @@ def runs_of(name: str, piece: Piece, source: Access, rank_of: Ranks, indices: In
     where = np.broadcast_to(np.array(first, np.int64), (*sizes, rank)).copy()
     kept = np.ones(sizes, bool)
     for place, k in enumerate(by):
-        turn = np.arange(sizes[place]).reshape([-1 if n == place else 1 for n in range(len(by))])
-        where += turn[..., None] * np.array(coordinates(source.strides[k], rank), np.int64)
+        along = np.arange(sizes[place]).reshape([-1 if n == place else 1 for n in range(len(by))])
+        where += along[..., None] * np.array(coordinates(source.strides[k], rank), np.int64)
     for lookup in source.lookups:
         index, inside = _indices(name, lookup, by, sizes, rank_of, indices)
         kept &= inside | (lookup.outside != "skip")
@@ -113,8 +113,8 @@ def _indices(
 
     place = np.full(sizes, near(lookup.offset), np.int64)
     for number, k in enumerate(by):
-        turn = np.arange(sizes[number]).reshape([-1 if n == number else 1 for n in range(len(by))])
-        place += turn * near(lookup.strides[k])
+        along = np.arange(sizes[number]).reshape([-1 if n == number else 1 for n in range(len(by))])
+        place += along * near(lookup.strides[k])
     raw = flat[place]
     return wrapped(Program(name, (Operand("input", "indices"),), ()), lookup._replace(operand=0), raw)
 

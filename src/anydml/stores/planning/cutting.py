@@ -177,8 +177,8 @@ def _part(move: Move, box: dict[int, Span]) -> Move:
 
     source = move.source
     if isinstance(source, Fill):
-        turn = first % len(source.pattern)
-        source = Fill(source.pattern[turn:] + source.pattern[:turn])
+        shift = first % len(source.pattern)
+        source = Fill(source.pattern[shift:] + source.pattern[:shift])
     else:
         source = part(source)
     return Move(tuple(box[k][1] for k in kept), part(move.destination), source, run)

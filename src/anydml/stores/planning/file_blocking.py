@@ -141,7 +141,7 @@ class FileBlocking(Blocking[Block]):
             yield repr((number, os.path.realpath(lies.path), lies.offset, lies.size)).encode()
         for group in self.groups:
             yield repr(group.moves).encode()
-            for rows in group.rows:
+            for rows in group.copies:
                 yield repr((rows.destination, rows.source)).encode()
                 for numbers in (rows.to, rows.at, rows.lengths):
                     yield numbers.tobytes()

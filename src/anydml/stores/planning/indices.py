@@ -96,8 +96,8 @@ def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Ar
         return None
     goes = np.zeros(shift.shape, np.int64)
     for place, k in enumerate(by):
-        turn = np.arange(move.sizes[k], dtype=np.int64) * to.strides[k]
-        goes += turn.reshape([-1 if n == place else 1 for n in range(len(by))])
+        along = np.arange(move.sizes[k], dtype=np.int64) * to.strides[k]
+        goes += along.reshape([-1 if n == place else 1 for n in range(len(by))])
     goes += to.offset + once[0].destination.offset
     at = shift + source.offset + once[0].reads.offset
     found = copies_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)

@@ -1,4 +1,4 @@
-"""What every plan decides before it runs: its memory, what is read and written, and its blocks."""
+"""Decisions of every plan before it runs: its memory, inputs, outputs and blocks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Planned:
 
     @property
     def totals(self) -> Totals:
-        """What the blocks read and write."""
+        """Bytes and requests of all blocks."""
         return self.blocking.totals
 
     @property
@@ -118,7 +118,7 @@ class Planned:
             )
 
     def digest(self) -> str:
-        """What distinguishes this plan from others; the same command over the same files has the same."""
+        """A digest that distinguishes this plan from others; the same command over the same files has the same."""
         state = hashlib.sha256(repr((self.name, [*self.identities.items()])).encode())
         for part in self.blocking.state():
             state.update(part)

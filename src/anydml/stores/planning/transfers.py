@@ -95,13 +95,13 @@ def direct(move: Move, side: Side) -> Transfer | None:
         runs *= sizes[outer.pop()]
     if length * runs < DIRECT:
         return None
-    turned = [k for k in own if here.strides[k] < 0]
-    if turned:
-        here, there = _turned(here, sizes, turned), _turned(there, sizes, turned)
+    descending = [k for k in own if here.strides[k] < 0]
+    if descending:
+        here, there = _reversed(here, sizes, descending), _reversed(there, sizes, descending)
     return Transfer(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
 
 
-def _turned(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
+def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
     """The end with some dimensions reversed."""
     strides = tuple(-stride if k in dimensions else stride for k, stride in enumerate(end.strides))
     offset = end.offset + sum((sizes[k] - 1) * end.strides[k] for k in dimensions)

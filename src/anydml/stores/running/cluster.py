@@ -179,7 +179,7 @@ def _absolute(path: Path) -> Path:
 
 # What follows runs on workers.
 
-_TURN = threading.Lock()
+_LOCK = threading.Lock()
 """Tasks of a worker write in turn, because the memory of a plan is that of a process."""
 
 _OPEN: dict[str, Any] = {}
@@ -189,7 +189,7 @@ _OPEN: dict[str, Any] = {}
 def _write(data: bytes, token: str, digest: str, numbers: Sequence[int]) -> list[tuple[int, int]] | str:
     """Write blocks, and return their numbers and bytes, or the text of an error."""
     done: list[tuple[int, int]] = []
-    with _TURN:
+    with _LOCK:
         try:
             plan, writer = _opened(data, token, digest)
             with staging_of(plan).share():
@@ -228,7 +228,7 @@ def _forget(token: str) -> None:
     """Close the files of a plan after the block that is being written."""
 
     def close() -> None:
-        with _TURN:
+        with _LOCK:
             if token in _OPEN:
                 _OPEN.pop(token)[1].__exit__()
 

@@ -74,7 +74,7 @@ class PlainFile:
     def __init__(self, path: Path, is_written: bool = False, is_kept: bool = True) -> None:
         self.path = path
         self._is_kept = is_kept
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         binary = getattr(os, "O_BINARY", 0)
         self.descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | binary)
 
@@ -138,7 +138,7 @@ class PlainFile:
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):
             return int(os.preadv(self.descriptor, [view], at))
-        with self._turn:
+        with self._lock:
             os.lseek(self.descriptor, at, os.SEEK_SET)
             data = os.read(self.descriptor, len(view))
         view[: len(data)] = data
@@ -147,7 +147,7 @@ class PlainFile:
     def _write(self, view: memoryview, at: int) -> int:
         if hasattr(os, "pwrite"):
             return int(os.pwrite(self.descriptor, view, at))
-        with self._turn:
+        with self._lock:
             os.lseek(self.descriptor, at, os.SEEK_SET)
             return os.write(self.descriptor, view)
 
@@ -193,11 +193,11 @@ class Opened:
 
     def together(self, tasks: Iterator[Task]) -> None:
         """Run tasks in all threads, taking each when a thread is free; after an error none is begun."""
-        turn, stopped = threading.Lock(), threading.Event()
+        lock, stopped = threading.Lock(), threading.Event()
 
         def work() -> None:
             while not stopped.is_set():
-                with turn:
+                with lock:
                     task = next(tasks, None)
                 if task is None:
                     return

@@ -40,13 +40,13 @@ class Journal:
         is_whole: whether that run had synced all blocks, and was giving files their names.
 
     Raises:
-        ModelError: another process has it, or it cannot be written.
+        ModelError: another process has locked it, or it cannot be written.
     """
 
     def __init__(self, path: Path, digest: str, sync: Callable[[], None]) -> None:
         self.path = path
         self._sync = sync
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._count = self._bytes = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
@@ -102,7 +102,7 @@ class Journal:
 
     def add(self, block: int, size: int) -> None:
         """Record that a block of `size` bytes was written."""
-        with self._turn:
+        with self._lock:
             self._write(str(block))
             self._count += 1
             self._bytes += size

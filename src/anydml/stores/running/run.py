@@ -40,7 +40,7 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
 
     Args:
         plan: what to do.
-        progress: as `Plan.run` has it.
+        progress: as in `Plan.run`.
         write: writes blocks; by default this process does.
     """
     staging = staging_of(plan)
