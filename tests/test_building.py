@@ -50,7 +50,8 @@ def test_what_is_not_compiled_ends_with_what_to_do(tmp_path, compiler):
     if importlib.util.find_spec("ziglang"):
         pytest.skip("ziglang is installed")
     # One small module is enough to fail.
-    for name in ("setup.py", "building.py", "src/anydml/core/mirrors.py", "src/anydml/core/mirrors.pxd"):
+    core = [f"src/anydml/{name}" for name in ("_version.py", "core/mirrors.py", "core/mirrors.pxd")]
+    for name in ("setup.py", "building.py", "README.md", *core):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     done = python("setup.py", "build_ext", "--inplace", folder=tmp_path, CC=compiler)
