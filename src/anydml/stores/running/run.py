@@ -14,7 +14,6 @@ from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.file_blocks import FileBlocks
-from anydml.stores.running.grid_blocks import GridBlocks
 from anydml.stores.running.journal import Journal
 from anydml.stores.running.staging import Staging
 
@@ -32,6 +31,9 @@ def writer_of(plan: Planned) -> BlocksWriter:
     staging = staging_of(plan)
     if isinstance(plan.blocking, FileBlocking):
         return FileBlocks(plan, staging.part)
+    # Plans of plain files do without codecs.
+    from anydml.stores.running.grid_blocks import GridBlocks
+
     return GridBlocks(plan, staging)
 
 
