@@ -54,11 +54,15 @@ class Build(build_ext):
             return shlex.split(os.environ.get(name, ""))
 
         compiler = building.compiler()
+        headers = sysconfig.get_path("include")
         try:
+            if not Path(headers, "Python.h").exists():
+                hint = "Debian has it in python3-dev, Fedora in python3-devel"
+                raise FileNotFoundError(f"{headers} has no Python.h ({hint})")
             import numpy
             from Cython.Build import cythonize
 
-            includes = [f"-I{each}" for each in (CORE, numpy.get_include(), sysconfig.get_path("include"))]
+            includes = [f"-I{each}" for each in (CORE, numpy.get_include(), headers)]
             flags = [*given("ARCHFLAGS"), *FLAGS, *DEFINED.get(sys.platform, [])]
             self.compile = [*compiler, *flags, *includes, *given("CFLAGS"), "-shared"]
             self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
@@ -69,7 +73,7 @@ class Build(build_ext):
             for each in self.extensions:
                 each.sources = sources[each.name]
             super().build_extensions()
-        except Exception as error:  # Cython's, compilers', or that one of them is not there
+        except Exception as error:  # Cython's, compilers', or that something is not there
             raise SystemExit(f"error: anydml's core was not compiled: {error}. {building.HINT}") from None
 
     def build_extension(self, ext: Extension) -> None:

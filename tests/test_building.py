@@ -62,6 +62,23 @@ def test_what_is_not_compiled_ends_with_what_to_do(tmp_path, compiler):
     assert "Traceback" not in done.stderr
 
 
+def test_missing_headers_of_python_are_named(tmp_path):
+    code = f"""
+import runpy, sys, sysconfig
+real = sysconfig.get_path
+sysconfig.get_path = lambda name, *more, **kw: {str(tmp_path)!r} if name == "include" else real(name, *more, **kw)
+sys.argv[1:] = ["build_ext", {f"--build-lib={tmp_path}"!r}]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+    done = python("-c", code, CC=ONLY_TRIALS)
+    assert done.returncode == 1
+    last = done.stderr.rstrip().split("\n")[-1]
+    assert last.startswith("error: ")
+    assert f"{tmp_path} has no Python.h (Debian has it in python3-dev" in last
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_nothing_is_compiled_for_a_pure_package(tmp_path):
     done = python("setup.py", "build_ext", f"--build-lib={tmp_path}", ANYDML_PURE="1", CC=MISSING)
     assert done.returncode == 0, done.stderr
