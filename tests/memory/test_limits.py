@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from anydml.memory import limits, results
+from anydml.memory import control_groups, limits, results
 
 
 def test_some_of_this_machines_memory_is_available():
@@ -25,7 +25,7 @@ def test_the_smaller_limit_counts(monkeypatch):
 @pytest.fixture
 def system(monkeypatch, tmp_path):
     """A machine whose files say this; what is None is missing."""
-    monkeypatch.setattr(limits, "ROOT", str(tmp_path))
+    monkeypatch.setattr(control_groups, "ROOT", str(tmp_path))
 
     def say(meminfo=None, limit=None, used="100", stat="anon 60\ninactive_file 40\n"):
         files = {"proc/meminfo": meminfo}

@@ -6,11 +6,11 @@ import os
 import sys
 from collections.abc import Iterator
 
+from anydml.memory import control_groups
+from anydml.memory.control_groups import text
+
 NO_LIMIT = 2**62
 """Version 1 of control groups has no word for "no limit": its files then say some number just below 2⁶³."""
-
-ROOT = ""
-"""The folder of the system's files."""
 
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
@@ -40,12 +40,6 @@ def whole_memory() -> int | None:
     return min(found, default=None)
 
 
-def _text(path: str) -> str:
-    """A file's text: to import `pathlib` takes longer than all else that is done here."""
-    with open(ROOT + path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
-
-
 def _physical() -> int | None:
     if sys.platform == "win32":
         return None
@@ -57,7 +51,7 @@ def _physical() -> int | None:
 
 def _meminfo() -> int | None:
     try:
-        lines = _text("/proc/meminfo").splitlines()
+        lines = text("/proc/meminfo").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError, StopIteration):
         return None
@@ -70,35 +64,14 @@ def _control_group() -> int | None:
 
 
 def _groups() -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Folders of the groups that this process is in, inner ones first, and what their files are called.
-
-    A container often sees its own group as the root, while the kernel still names it as the machine does: folders that
-    do not exist are left to `_left`, which finds no limit in them.
-    """
-    root = "/sys/fs/cgroup"
-    paths = {"": "/", "memory": "/"}
-    try:
-        for line in _text("/proc/self/cgroup").splitlines():
-            _, controllers, path = line.split(":", 2)
-            if not controllers or "memory" in controllers.split(","):
-                paths["memory" if controllers else ""] = path
-    except (OSError, ValueError):
-        # The roots remain.
-        pass
-    for top, path, files in (
-        (root, paths[""], _VERSION_2),
-        (f"{root}/unified", paths[""], _VERSION_2),
-        (f"{root}/memory", paths["memory"], _VERSION_1),
-    ):
-        names = [name for name in path.split("/") if name not in ("", ".", "..")]
-        for depth in range(len(names), -1, -1):
-            yield "/".join((top, *names[:depth])), files
+    for group, version in control_groups.groups("memory"):
+        yield group, _VERSION_1 if version == 1 else _VERSION_2
 
 
 def _limit(file: str) -> int | None:
     """A control group's limit."""
     try:
-        limit = int(_text(file))
+        limit = int(text(file))
     except (OSError, ValueError):
         # No such file, or "max": no limit.
         return None
@@ -110,11 +83,11 @@ def _left(group: str, limit_file: str, used_file: str, unused: str) -> int | Non
     if limit is None:
         return None
     try:
-        used = int(_text(f"{group}/{used_file}"))
+        used = int(text(f"{group}/{used_file}"))
     except (OSError, ValueError):
         return None
     try:
-        stat = dict(line.split() for line in _text(f"{group}/memory.stat").splitlines())
+        stat = dict(line.split() for line in text(f"{group}/memory.stat").splitlines())
         return max(0, limit - used + int(stat.get(unused, 0)))
     except (OSError, ValueError):
         return max(0, limit - used)
@@ -128,7 +101,7 @@ def _address_space() -> int | None:
     try:
         import resource
 
-        pages = int(_text("/proc/self/statm").split()[0])
+        pages = int(text("/proc/self/statm").split()[0])
     except (ImportError, OSError, ValueError, IndexError):
         # Another system than Linux.
         return None

@@ -8,15 +8,16 @@ import sys
 import warnings
 
 from anydml.core import pool
+from anydml.memory.control_groups import processors
 
 MOST = 1024
 """More than any machine makes use of, and fewer than a system refuses."""
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
+    """The cores that this process may use: those it is bound to, or as many as its control groups give it time on."""
     if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
+        return min(len(os.sched_getaffinity(0)), processors() or MOST)
     return os.cpu_count() or 1
 
 
