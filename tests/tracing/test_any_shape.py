@@ -245,6 +245,25 @@ def test_functions_that_a_fused_one_calls_keep_sizes_open(is_local):
     assert len(traces) <= 2
 
 
+LAST = None
+
+
+def noted(rows):
+    global LAST  # noqa: PLW0603  # what is tested
+    LAST = len(rows)
+    return rows
+
+
+def test_global_variables_are_assigned_where_they_are():
+    def flipped(rows):
+        return [row[::-1] for row in noted(rows)]
+
+    for function in (flipped, noted):
+        globals()["LAST"] = None
+        dml.fuse(function)([np.arange(3), np.arange(4)])
+        assert LAST == 2
+
+
 @pytest.mark.parametrize("count", [63, 64, 65, 200, 1000])
 def test_a_batch_of_many_ragged_rows_is_traced_once(count):
     traces, rng = [], np.random.default_rng(count)

@@ -140,6 +140,7 @@ class Call:
                     return None
                 if fit == 2:
                     donated = around(donated, reach(cython.address(views[k]), kind.element))
+            # Asked now: the sizes of new tensors stand in room that the next result has, too.
             is_lent.append(is_packed(cython.address(views[k]), kind.element))
             for d in range(result.rank):
                 after[d] = views[k].s[d]

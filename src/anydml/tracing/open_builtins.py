@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dis
 import inspect
 import types
 from collections.abc import Callable
@@ -40,7 +41,8 @@ _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min}
 def opened(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a copy of a Python function that uses these builtins; other callables are returned unchanged.
 
-    Functions of the same package that it calls by their names use them, too.
+    Functions of the same package that it calls by their names use them, too. A function that assigns global variables
+    is returned unchanged: a copy would assign its own.
     """
     if inspect.ismethod(function):
         return types.MethodType(opened(function.__func__), function.__self__)
@@ -50,6 +52,8 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _opened(function: Any, package: str, callers: set[Any]) -> Any:
     if type(function) is not types.FunctionType or function in callers or _package(function) != package:
+        return function
+    if _assigns_globals(function.__code__):
         return function
     names, callers = {*_names(function.__code__)}, {*callers, function}
     helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
@@ -77,6 +81,12 @@ def _opened_cell(cell: types.CellType, package: str, callers: set[Any]) -> types
 def _package(function: Any) -> str:
     module: str = getattr(function, "__module__", None) or ""
     return module.partition(".")[0]
+
+
+def _assigns_globals(code: types.CodeType) -> bool:
+    if any(each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for each in dis.get_instructions(code)):
+        return True
+    return any(_assigns_globals(each) for each in code.co_consts if isinstance(each, types.CodeType))
 
 
 def _names(code: types.CodeType) -> list[str]:
