@@ -15,7 +15,7 @@ NONE = inspect.Parameter.empty
 
 
 def shared():
-    names = {*FUNCTIONS, "copy", "nonzero_coordinates"}
+    names = {*FUNCTIONS, "compress", "copy", "nonzero_coordinates"}
     return sorted(name for name in names if callable(getattr(np, name, None)))
 
 

@@ -20,7 +20,7 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
-from anydml.functions.nonzero import nonzero_coordinates
+from anydml.functions.finding import compress, nonzero_coordinates
 from anydml.graph.desc import GraphDesc
 from anydml.graph.parts import (
     ConstantDataGraphNodeDesc,
@@ -84,6 +84,7 @@ __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "TensorDesc",
     "TensorFlags",
     "__version__",
+    "compress",
     "copy",
     "empty_cache",
     "explain",

@@ -43,6 +43,7 @@ _HERE = {
     "dml.diagonal_matrix(x, value, begin, end), which fills a band of diagonals": "triu tril eye band_part",
     "dml.where(condition, x, y)": "select masked_fill",
     "dml.nonzero_coordinates(x)": "argwhere nonzero flatnonzero",
+    "dml.compress(condition, x)": "extract masked_select boolean_mask",
     'dml.depth_to_space(x, block_size, "column_row_depth")': "pixel_shuffle",
     'dml.space_to_depth(x, block_size, "column_row_depth")': "pixel_unshuffle",
     "dml.upsample(x, scales)": "interpolate resize upsample_nearest",

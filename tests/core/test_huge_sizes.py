@@ -117,6 +117,7 @@ except (dml.DescError, dml.BindingError):
 BROADCAST = {
     "a mask": "dml.where(np.broadcast_to(True, many.shape), x[:1], x[:1])",
     "numbers": "dml.nonzero_coordinates(many)",
+    "a condition": "dml.compress(np.broadcast_to(True, many.shape), many)",
     "texts": "dml.nonzero_coordinates(np.broadcast_to('a', many.shape))",
     "traced indices": "dml.fuse(lambda x, i: x[i])(x, many)",
     "known indices": "dml.fuse(lambda x: x[many])(x)",

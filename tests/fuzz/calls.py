@@ -42,6 +42,24 @@ def nonzero_coordinates(rng: np.random.Generator) -> tuple[tuple[Any, ...], Any]
     return (x,), np.argwhere(x)
 
 
+def compress(rng: np.random.Generator) -> tuple[tuple[Any, ...], Any]:
+    """Likewise: elements, or slices along the first axis or another."""
+    from drawn_calls import shape_of
+    from function_cases import array, some
+
+    x = array(rng, shape_of(rng), np.dtype(some(rng, *NUMBERS, "c16")))
+    axis = int(rng.integers(-1, x.ndim))
+    shape = x.shape if axis < 0 else x.shape[axis : axis + 1]
+    condition = rng.random(shape) < some(rng, 0.1, 0.5, 1)
+    if axis < 0:
+        return (condition, x), x[condition]
+    return (condition, x, axis), np.compress(condition, x, axis)
+
+
+FOUND = {"compress": compress, "nonzero_coordinates": nonzero_coordinates}
+"""Functions whose results' shapes depend on elements."""
+
+
 class Memory:
     """Arrays as others, with their bytes before a page that cannot be read, or after one."""
 
@@ -92,10 +110,10 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
     name = names[int(rng.integers(len(names)))]
     memory.reset()
     at_end = bool(number & 1)
-    if name == "nonzero_coordinates":
-        given, expected = nonzero_coordinates(rng)
+    if name in FOUND:
+        given, expected = FOUND[name](rng)
         given = memory.placed(given, at_end)
-        found = dml.nonzero_coordinates(*given)
+        found = getattr(dml, name)(*given)
         np.testing.assert_array_equal(found, expected, strict=True)
         return name
     # Sequences are of numbers alone.
@@ -129,7 +147,7 @@ def run(given: argparse.Namespace) -> None:
     """Make all calls in this process."""
     from drawn_calls import DRAW
 
-    names = given.function or [*sorted(DRAW), "nonzero_coordinates"]
+    names = given.function or [*sorted(DRAW), *FOUND]
     memory, counts = Memory(), Counter[str]()
     with given.report.open("wb", buffering=0) as report:
         for number in range(given.first, given.first + given.calls):

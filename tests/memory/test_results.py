@@ -57,6 +57,7 @@ def calls(n):
     return {
         "copy": lambda: dml.copy(x.T),
         "nonzero_coordinates": lambda: dml.nonzero_coordinates(x),
+        "compress": lambda: dml.compress(x % 3 > 0, x),
         "split": lambda: dml.split(x, 2, 1),
         "join": lambda: dml.join([x, x]),
         "slice": lambda: dml.slice(x, [0, 0], [n, n]),
@@ -98,7 +99,7 @@ def names():
 
 
 def test_every_function_is_here():
-    assert names() | {"fuse", "nonzero_coordinates"} == {*calls(4)}
+    assert names() | {"compress", "fuse", "nonzero_coordinates"} == {*calls(4)}
 
 
 @pytest.mark.parametrize("n", [4, 512])

@@ -1,10 +1,13 @@
-/* Where elements are not zero, in two passes: how many each piece has, then the coordinates of each. */
+/* Where elements are not zero, and other elements at those places: how many a piece has, then what is wanted of each. */
 #ifndef ANYDML_FINDING_H
 #define ANYDML_FINDING_H
 #include <stdint.h>
 #include <string.h>
 
-enum { ANYDML_PIECE = 4096 };  /* elements that are looked at together */
+enum {
+  ANYDML_PIECE = 4096,   /* elements that are looked at together */
+  ANYDML_CHUNK = 64,     /* of them, those that may all be zero, or none of them */
+};
 
 typedef struct {
   const char *from;      /* packed elements */
@@ -14,11 +17,14 @@ typedef struct {
   int64_t *rows;         /* by piece: how many are found in it, then in all before it; and one more: in all */
   int rank;
   const int64_t *n;      /* sizes by dimension */
-  char *to;              /* coordinates, a row for each element found */
-  int width;             /* bytes of each: 4 or 8 */
+  char *to;              /* a row for each element found: coordinates, or an item */
+  int64_t width;         /* bytes of a coordinate, 4 or 8; of an item */
+  const char *items;     /* an item for each element: where the first lies, */
+  const int64_t *s;      /* and strides by dimension */
 } anydml_search;
 
-/* A flag for each element; gives how many are set. Plain loops, which compilers make vectors of. */
+/* A flag for each element, and zeros up to a whole chunk; gives how many elements there are. Plain loops, which compilers
+ * make vectors of. */
 #define ANYDML_FLAGS(type)                                                       \
   for (int64_t k = 0; k < count; k++) {                                          \
     type x;                                                                      \
@@ -26,50 +32,165 @@ typedef struct {
     flags[k] = (x & (type)s->kept) != 0;                                         \
   }                                                                              \
   break
-static int64_t anydml_flags(const anydml_search *s, int64_t piece, uint8_t *flags, int64_t *many) {
+static int64_t anydml_flags(const anydml_search *s, int64_t piece, uint8_t *flags) {
   const char *from = s->from + piece * ANYDML_PIECE * s->size;
   const int64_t left = s->total - piece * ANYDML_PIECE, count = left < ANYDML_PIECE ? left : ANYDML_PIECE;
-  int64_t found = 0;
   switch (s->size) {
     case 1: ANYDML_FLAGS(uint8_t);
     case 2: ANYDML_FLAGS(uint16_t);
     case 4: ANYDML_FLAGS(uint32_t);
     default: ANYDML_FLAGS(uint64_t);
   }
-  for (int64_t k = 0; k < count; k += 128) {
-    uint8_t part = 0;
-    for (int64_t j = k; j < count && j < k + 128; j++) part += flags[j];
-    found += part;
-  }
-  *many = count;
-  return found;
+  memset(flags + count, 0, (size_t)(-count & (ANYDML_CHUNK - 1)));
+  return count;
 }
 #undef ANYDML_FLAGS
 
-static void anydml_count(const void *plan, int64_t first, int64_t last) {
-  const anydml_search *s = (const anydml_search *)plan;
-  uint8_t flags[ANYDML_PIECE + 8];
-  int64_t many;
-  for (; first < last; first++) s->rows[first] = anydml_flags(s, first, flags, &many);
+/* How many flags of a chunk are set. */
+static inline int64_t anydml_set(const uint8_t *flags) {
+  uint64_t words[ANYDML_CHUNK / 8], sum = 0;
+  memcpy(words, flags, ANYDML_CHUNK);
+  for (int k = 0; k < ANYDML_CHUNK / 8; k++) sum += words[k];
+  return (int64_t)(sum * 0x0101010101010101u >> 56);
 }
 
-/* The places in a piece whose flags are set, without a branch that nobody could foresee. */
-static int64_t anydml_places(uint8_t *flags, int64_t many, int32_t *places) {
-  int64_t found = 0;
-  memset(flags + many, 0, 8);
-  for (int64_t k = 0; k < many; k += 8) {
-    uint64_t word;
-    memcpy(&word, flags + k, 8);
-    if (!word) continue;
-    for (int j = 0; j < 8; j++) {
-      places[found] = (int32_t)(k + j);
-      found += flags[k + j];
-    }
+static void anydml_count(const void *plan, int64_t first, int64_t last) {
+  const anydml_search *s = (const anydml_search *)plan;
+  uint8_t flags[ANYDML_PIECE];
+  for (; first < last; first++) {
+    const int64_t many = anydml_flags(s, first, flags);
+    int64_t found = 0;
+    for (int64_t k = 0; k < many; k += ANYDML_CHUNK) found += anydml_set(flags + k);
+    s->rows[first] = found;
+  }
+}
+
+/* Puts what belongs to each flag that is set, one after the other, `most` at most; gives how many. Without branches that
+ * nobody could foresee: all are put, each over the last whose flag was not set; where there is no room for that, aside. */
+#define ANYDML_SELECT(name, size, room, put, is_packed)                          \
+static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t own) { \
+  char aside[ANYDML_CHUNK * room] __attribute__((aligned(8)));                   \
+  int64_t found = 0;                                                             \
+  for (int64_t k = 0; k < many; k += ANYDML_CHUNK) {                             \
+    const int64_t count = many - k < ANYDML_CHUNK ? many - k : ANYDML_CHUNK;     \
+    if (count == ANYDML_CHUNK) {                                                 \
+      const int64_t these = anydml_set(flags + k);                               \
+      if (!these) continue;                                                      \
+      if (these == ANYDML_CHUNK && is_packed && most - found >= these) {         \
+        memcpy(to + found * size, items + k * size, ANYDML_CHUNK * size);        \
+        found += these;                                                          \
+        continue;                                                                \
+      }                                                                          \
+    }                                                                            \
+    char *const start = most - found >= count ? to + found * size : aside;       \
+    int64_t i = k, more = 0;                                                     \
+    for (; i + 8 <= k + count; i += 8) {                                         \
+      uint64_t before;                                                           \
+      memcpy(&before, flags + i, 8);                                             \
+      before *= 0x0101010101010101u;  /* a byte each: flags up to its own */     \
+      char *const at = start + more * size;                                      \
+      put(at, i, size);                                                          \
+      _Pragma("GCC unroll 7") for (int j = 1; j < 8; j++) put(at + (before >> (8 * j - 8) & 255) * size, i + j, size); \
+      more += (int64_t)(before >> 56);                                           \
+    }                                                                            \
+    for (; i < k + count; i++) {                                                 \
+      put(start + more * size, i, size);                                         \
+      more += flags[i];                                                          \
+    }                                                                            \
+    if (more > most - found) more = most - found;                                \
+    if (start == aside) memcpy(to + found * size, aside, (size_t)(more * size)); \
+    found += more;                                                               \
+  }                                                                              \
+  return found;                                                                  \
+}
+#define ANYDML_PUT_ITEM(at, i, size) memcpy(at, items + (i) * stride, size)
+ANYDML_SELECT(1, 1, 1, ANYDML_PUT_ITEM, stride == 1)
+ANYDML_SELECT(2, 2, 2, ANYDML_PUT_ITEM, stride == 2)
+ANYDML_SELECT(4, 4, 4, ANYDML_PUT_ITEM, stride == 4)
+ANYDML_SELECT(8, 8, 8, ANYDML_PUT_ITEM, stride == 8)
+ANYDML_SELECT(16, 16, 16, ANYDML_PUT_ITEM, stride == 16)
+/* Items of other sizes, `own`, by their two ends, which overlap. */
+#define ANYDML_PUT_ENDS(at, i, half) do { \
+    char *const end = (at); \
+    const char *const item = items + (i) * stride; \
+    memcpy(end, item, half); \
+    memcpy(end + own - half, item + own - half, half); } while (0)
+#define ANYDML_PUT_ENDS_2(at, i, size) ANYDML_PUT_ENDS(at, i, 2)
+#define ANYDML_PUT_ENDS_4(at, i, size) ANYDML_PUT_ENDS(at, i, 4)
+#define ANYDML_PUT_ENDS_8(at, i, size) ANYDML_PUT_ENDS(at, i, 8)
+#define ANYDML_PUT_ENDS_16(at, i, size) ANYDML_PUT_ENDS(at, i, 16)
+ANYDML_SELECT(ends_2, own, 4, ANYDML_PUT_ENDS_2, stride == own)
+ANYDML_SELECT(ends_4, own, 8, ANYDML_PUT_ENDS_4, stride == own)
+ANYDML_SELECT(ends_8, own, 16, ANYDML_PUT_ENDS_8, stride == own)
+ANYDML_SELECT(ends_16, own, 32, ANYDML_PUT_ENDS_16, stride == own)
+#define ANYDML_PUT_PLACE(at, i, size) *(uint16_t *)(at) = (uint16_t)(i)
+ANYDML_SELECT(places, 2, 2, ANYDML_PUT_PLACE, 0)
+#undef ANYDML_SELECT
+
+/* The same for longer items. */
+static int64_t anydml_select_long(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t size) {
+  uint16_t places[ANYDML_PIECE];
+  const int64_t found = anydml_select_places((char *)places, most, flags, many, NULL, 0, 2);
+  for (int64_t k = 0, count; k < found; k += count) {
+    count = 1;
+    while (stride == size && k + count < found && places[k + count] == places[k] + count) count++;
+    memcpy(to + k * size, items + places[k] * stride, (size_t)(count * size));
   }
   return found;
 }
 
-static inline char *anydml_coordinate(char *to, int width, int64_t value) {
+static int64_t anydml_select(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t size) {
+  switch (size) {
+    case 1: return anydml_select_1(to, most, flags, many, items, stride, size);
+    case 2: return anydml_select_2(to, most, flags, many, items, stride, size);
+    case 4: return anydml_select_4(to, most, flags, many, items, stride, size);
+    case 8: return anydml_select_8(to, most, flags, many, items, stride, size);
+    case 16: return anydml_select_16(to, most, flags, many, items, stride, size);
+  }
+  if (size < 4) return anydml_select_ends_2(to, most, flags, many, items, stride, size);
+  if (size < 8) return anydml_select_ends_4(to, most, flags, many, items, stride, size);
+  if (size < 16) return anydml_select_ends_8(to, most, flags, many, items, stride, size);
+  if (size <= 32) return anydml_select_ends_16(to, most, flags, many, items, stride, size);
+  return anydml_select_long(to, most, flags, many, items, stride, size);
+}
+
+/* The line that a place lies in: where it begins, and the coordinates before it. */
+static inline int64_t anydml_line(const anydml_search *s, int64_t place, int64_t *c) {
+  const int line = s->rank - 1;
+  int64_t rest = place / s->n[line];
+  const int64_t begin = rest * s->n[line];
+  for (int d = line - 1; d >= 0; d--) {
+    c[d] = rest % s->n[d];
+    rest /= s->n[d];
+  }
+  return begin;
+}
+
+static void anydml_items(const void *plan, int64_t first, int64_t last) {
+  const anydml_search *s = (const anydml_search *)plan;
+  uint8_t flags[ANYDML_PIECE];
+  int64_t c[64], many, found;
+  const int line = s->rank - 1;
+  for (; first < last; first++) {
+    const int64_t most = s->rows[first + 1] - s->rows[first], start = first * ANYDML_PIECE;
+    char *const to = s->to + s->rows[first] * s->width;
+    if (!most) continue;
+    many = anydml_flags(s, first, flags);
+    found = 0;
+    for (int64_t k = 0, end; k < many; k = end) {
+      const int64_t begin = anydml_line(s, start + k, c);
+      const char *items = s->items + (start + k - begin) * s->s[line];
+      for (int d = 0; d < line; d++) items += c[d] * s->s[d];
+      end = begin + s->n[line] - start;
+      if (end > many) end = many;
+      found += anydml_select(to + found * s->width, most - found, flags + k, end - k, items, s->s[line], s->width);
+    }
+    /* Somebody may have written flags since they were counted. */
+    memset(to + found * s->width, 0, (size_t)((most - found) * s->width));
+  }
+}
+
+static inline char *anydml_coordinate(char *to, int64_t width, int64_t value) {
   if (width == 8) memcpy(to, &value, 8);
   else {
     const uint32_t low = (uint32_t)value;
@@ -80,30 +201,27 @@ static inline char *anydml_coordinate(char *to, int width, int64_t value) {
 
 static void anydml_coordinates(const void *plan, int64_t first, int64_t last) {
   const anydml_search *s = (const anydml_search *)plan;
-  uint8_t flags[ANYDML_PIECE + 8];
-  int32_t places[ANYDML_PIECE + 8];
-  int64_t c[64], many;
+  uint8_t flags[ANYDML_PIECE];
+  uint16_t places[ANYDML_PIECE];
+  int64_t c[64];
   const int line = s->rank - 1;
   for (; first < last; first++) {
     const int64_t row = s->rank * s->width, most = s->rows[first + 1] - s->rows[first], start = first * ANYDML_PIECE;
     char *to = s->to + s->rows[first] * row;
     if (!most) continue;
-    anydml_flags(s, first, flags, &many);
-    int64_t found = anydml_places(flags, many, places);
-    /* Somebody may have written elements since they were counted. */
-    if (found > most) found = most;
-    else if (found < most) memset(to + found * row, 0, (size_t)((most - found) * row));
+    const int64_t many = anydml_flags(s, first, flags);
+    const int64_t found = anydml_select_places((char *)places, most, flags, many, NULL, 0, 2);
+    memset(to + found * row, 0, (size_t)((most - found) * row));
+    if (!line && s->width == 8) {
+      for (int64_t k = 0; k < found; k++) ((int64_t *)to)[k] = start + places[k];
+      continue;
+    }
     int64_t begin = 0, end = 0;
     for (int64_t k = 0; k < found; k++) {
       const int64_t place = start + places[k];
       if (place >= end) {
-        int64_t rest = place / s->n[line];
-        begin = rest * s->n[line];
+        begin = anydml_line(s, place, c);
         end = begin + s->n[line];
-        for (int d = line - 1; d >= 0; d--) {
-          c[d] = rest % s->n[d];
-          rest /= s->n[d];
-        }
       }
       for (int d = 0; d < line; d++) to = anydml_coordinate(to, s->width, c[d]);
       to = anydml_coordinate(to, s->width, place - begin);

@@ -13,8 +13,13 @@ cdef extern from "finding.h" nogil:
         int rank
         const int64_t *n
         char *to
-        int width
+        int64_t width
+        const char *items
+        const int64_t *s
     void anydml_count(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
+    void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
-cdef int look_through(const Search *search, int64_t pieces, Work work) except -1
+cdef int64_t counted(Search *search) except -1
+cdef int put(Search *search, Work work) except -1
+cdef int look_through(const Search *search, Work work, int64_t effort) except -1

@@ -1,9 +1,12 @@
 """Where elements are not zero: how many there are of them is known once all were looked at."""
 
 import cython
+from cython.cimports.anydml.core.arguments import axis_of
+from cython.cimports.anydml.core.arrays import Kind, View, elements, make, read, read_mask
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import HELD_EFFORT, SHARED_EFFORT
 from cython.cimports.anydml.core.pool import share
+from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.numpy import (
@@ -20,8 +23,11 @@ from cython.cimports.numpy import (
 
 import_array()
 
-CLAIM = cython.declare(int64_t, 16)
+CLAIM = cython.declare(int64_t, 4)
 """Pieces that a thread takes at a time."""
+
+FIND_EFFORT = cython.declare(int64_t, 6)
+"""Bytes that a plain copy writes while one element is looked at, and passed over."""
 
 
 def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
@@ -33,10 +39,6 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
         kind: of the coordinates, which has 4 or 8 bytes.
     """
     search: Search
-    k: int64_t
-    found: int64_t
-    total: int64_t = 0
-    pieces: int64_t = (PyArray_SIZE(x) + ANYDML_PIECE - 1) // ANYDML_PIECE
     shape: npy_intp[2]
     search.source = PyArray_BYTES(x)
     search.total = PyArray_SIZE(x)
@@ -45,30 +47,102 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     search.rank = PyArray_NDIM(x)
     search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
     search.width = kind.itemsize
-    search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))
-    if search.rows == cython.NULL:
-        raise MemoryError
     try:
-        look_through(cython.address(search), pieces, anydml_count)
-        for k in range(pieces):
-            found = search.rows[k]
-            search.rows[k] = total
-            total += found
-        search.rows[pieces] = total
-        shape[0] = total
+        shape[0] = counted(cython.address(search))
         shape[1] = search.rank
         made: ndarray = new_array(2, shape, kind)
         search.to = PyArray_BYTES(made)
-        if total:
-            look_through(cython.address(search), pieces, anydml_coordinates)
+        put(cython.address(search), anydml_coordinates)
         return made
     finally:
         PyMem_Free(search.rows)
 
 
-def look_through(search, pieces, work):
+def compress(condition, x, axis):
+    """The items of an array where a condition holds; None for what Python has to do, or refuse.
+
+    An item is all that the condition's dimensions, which are the array's first, leave.
+    """
+    search: Search
+    kind: Kind
+    v: View
+    m: View
+    n: int64_t[64]
+    lines: int64_t[64]
+    steps: int64_t[64]
+    first: int64_t
+    d: cython.int
+    if read(x, cython.address(v), cython.address(kind)) or read_mask(
+        condition, cython.address(kind), cython.address(m)
+    ):
+        return None
+    if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 1):
+        return None
+    if m.rank < v.rank if axis is None else (axis_of(axis, v.rank, cython.address(first)) or first):
+        return None
+    search.source = m.data
+    search.total = elements(m.rank, m.n)
+    search.size = 1
+    search.kept = 255
+    search.rank = 0
+    for d in range(m.rank):
+        if m.n[d] != v.n[d]:
+            return None
+        if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
+            lines[search.rank - 1] *= v.n[d]
+            steps[search.rank - 1] = v.s[d]
+        else:
+            lines[search.rank] = v.n[d]
+            steps[search.rank] = v.s[d]
+            search.rank += 1
+    search.n = lines
+    search.s = steps
+    search.items = v.data
+    search.width = kind.element
+    for d in range(v.rank - 1, m.rank - 1, -1):
+        if v.n[d] > 1 and v.s[d] != search.width:
+            return None
+        search.width *= v.n[d]
+        n[d - m.rank + 1] = v.n[d]
+    try:
+        n[0] = counted(cython.address(search))
+        made = make(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+        if made is not None and search.width:
+            search.to = v.data
+            put(cython.address(search), anydml_items)
+        return made
+    finally:
+        PyMem_Free(search.rows)
+
+
+def counted(search):
+    """How many elements are found; and before each piece, in memory that the caller gives back."""
+    k: int64_t
+    found: int64_t
+    total: int64_t = 0
+    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
+    search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))
+    if search.rows == cython.NULL:
+        raise MemoryError
+    look_through(search, anydml_count, search.total * search.size)
+    for k in range(pieces):
+        found = search.rows[k]
+        search.rows[k] = total
+        total += found
+    search.rows[pieces] = total
+    return total
+
+
+def put(search, work):
+    """Put a row for each element found."""
+    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
+    if search.rows[pieces]:
+        look_through(search, work, search.total * FIND_EFFORT + search.rows[pieces] * search.width)
+
+
+def look_through(search, work, effort):
     """Do one of the passes: with every thread that is free, where it is much."""
-    effort: int64_t = search.total * search.size
+    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if effort <= HELD_EFFORT:
         work(search, 0, pieces)
         return 0

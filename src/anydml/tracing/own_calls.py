@@ -11,11 +11,13 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
+from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, operand_of
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import axes, joins, padding, refusing, repeating, shaping
+from anydml.tracing import axes, joins, padding, picks, refusing, repeating, shaping
+from anydml.tracing.indexing import indexed
 from anydml.tracing.integers import known
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
@@ -164,6 +166,20 @@ def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any
     ):
         return integer(label, field, value)
     return integers(label, field, value)
+
+
+def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedArray:
+    """Select elements, or slices along an axis, by a constant condition.
+
+    Raises:
+        FuseError: the condition is traced.
+    """
+    picks.known_object(condition)
+    flags = picks.known_array(condition) != 0
+    if axis is None and flags.shape != x.shape:
+        x = axes.ravel(x)
+    first = 0 if axis is None else axis_of("compress", x.ndim, axis)
+    return indexed(x, (slice(None),) * first + (flags,))
 
 
 def nonzero_coordinates(x: TracedArray) -> NoReturn:
