@@ -245,6 +245,14 @@ def test_transposes_stay_where_rows_would_be_others():
     assert "Transpose" in [node.op_type for node in slim(model(text)).model.graph.node]
 
 
+def test_numbers_of_nodes_that_transposes_move_through_may_be_constant_nodes():
+    text = """g (float[2,3,4,8] x) => (float[2,3,4,4] z) { a = Transpose <perm = [0, 2, 1, 3]> (x) b = Sin (a)
+        s = Constant <value_ints = [0]> () e = Constant <value_ints = [4]> () axes = Constant <value_ints = [3]> ()
+        k = Constant <value_floats = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> () c = Mul (b, k)
+        d = Slice (c, s, e, axes) z = Transpose <perm = [0, 2, 1, 3]> (d) }"""
+    assert "Transpose" not in rewritten(text, "transposes move through nodes")
+
+
 def test_softmax_keeps_its_axis():
     text = """g (float[2,3,4] x) => (float[3,2,4] z) {
         a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) c = Exp (b)

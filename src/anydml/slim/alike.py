@@ -1,15 +1,12 @@
-"""Whether two models compute the same, by fingerprints of their results."""
+"""Whether two graphs compute the same, by fingerprints of their results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onnx import ModelProto
-
-from anydml.files.folder import Folder
-from anydml.slim.constants import Constants
 from anydml.slim.fingerprints import NoFingerprintError, fingerprints
-from anydml.slim.following import Following, size_names
+from anydml.slim.following import Following
+from anydml.slim.graph import Graph
 
 SIZES = (1, 2, 3, 5, 8)
 """What each named size is, from one comparison to the next; the second named size begins with the next, and so on."""
@@ -22,44 +19,31 @@ def sizes_of(names: Sequence[str]) -> list[Mapping[str, int]]:
     return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
 
 
-def are_alike(
-    before: ModelProto,
-    after: ModelProto,
-    folder: Folder | None,
-    pairs: Sequence[tuple[Following, Following]] | None = None,
-) -> bool:
+def are_alike(before: Following, after: Following, names: Sequence[str]) -> bool:
     """Whether all fingerprints are the same; not where there are none, as with too many elements.
 
     Args:
-        before: a model.
+        before: a graph as it was followed, constants of whose name are the same in both.
         after: the other one.
-        folder: where external data lies.
-        pairs: both as they were followed; None follows them for small sizes.
+        names: of sizes; if there are any, both are followed for small sizes instead.
     """
-    old = {tensor.name: tensor for tensor in before.graph.initializer}
-    if any(old.get(tensor.name, tensor) != tensor for tensor in after.graph.initializer):
-        return False
-    if pairs is None:
-        several = sizes_of(size_names(before))
-        pairs = [(Following(before, sizes), Following(after, sizes)) for sizes in several]
-    first, second = Constants(folder, before), Constants(folder, after)
+    pairs = [(before, after)]
+    if names:
+        pairs = [(Following(before.graph, sizes), Following(after.graph, sizes)) for sizes in sizes_of(names)]
+    first, second = _matrices(before.graph), _matrices(after.graph)
+    shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
     try:
-        shared = _matrices(before) & _matrices(after)
-        names = frozenset(name for name, *_ in shared) - frozenset(
-            name for name, *_ in _matrices(before) ^ _matrices(after)
-        )
-        return all(fingerprints(a, first, names) == fingerprints(b, second, names) for a, b in pairs)
+        return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)
     except NoFingerprintError:
         return False
 
 
-def _matrices(model: ModelProto) -> set[tuple[str, int, bool, str]]:
-    """Initializers that are multiplied by, and how."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    found = set()
-    for node in model.graph.node:
-        turned = tuple(each.i for each in node.attribute if each.name in ("transA", "transB"))
-        for k, name in enumerate(node.input[:2]):
-            if name in constants:
-                found.add((name, k, node.op_type in ("MatMul", "Gemm"), f"{turned}"))
+def _matrices(graph: Graph) -> set[tuple[str, int, bool, str]]:
+    """Constants that are multiplied by, and how."""
+    found: set[tuple[str, int, bool, str]] = set()
+    for op in graph.ops:
+        names = [(k, name) for k, name in enumerate(op.inputs[:2]) if name in graph.constants]
+        if names:
+            flags = f"{[op.integer(flag, 0) for flag in ('transA', 'transB')]}"
+            found.update((name, k, op.kind in ("MatMul", "Gemm"), flags) for k, name in names)
     return found

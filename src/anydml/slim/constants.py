@@ -1,9 +1,12 @@
-"""Constants of models: initializers, and what Constant nodes have, those whose data lies in other files included."""
+"""Constants of models: initializers and Constant nodes, some of them with external data, and new ones."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Hashable, Iterator
+
 import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
@@ -13,38 +16,64 @@ from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.tensors import to_array
 from anydml.onnx.values import Array
 
+NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
+"""Attributes of Constant that are no tensors, and their dtypes."""
+
 
 class Constants:
-    """Constants of some models, by name; those of one name are the same.
+    """The constants of a model by name, and those that are made while it is rewritten.
 
     Args:
-        folder: where external data lies; None where there is none.
-        models: whose they are.
+        model: the model.
+        folder: where its external data lies; None if it is loaded, or has none.
+
+    Attributes:
+        made: new constants, by name.
     """
 
-    def __init__(self, folder: Folder | None, *models: ModelProto) -> None:
+    def __init__(self, model: ModelProto, folder: Folder | None) -> None:
         self._folder = folder
-        self._tensors: dict[str, TensorProto] = {}
+        self.made: dict[str, Array] = {}
+        self._names: dict[Hashable, str] = {}
         self._arrays: dict[str, Array] = {}
-        for model in models:
-            self.add(model)
-
-    def add(self, model: ModelProto) -> None:
-        """Those of another model, too."""
-        self._tensors.update((tensor.name, tensor) for tensor in model.graph.initializer)
+        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
         for node in model.graph.node:
-            if node.op_type == "Constant" and node.output:
-                self._tensors.update((node.output[0], each.t) for each in node.attribute if each.HasField("t"))
+            for each in node.attribute if node.op_type == "Constant" and node.output else ():
+                if each.HasField("t"):
+                    self._tensors[node.output[0]] = each.t
+                elif each.name in NUMBERS:
+                    self._arrays[node.output[0]] = np.array(helper.get_attribute_value(each), NUMBERS[each.name])
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tensors
+        return name in self._tensors or name in self.made or name in self._arrays
+
+    def new(self, array: Array, name: Callable[[], str]) -> str:
+        """Return the name of a new constant; that of an equal one if it was made before.
+
+        Args:
+            array: its elements.
+            name: makes a name.
+        """
+        packed = np.ascontiguousarray(array).reshape(array.shape)
+        key = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest(), str(packed.dtype), packed.shape
+        if key not in self._names:
+            self._names[key] = name()
+            self.made[self._names[key]] = packed
+        return self._names[key]
+
+    def added(self) -> Iterator[tuple[str, TensorProto]]:
+        """New constants as ONNX stores them."""
+        for name, array in self.made.items():
+            yield name, numpy_helper.from_array(array, name)
 
     def read(self, name: str) -> Array:
-        """Its elements.
+        """Return the elements of a constant.
 
         Raises:
             ModelError: they cannot be read.
         """
+        if name in self.made:
+            return self.made[name]
         if name not in self._arrays:
             tensor = self._tensors[name]
             if tensor.data_location == TensorProto.EXTERNAL:
@@ -63,7 +92,7 @@ class Constants:
 
 
 def with_data(model: ModelProto, folder: Folder | None) -> ModelProto:
-    """The model with its external data inside; itself where there is none.
+    """Return the model with its external data inside; the model itself if it has none.
 
     Raises:
         ModelError: it cannot be read.

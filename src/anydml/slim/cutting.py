@@ -5,14 +5,10 @@ Each column of a result is made of one column of the matrix, so that a part of t
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 
-import numpy as np
-from onnx import ModelProto, NodeProto, helper, numpy_helper
-
-from anydml.onnx.training_nodes import FreshNames
-from anydml.slim.constants import Constants
 from anydml.slim.following import Following
+from anydml.slim.graph import Op
 from anydml.slim.parts import Part
 from anydml.slim.products import Product, Reading
 
@@ -23,55 +19,45 @@ Span = tuple[int, int]
 
 
 class Cutting:
-    """Looks for such products in one model.
+    """Looks for such products in one graph.
 
     Args:
-        model: the model, whose movement is composed already.
         following: its values.
-        constants: reads its constants.
     """
 
-    def __init__(self, model: ModelProto, following: Following, constants: Constants) -> None:
-        self._model, self._constants = model, constants
-        self._reading = Reading(model, following)
-        self._fresh = FreshNames(model)
+    def __init__(self, following: Following) -> None:
+        self._reading, self._graph = Reading(following), following.graph
 
-    def cut(self) -> ModelProto | None:
-        """The model with all such products; None where there is none."""
+    def cut(self) -> list[Op] | None:
+        """The nodes with all such products; None where there is none."""
         found = {}
         for product in self._reading.products():
             chain = self._chain(product)
-            spans = self._spans(self._reading.nodes[chain[-1]].output[0], product.columns)
+            spans = self._spans(self._graph.ops[chain[-1]].outputs[0], product.columns)
             if len(spans) > 1:
                 found.update(dict.fromkeys(chain, (product, chain, spans)))
-        if not found:
-            return None
-        result = ModelProto()
-        result.CopyFrom(self._model)
-        del result.graph.node[:]
-        for number, node in enumerate(self._reading.nodes):
+        ops: list[Op] = []
+        for number, op in enumerate(self._graph.ops):
             if number not in found:
-                result.graph.node.append(node)
-                continue
-            product, chain, spans = found[number]
-            if number == chain[-1]:
-                result.graph.node.extend(self._written(product, chain, spans, result))
-        return result
+                ops.append(op)
+            elif number == found[number][1][-1]:
+                ops += self._written(*found[number])
+        return ops if found else None
 
     def _chain(self, product: Product) -> list[int]:
         """A product, and what is done to all of its elements by constants alone."""
-        reading = self._reading
+        reading, values = self._reading, self._reading.following.values
         chain = [product.number]
         while True:
-            name = reading.nodes[chain[-1]].output[0]
+            name = self._graph.ops[chain[-1]].outputs[0]
             readers = reading.readers.get(name, [])
             if len(readers) != 1 or readers[0].name != name or not reading.is_elementwise(readers[0].number):
                 return chain
-            node, values = reading.nodes[readers[0].number], reading.following.values
-            others = [each for each in node.input if each != name]
+            op = self._graph.ops[readers[0].number]
+            others = [each for each in op.inputs if each != name]
             if not all(each in values and values[each].is_constant for each in others):
                 return chain
-            if reading.sizes(node.output[0]) != reading.sizes(name):
+            if values[op.outputs[0]].sizes != values[name].sizes:
                 return chain
             chain.append(readers[0].number)
 
@@ -84,47 +70,40 @@ class Cutting:
                 return []
             spans.add(span)
         found = sorted(spans)
-        if any(a[1] > b[0] for a, b in itertools.pairwise(found)):
-            return []
-        whole = found and found[0][0] == 0 and found[-1][1] == columns
-        joined = all(a[1] == b[0] for a, b in itertools.pairwise(found))
-        return found if whole and joined and all(b - a >= FEWEST for a, b in found) else []
+        # Each begins where the one before ends, from the first column to the last.
+        bounds = [0, *(end for _, end in found)]
+        are_all = [first for first, _ in found] == bounds[:-1] and bounds[-1] == columns
+        return found if are_all and all(end - first >= FEWEST for first, end in found) else []
 
-    def _written(self, product: Product, chain: list[int], spans: list[Span], result: ModelProto) -> list[NodeProto]:
-        made: list[NodeProto] = []
+    def _written(self, product: Product, chain: list[int], spans: list[Span]) -> Iterator[Op]:
         parts = []
         for span in spans:
-            name = ""
+            # What the nodes of the chain make of these columns, by the names of the whole.
+            made: dict[str, str] = {}
             for number in chain:
-                node = self._reading.nodes[number]
-                copy = NodeProto()
-                copy.CopyFrom(node)
-                copy.output[0] = self._fresh.new(node.output[0], "columns")
-                copy.name = self._fresh.new(node.name or node.output[0], "columns")
-                for k, each in enumerate(node.input):
-                    if number == product.number:
-                        axis = -2 if k == 1 and product.is_turned else -1
-                        copy.input[k] = each if k == 0 else self._part(each, span, axis, product.columns, result)
-                    else:
-                        before = each == self._reading.nodes[chain[chain.index(number) - 1]].output[0]
-                        copy.input[k] = name if before else self._part(each, span, -1, product.columns, result)
-                name = copy.output[0]
-                made.append(copy)
-            parts.append(name)
-        last = self._reading.nodes[chain[-1]].output[0]
-        made.append(helper.make_node("Concat", parts, [last], self._fresh.new(last, "Concat"), axis=-1))
-        return made
+                op = self._graph.ops[number]
+                inputs = []
+                for k, name in enumerate(op.inputs):
+                    is_given = number == product.number and k == 0
+                    axis = -2 if number == product.number and k == 1 and product.is_turned else -1
+                    part = name if is_given else self._part(name, span, axis, product.columns)
+                    inputs.append(made.get(name, part))
+                (whole,) = op.outputs
+                made[whole] = self._graph.new_name(whole, "columns")
+                label = self._graph.new_name(op.proto.name or whole, "columns")
+                yield op.replaced(inputs, [made[whole]], label)
+            parts.append(made[whole])
+        yield Op.make("Concat", parts, [whole], self._graph.new_name(whole, "Concat"), axis=-1)
 
-    def _part(self, name: str, span: Span, axis: int, columns: int, result: ModelProto) -> str:
+    def _part(self, name: str, span: Span, axis: int, columns: int) -> str:
         """The columns of a constant, which is itself where it is the same for all of them."""
-        if not name or self._reading.sizes(name)[axis:][:1] != (columns,):
+        value = self._reading.following.values.get(name)
+        if value is None or not value.is_constant or value.sizes[axis:][:1] != (columns,):
             return name
-        array = self._constants.read(name)
+        array = self._graph.constants.read(name)
         index = [slice(None)] * array.ndim
         index[axis] = slice(*span)
-        made = self._fresh.new(name, "columns")
-        result.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array[tuple(index)]), made))
-        return made
+        return self._graph.constant(name, array[tuple(index)])
 
 
 def _span(part: Part, columns: int) -> Span | None:

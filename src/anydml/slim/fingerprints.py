@@ -13,16 +13,15 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.directml.following import Names
-from anydml.onnx.graph import last_use, plain_domain
+from anydml.onnx.graph import last_use
 from anydml.onnx.operators import run_node
-from anydml.slim.constants import Constants
+from anydml.onnx.values import Tensor
+from anydml.slim.computing import ELEMENTWISE, is_plain_gemm, row_axes
 from anydml.slim.following import Following
-from anydml.slim.pushing import ELEMENTWISE
+from anydml.slim.graph import Op
 from anydml.slim.resizing import is_identity
 
 MOST = 1 << 27
@@ -37,12 +36,11 @@ class NoFingerprintError(Exception):
     """There are too many elements, or sizes are not known."""
 
 
-def fingerprints(following: Following, constants: Constants, shared: Set[str] = frozenset()) -> dict[str, bytes]:
+def fingerprints(following: Following, shared: Set[str] = frozenset()) -> dict[str, bytes]:
     """One for each output of a graph.
 
     Args:
-        following: the model's values.
-        constants: reads its constants.
+        following: the graph's values.
         shared: matrices that need not be read, for whatever is compared multiplies by the same in the same way.
 
     Raises:
@@ -50,18 +48,19 @@ def fingerprints(following: Following, constants: Constants, shared: Set[str] = 
     """
     # They are numbers modulo 2⁶⁴, which NumPy warns of where they are scalars.
     with np.errstate(over="ignore"):
-        found = _Fingerprints(following, constants, shared)
-        return {output.name: found.of(output.name).tobytes() for output in following.outputs}
+        found = _Fingerprints(following, shared)
+        return {name: found.of(name).tobytes() for name in following.graph.outputs}
 
 
 class _Fingerprints:
-    def __init__(self, following: Following, constants: Constants, shared: Set[str]) -> None:
-        self._following, self._constants, self._shared = following, constants, shared
+    def __init__(self, following: Following, shared: Set[str]) -> None:
+        self._following, self._shared = following, shared
         self._known: dict[str, Marks] = {}
         self._left = MOST
-        drops = last_use([Names(proto) for _, proto, _ in following.nodes], [each.name for each in following.outputs])
-        for number, (_, proto, node) in enumerate(following.nodes):
-            self._node(proto, node)
+        graph = following.graph
+        drops = last_use(graph.ops, graph.outputs)
+        for number, op in enumerate(graph.ops):
+            self._op(op)
             for name in drops.get(number, ()):
                 if not following.values[name].is_constant:
                     self._known.pop(name, None)
@@ -74,74 +73,68 @@ class _Fingerprints:
     def of(self, name: str) -> Marks:
         """The fingerprints of a value's elements."""
         if name not in self._known:
-            value = self._following.values.get(name)
-            if value is None or value.tensor is None:
-                raise NoFingerprintError(name)
-            self._ask(value.tensor.size)
-            if name in self._constants and value.is_constant:
-                self._known[name] = of_array(self._constants.read(name))
+            tensor = self._tensor(name)
+            self._ask(tensor.size)
+            constants = self._following.graph.constants
+            if name in constants and self._following.values[name].is_constant:
+                self._known[name] = of_array(constants.read(name))
             else:
-                self._known[name] = _numbered(_seed(name), value.sizes)
+                self._known[name] = _numbered(_seed(name), tensor.shape)
         return self._known[name]
 
-    def _node(self, proto: NodeProto, node: Any) -> None:
-        values = self._following.values
-        made = next((values[name] for name in proto.output if name), None)
-        if made is None or (made.is_constant and proto.op_type == "Constant"):
-            return
-        known = [values[name].tensor for name in proto.output if name]
-        if all(tensor is not None and tensor.array is not None for tensor in known):
-            for name, tensor in zip((name for name in proto.output if name), known, strict=True):
-                assert tensor is not None, "it is known"
-                self._known[name] = of_array(np.asarray(tensor.array))
-            return
-        if None in known:
-            raise NoFingerprintError(proto.op_type)
-        self._ask(sum(tensor.size for tensor in known if tensor is not None))
-        found = self._moved(proto, node) if made.node is not None else self._computed(proto)
-        self._known.update((name, marks) for name, marks in zip(proto.output, found, strict=False) if name)
+    def _tensor(self, name: str) -> Tensor:
+        value = self._following.values.get(name)
+        if value is None or value.tensor is None:
+            raise NoFingerprintError(name)
+        tensor: Tensor = value.tensor
+        return tensor
 
-    def _moved(self, proto: NodeProto, node: Any) -> Sequence[Marks]:
-        values = self._following.values
-        count = len(values[next(name for name in proto.output if name)].data)
-        given: list[Any] = [self.of(name).view(np.int64) for name in proto.input[:count]]
-        for k, name in enumerate(proto.input[count:]):
-            tensor = values[name].tensor if name else None
-            array = None if tensor is None else tensor.array
-            if array is not None and proto.op_type == "Pad" and k == 1:
+    def _op(self, op: Op) -> None:
+        if op.kind == "Constant":
+            return
+        names = [name for name in op.outputs if name]
+        tensors = [self._tensor(name) for name in names]
+        arrays = [tensor.array for tensor in tensors if tensor.array is not None]
+        if len(arrays) == len(tensors):
+            self._known.update(zip(names, map(of_array, map(np.asarray, arrays)), strict=True))
+            return
+        self._ask(sum(tensor.size for tensor in tensors))
+        found = self._moved(op) if self._following.moves(op) else self._computed(op)
+        self._known.update((name, marks) for name, marks in zip(op.outputs, found, strict=False) if name)
+
+    def _moved(self, op: Op) -> Sequence[Marks]:
+        node, values = self._following.node(op), self._following.values
+        assert node is not None, "it moves"
+        count = len(values[next(name for name in op.outputs if name)].data)
+        given: list[Any] = [self.of(name).view(np.int64) for name in op.inputs[:count]]
+        for k, name in enumerate(op.inputs[count:]):
+            array = self._tensor(name).array if name else None
+            if array is not None and op.kind == "Pad" and k == 1:
                 array = of_array(array).view(np.int64)
             given.append(array)
-        if proto.op_type in ("Pad", "CenterCropPad") and len(given) < 3:
-            return self._unknown(proto)
+        if op.kind in ("Pad", "CenterCropPad") and len(given) < 3:
+            return self._unknown(op)
         try:
             return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
         except (ModelError, ValueError):
-            return self._unknown(proto)
+            return self._unknown(op)
 
-    def _computed(self, proto: NodeProto) -> Sequence[Marks]:
-        if not plain_domain(proto.domain):
-            seed = _seed(_description(proto, ()))
-            if is_identity(proto, self._following):
-                return [self.of(proto.input[0])]
-            if proto.op_type == "Neg":
-                return [_negative(self.of(proto.input[0]))]
-            if proto.op_type == "Mul":
-                return [_product(seed, *map(self.of, proto.input))]
-            if proto.op_type in ELEMENTWISE and all(proto.input):
-                return [_mixed(seed, *map(self.of, proto.input))]
-            if proto.op_type == "MatMul" and all(len(self._sizes(name)) > 1 for name in proto.input):
-                return [self._products(proto.input[:2], False, False)]
-            if proto.op_type == "Gemm" and (found := self._gemm(proto)) is not None:
-                return [found]
-            if (found := self._rows(proto)) is not None:
-                return [found]
-        return self._unknown(proto)
-
-    def _sizes(self, name: str) -> Sequence[int]:
-        value = self._following.values[name]
-        if value.tensor is None:
-            raise NoFingerprintError(name)
-        return value.sizes
+    def _computed(self, op: Op) -> Sequence[Marks]:
+        if is_identity(op, self._following):
+            return [self.of(op.inputs[0])]
+        if op.kind == "Neg":
+            return [_negative(self.of(op.inputs[0]))]
+        if op.kind == "Mul":
+            return [_product(_seed(_description(op)), *map(self.of, op.inputs))]
+        if op.kind in ELEMENTWISE and all(op.inputs):
+            return [_mixed(_seed(_description(op)), *map(self.of, op.inputs))]
+        if op.kind == "MatMul" and all(len(self._tensor(name).shape) > 1 for name in op.inputs):
+            return [self._products(op.inputs[:2], False, False)]
+        if op.kind == "Gemm" and (found := self._gemm(op)) is not None:
+            return [found]
+        if (found := self._rows(op)) is not None:
+            return [found]
+        return self._unknown(op)
 
     def _products(self, names: Sequence[str], first_turned: bool, second_turned: bool) -> Marks:
         """Of dot products, whichever of the factors comes first."""
@@ -149,77 +142,56 @@ class _Fingerprints:
         columns = self._lines(names[1], -1 if second_turned else -2)[..., None, :]
         return _mixed(_seed("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
-    def _gemm(self, proto: NodeProto) -> Marks | None:
+    def _gemm(self, op: Op) -> Marks | None:
         """Of products of matrices, to which something may be added; None where they are multiplied by numbers."""
-        numbers = {each.name: each.f or each.i for each in proto.attribute}
-        if numbers.get("alpha", 1) != 1 or numbers.get("beta", 1) != 1:
+        if not is_plain_gemm(op):
             return None
-        found = self._products(proto.input[:2], bool(numbers.get("transA", 0)), bool(numbers.get("transB", 0)))
-        if len(proto.input) < 3 or not proto.input[2]:
+        found = self._products(op.inputs[:2], bool(op.integer("transA", 0)), bool(op.integer("transB", 0)))
+        if len(op.inputs) < 3 or not op.inputs[2]:
             return found
-        return _mixed(_seed(_description(NodeProto(op_type="Add"), ())), found, self.of(proto.input[2]))
+        return _mixed(_seed("Add:[]"), found, self.of(op.inputs[2]))
 
-    def _rows(self, proto: NodeProto) -> Marks | None:
+    def _rows(self, op: Op) -> Marks | None:
         """Of rows that are reduced, or computed with; None of other nodes."""
-        given = {each.name: each for each in proto.attribute}
-        rank = len(self._sizes(proto.input[0])) if proto.input and all(proto.input) else 0
-        if not rank:
+        axes = row_axes(op, self._following) if op.inputs and all(op.inputs) else None
+        if axes is None:
             return None
-        if proto.op_type in ("Softmax", "LogSoftmax"):
-            axes = [(given["axis"].i if "axis" in given else -1) % rank]
-        elif proto.op_type == "LayerNormalization" and len(proto.output) == 1:
-            axes = [*range((given["axis"].i if "axis" in given else -1) % rank, rank)]
-        elif proto.op_type.startswith("Reduce"):
-            more = self._following.values[proto.input[1]].tensor if len(proto.input) > 1 and proto.input[1] else None
-            array = None if more is None else more.array
-            axes = [
-                axis % rank for axis in ([*given["axes"].ints] if "axes" in given else [] if array is None else array)
-            ]
-        else:
-            return None
-        if not axes:
-            return None
-        marks = self.of(proto.input[0])
-        last = [*range(rank - len(axes), rank)]
-        flat = np.moveaxis(marks, sorted(axes), last).reshape(
-            *(n for k, n in enumerate(marks.shape) if k not in axes), -1
-        )
-        seed, row = _seed(_description(proto, ("axis", "axes", "keepdims"))), _row(flat, -1)
-        if proto.op_type.startswith("Reduce"):
-            return _mixed(seed, row).reshape(self._sizes(proto.output[0]))
-        return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, proto.input[1:]))
+        marks = self.of(op.inputs[0])
+        last = [*range(marks.ndim - len(axes), marks.ndim)]
+        kept = [n for k, n in enumerate(marks.shape) if k not in axes]
+        row = _row(np.moveaxis(marks, axes, last).reshape(*kept, -1), -1)
+        seed = _seed(_description(op, ("axis", "axes", "keepdims")))
+        if op.kind.startswith("Reduce"):
+            return _mixed(seed, row).reshape(self._tensor(op.outputs[0]).shape)
+        return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Of the rows or columns of matrices; matrices that both models have are told apart by their names."""
         if name not in self._shared:
             return _row(self.of(name), axis)
-        sizes = [*self._sizes(name)]
+        sizes = [*self._tensor(name).shape]
         del sizes[axis]
         return _numbered(_seed(f"axis {axis} of {name}"), sizes)
 
-    def _unknown(self, proto: NodeProto) -> Sequence[Marks]:
+    def _unknown(self, op: Op) -> Sequence[Marks]:
         """Of all inputs, and of where an element is."""
-        digest = hashlib.blake2b(_description(proto, ()).encode(), digest_size=8)
-        for name in proto.input:
+        digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
+        for name in op.inputs:
             is_constant = name and self._following.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
-            digest.update(f";{None if not name or is_constant else self._sizes(name)};".encode())
+            digest.update(f";{None if not name or is_constant else self._tensor(name).shape};".encode())
         seed = int.from_bytes(digest.digest(), "little")
-        found = []
-        for k, name in enumerate(proto.output):
-            tensor = self._following.values[name].tensor if name else None
-            if tensor is None and name:
-                raise NoFingerprintError(name)
-            found.append(_numbered(seed + k, () if tensor is None else tensor.shape))
-        return found
+        return [_numbered(seed + k, self._tensor(name).shape if name else ()) for k, name in enumerate(op.outputs)]
 
 
-def _description(proto: NodeProto, without: Sequence[str]) -> str:
+def _description(op: Op, without: Sequence[str] = ()) -> str:
     """The operator, and its attributes by name."""
     attributes = sorted(
-        (each.name, each.SerializeToString(deterministic=True)) for each in proto.attribute if each.name not in without
+        (each.name, each.SerializeToString(deterministic=True))
+        for each in op.proto.attribute
+        if each.name not in without
     )
-    return f"{plain_domain(proto.domain)}:{proto.op_type}:{attributes}"
+    return f"{op.kind}:{attributes}"
 
 
 def _seed(text: str) -> int:

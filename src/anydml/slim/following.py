@@ -1,13 +1,13 @@
-"""A model's values, followed for given sizes: what each is made of by movement alone."""
+"""A graph's values, followed for given sizes: what each is made of by movement alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import TensorProto, ValueInfoProto
 
 from anydml.errors import BindingError, DescError, ModelError
 from anydml.moves.pieces import NotComposableError
@@ -18,35 +18,22 @@ from anydml.onnx.directml.inference import inferred
 from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError, packed
 from anydml.onnx.operators import run_node
-from anydml.onnx.read import named, read_node
+from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
-from anydml.onnx.values import Sizes, Tensor
+from anydml.onnx.values import Tensor
 from anydml.slim.composing import MOST_PIECES, Composing
+from anydml.slim.followed import Followed
+from anydml.slim.graph import Graph, Op
 from anydml.slim.parts import Parts, parts_of
-from anydml.slim.walking import captured
+from anydml.slim.sizes import free_name
 
-MOVES = frozenset(
-    [
-        "CenterCropPad",
-        "Concat",
-        "DepthToSpace",
-        "Dropout",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Pad",
-        "Reshape",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    ]
-)
+_MOVES = """
+    CenterCropPad Concat DepthToSpace Dropout Expand Flatten Gather Identity Pad Reshape Slice SpaceToDepth Split
+    Squeeze Tile Transpose Unsqueeze
+"""
+
+MOVES = frozenset(_MOVES.split())
 """Operators of ONNX's own domain that move elements by numbers that are known."""
 
 WORK = 2048
@@ -57,81 +44,73 @@ MOST_FORMS = 4
 
 
 @dataclass
-class Followed:
-    """A value.
+class _Visit:
+    """What was found of a node, and from what."""
 
-    Attributes:
-        tensor: its type and sizes, and its elements where they are few and known; None where nothing is known.
-        forms: what it is made of, the first by sources alone.
-        node: the number of the node that moves it, and of the output; None where no movement makes it.
-        data: the names that it is moved from.
-        is_constant: whether it is an initializer.
-    """
+    node: Node | None
+    given: list[Followed | None]
+    made: list[tuple[str, Followed]]
 
-    tensor: Tensor | None
-    forms: list[Value] = field(default_factory=list)
-    node: tuple[int, int] | None = None
-    data: tuple[str, ...] = ()
-    is_constant: bool = False
-
-    @property
-    def sizes(self) -> Sizes:
-        """Its shape."""
-        assert self.tensor is not None, "it is known"
-        return self.tensor.shape
-
-    @property
-    def width(self) -> int:
-        """Bytes of an element."""
-        assert self.tensor is not None, "it is known"
-        return self.tensor.dtype.itemsize
+    def stands(self, given: Sequence[Followed | None]) -> bool:
+        """Whether the same would be found of the inputs of today."""
+        if all(a is b for a, b in zip(self.given, given, strict=True)):
+            return True
+        if any(value.op is not None for _, value in self.made):
+            return False
+        return all(a is b or (a is not None and a.is_like(b)) for a, b in zip(self.given, given, strict=True))
 
 
 class Following:
-    """The values of a model's main graph.
+    """The values of a graph.
+
+    A name stands for the same elements in all graphs that are made of one model. So what was followed in one of them is
+    followed again only where it is moved from something else.
 
     Args:
-        model: a valid model.
+        graph: of a valid model.
         sizes: of the names that sizes have, and of those that `free_name` makes up.
+        before: a graph of the same model, followed for the same sizes.
 
     Attributes:
+        graph: the graph.
+        sizes: the sizes.
         values: by name.
         names: of the values that forms are made of, by the numbers of their operands.
-        uses: how often each value is read.
-        nodes: of the main graph, with names; None where anydml does not have the operator.
-        opset: of ONNX's own domain.
-        outputs: of the main graph.
-        output_names: their names.
     """
 
-    def __init__(self, model: ModelProto, sizes: Mapping[str, int]) -> None:
-        self._opsets = opsets_of(model.opset_import)
-        self.opset = self._opsets.get("", 0)
-        self._sizes = sizes
+    def __init__(self, graph: Graph, sizes: Mapping[str, int], before: Following | None = None) -> None:
+        self.graph, self.sizes = graph, sizes
+        self._opsets = opsets_of(graph.model.opset_import)
         self._budget = Budget()
-        self._composing = Composing()
-        self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
-        self._operands: dict[str, Value] = {}
-        self.values: dict[str, Followed] = {}
-        self.names: dict[int, str] = {}
-        self.uses: dict[str, int] = {}
-        self._work = WORK + 16 * len(model.graph.node)
-        self.nodes: list[tuple[str, NodeProto, Node | None]] = []
-        self.outputs = [*model.graph.output]
-        self.output_names = frozenset(output.name for output in self.outputs)
-        for name, proto in named(model):
-            self.nodes.append((name, proto, self._read(proto, name)))
-            for used in (*proto.input, *captured(proto)):
-                self.uses[used] = self.uses.get(used, 0) + 1
-        for output in model.graph.output:
-            self.uses[output.name] = self.uses.get(output.name, 0) + 1
-        for value in model.graph.input:
-            self.values[value.name] = Followed(self._declared_tensor(value))
-        given = {value.name for value in model.graph.input}
-        for tensor in model.graph.initializer:
-            self.values[tensor.name] = self._initializer(tensor, tensor.name in given)
-        for number, (_, proto, node) in enumerate(self.nodes):
-            self._follow(number, proto, node)
+        self._work = WORK + 16 * len(graph.ops)
+        self._composing: Composing = Composing() if before is None else before._composing
+        self._operands: dict[str, Value] = {} if before is None else before._operands
+        self.names: dict[int, str] = {} if before is None else before.names
+        self._given: dict[str, Followed] = self._inputs() if before is None else before._given
+        known: Mapping[Op, _Visit] = {} if before is None else before._visits
+        for name, array in graph.constants.made.items():
+            if name not in self._given:
+                small = array if array.size <= FOLLOWED else None
+                self._given[name] = Followed(Tensor(array.dtype, array.shape, small), is_constant=True)
+        self.values = dict(self._given)
+        self._declared = {value.name: value for value in (*graph.model.graph.value_info, *graph.model.graph.output)}
+        self._visits: dict[Op, _Visit] = {}
+        for op in graph.ops:
+            given = [self.values.get(name) for name in op.inputs]
+            visit = known.get(op)
+            if visit is None or not visit.stands(given):
+                node = self._read(op) if visit is None else visit.node
+                visit = _Visit(node, given, self._follow(op, node, given))
+            self._visits[op] = visit
+            self.values.update(visit.made)
+
+    def node(self, op: Op) -> Node | None:
+        """A node as anydml reads it; None where it does not have the operator."""
+        return self._visits[op].node
+
+    def moves(self, op: Op) -> bool:
+        """Whether a node is movement."""
+        return any(value.op is op for _, value in self._visits[op].made)
 
     def parts(self, form: Value) -> Parts | None:
         """A form by parts, if it has any."""
@@ -151,11 +130,20 @@ class Following:
                 self.names[source.operand] = name
         return self._operands[name]
 
-    def _read(self, proto: NodeProto, name: str) -> Node | None:
-        if (plain_domain(proto.domain), proto.op_type) not in NODES:
+    def _inputs(self) -> dict[str, Followed]:
+        """Inputs and initializers."""
+        graph = self.graph.model.graph
+        found = {value.name: Followed(self._declared_tensor(value)) for value in graph.input}
+        given = {*found}
+        for tensor in graph.initializer:
+            found[tensor.name] = self._initializer(tensor, tensor.name in given)
+        return found
+
+    def _read(self, op: Op) -> Node | None:
+        if (plain_domain(op.proto.domain), op.proto.op_type) not in NODES:
             return None
         try:
-            return read_node(proto, self._opsets, name)
+            return read_node(op.proto, self._opsets, op.proto.name)
         except ModelError:
             return None
 
@@ -179,30 +167,33 @@ class Following:
         found = []
         for axis, size in enumerate(sizes):
             name = size if isinstance(size, str) else free_name(value.name, axis)
-            known = size if isinstance(size, int) else self._sizes.get(name)
+            known = size if isinstance(size, int) else self.sizes.get(name)
             if known is None or known < 0:
                 return None
             found.append(known)
         return Tensor(dtype, tuple(found))
 
-    def _follow(self, number: int, proto: NodeProto, node: Node | None) -> None:
-        tensors = [self.values[name].tensor if name in self.values else None for name in proto.input]
-        missing = any(name and tensor is None for name, tensor in zip(proto.input, tensors, strict=True))
+    def _follow(self, op: Op, node: Node | None, given: Sequence[Followed | None]) -> list[tuple[str, Followed]]:
+        """What a node makes, by name."""
+        tensors = [None if value is None else value.tensor for value in given]
+        missing = any(name and tensor is None for name, tensor in zip(op.inputs, tensors, strict=True))
         outputs: Sequence[Tensor | None] | None = None
         if node is not None and not missing:
-            moved = not node.domain and node.operator in MOVES and self._move(number, node, tensors)
-            if moved:
-                return
+            moved = self._move(op, node, tensors) if op.kind in MOVES else None
+            if moved is not None:
+                return moved
             outputs = self._run(node, tensors)
         if outputs is None:
-            outputs = [*inferred(proto, self._opsets, tensors)]
-        is_constant = proto.op_type == "Constant" and not plain_domain(proto.domain)
-        for k, name in enumerate(proto.output):
+            outputs = [*inferred(op.proto, self._opsets, tensors)]
+        made = []
+        for k, name in enumerate(op.outputs):
             tensor = outputs[k] if k < len(outputs) else None
             if tensor is None and name in self._declared:
                 tensor = self._declared_tensor(self._declared[name])
             if name:
-                self.values[name] = Followed(tensor, is_constant=is_constant)
+                is_constant = op.kind == "Constant" and name in self.graph.constants
+                made.append((name, Followed(tensor, is_constant=is_constant)))
+        return made
 
     def _run(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """What a node makes: its sizes, and its elements where they are few and known."""
@@ -224,16 +215,16 @@ class Following:
         arrays = run_node(node, [None if tensor is None else tensor.array for tensor in tensors], self._budget)
         return [Tensor.of(array) for array in arrays]
 
-    def _move(self, number: int, node: Node, tensors: Sequence[Tensor | None]) -> bool:
-        """Follow a node that moves; whether that was possible."""
-        count = len(tensors) if node.operator == "Concat" else 1
-        data = node.inputs[:count]
-        if any(not name or self._is_opaque(self.values[name]) for name in data):
-            return False
-        if node.operator == "Dropout" and len(node.outputs) > 1:
-            return False
+    def _move(self, op: Op, node: Node, tensors: Sequence[Tensor | None]) -> list[tuple[str, Followed]] | None:
+        """What a node makes by movement; None where it cannot be followed."""
+        count = len(tensors) if op.kind == "Concat" else 1
+        data = op.inputs[:count]
+        if any(not name or _is_opaque(self.values[name]) for name in data):
+            return None
+        if op.kind == "Dropout" and len(op.outputs) > 1:
+            return None
         if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
-            return False
+            return None
         forms = [self._forms(name) for name in data]
         # What is joined is described by the sources, or by the nearest values.
         several = len(forms[0]) if count == 1 else min(2, max(map(len, forms)))
@@ -248,49 +239,33 @@ class Following:
             except NotComposableError:
                 continue
             except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError):
-                return False
+                return None
             found.append(made)
         if found and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
             plain: list[Tensor] | None = [Tensor(each.dtype, each.shape) for each in found[0]]
         else:
             plain = self._run(node, tensors)
         if plain is None or any(tensor.dtype.hasobject or not tensor.size for tensor in plain):
-            return False
-        for k, name in enumerate(node.outputs):
+            return None
+        result = []
+        for k, name in enumerate(op.outputs):
             if name:
                 values = [
                     value for each in found if (value := each[k].value) is not None and len(value.pieces) <= MOST_PIECES
                 ]
                 self._work -= sum(len(value.pieces) for value in values if len(value.pieces) > 1)
-                self.values[name] = Followed(plain[k], values, (number, k), tuple(data))
-        return True
-
-    def _is_opaque(self, value: Followed) -> bool:
-        return value.tensor is None or value.tensor.dtype.hasobject or not value.tensor.size
+                result.append((name, Followed(plain[k], values, op, k, data)))
+        return result
 
     def _forms(self, name: str) -> list[Value]:
         value = self.values[name]
         own = self.operand(name)
-        if value.node is None or not value.forms or self._work < 0:
+        if value.op is None or not value.forms or self._work < 0:
             return [own]
-        if self.uses.get(name, 0) == 1 and len(value.forms[0].pieces) == 1:
+        if len(self.graph.users[name]) == 1 and len(value.forms[0].pieces) == 1:
             return value.forms[:MOST_FORMS]
         return [*value.forms[: MOST_FORMS - 1], own]
 
 
-def free_name(value: str, axis: int) -> str:
-    """What a size is called that has no name: no name in a model has a line break."""
-    return f"{value}\n{axis}"
-
-
-def size_names(model: ModelProto) -> list[str]:
-    """Names of the sizes of inputs, those without one included, in order."""
-    found: dict[str, None] = {}
-    constants = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.type.WhichOneof("value") != "tensor_type" or value.name in constants:
-            continue
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if not dim.HasField("dim_value"):
-                found[dim.dim_param or free_name(value.name, axis)] = None
-    return [*found]
+def _is_opaque(value: Followed) -> bool:
+    return value.tensor is None or value.tensor.dtype.hasobject or not value.tensor.size

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from anydml.slim.graph import OUTSIDE
 from anydml.slim.layouts import Layout, flipped, layouts
 from anydml.slim.parts import Part
-from anydml.slim.products import OUTSIDE, Product, Reader, Reading
+from anydml.slim.products import Product, Reader, Reading
 from anydml.slim.sizes import StandIns
 
 LEAST_ROWS = 16
@@ -46,7 +47,7 @@ class Group:
 
 
 class Grouping:
-    """Looks for such nodes in one model.
+    """Looks for such nodes in one graph.
 
     Args:
         reading: who reads what in it.
@@ -63,7 +64,7 @@ class Grouping:
         for group in sorted(self._groups(), key=lambda each: -each.gain):
             own = {*group.nodes, *group.sinks}
             if group.entry is None:
-                own.add(self._reading.makers[group.root])
+                own.add(self._reading.following.graph.makers[group.root])
             if taken.isdisjoint(own):
                 taken |= own
                 groups.append(group)
@@ -73,7 +74,7 @@ class Grouping:
         """All that are worth it."""
         reading = self._reading
         for product in reading.products():
-            name = reading.nodes[product.number].output[0]
+            name = reading.following.graph.ops[product.number].outputs[0]
             if not self._stand_ins.is_constant(product.rows, product.columns):
                 continue
             for layout in self._layouts(name, product):
@@ -103,7 +104,7 @@ class Grouping:
                 if reader.part is not None:
                     found.update(dict.fromkeys(layouts(reader.part, product.leading, product.columns)))
                 if self._reading.is_elementwise(reader.number):
-                    made = self._reading.nodes[reader.number].output[0]
+                    made = self._reading.following.graph.ops[reader.number].outputs[0]
                     if made not in seen and self._reading.size(made) == self._reading.size(name):
                         seen.add(made)
                         waiting.append(made)
@@ -123,12 +124,13 @@ class Grouping:
                     continue
                 if self._fits(reader.number, before, group, count, entry):
                     group.nodes.append(reader.number)
-                    made = reading.nodes[reader.number].output[0]
+                    made = reading.following.graph.ops[reader.number].outputs[0]
                     before[made] = (reading.source(made) or ("", None))[1]
                     # Those that could not do it without this one may now.
                     waiting += [*before]
         group.nodes.sort()
-        group.gain = 2 * reading.bytes(first) * sum(self._gain(group, name, part) for name, part in before.items())
+        times = sum(self._gain(group, name, part) for name, part in before.items())
+        group.gain = 2 * times * reading.following.values[first].bytes
         return group
 
     def _gain(self, group: Group, name: str, part: Part | None) -> int:
@@ -150,24 +152,20 @@ class Grouping:
         self, number: int, before: Mapping[str, Part | None], group: Group, count: int, entry: Reader | None
     ) -> bool:
         """Whether a node can be computed in the new order: of values that are in it, and constants."""
-        reading = self._reading
+        reading, values = self._reading, self._reading.following.values
         if not reading.is_elementwise(number):
             return False
-        node = reading.nodes[number]
-        made = node.output[0]
-        if made not in reading.following.values or reading.size(made) != count:
-            return False
-        fine = group.layout.cut(reading.sizes(made))
+        op = reading.following.graph.ops[number]
+        (made,) = op.outputs
+        fine = group.layout.cut(values[made].sizes) if made in values and reading.size(made) == count else None
         if fine is None:
             return False
-        for name in node.input:
-            value = reading.following.values.get(name)
-            if not name or value is None or value.tensor is None:
-                if name:
-                    return False
-                continue
+        for name in filter(None, op.inputs):
+            value = values.get(name)
+            if value is None or value.tensor is None:
+                return False
             if value.is_constant or value.tensor.size == 1:
-                if value.tensor.size > 1 and len(value.sizes) > len(reading.sizes(made)):
+                if value.tensor.size > 1 and len(value.sizes) > len(values[made].sizes):
                     return False
                 continue
             sources = reading.sources(name)
@@ -181,11 +179,11 @@ class Grouping:
 
     def _is_joined(self, made: str, inside: Mapping[str, Part | None]) -> bool:
         """Whether a value is computed with another that is in the new order."""
-        nodes = self._reading.nodes
+        ops = self._reading.following.graph.ops
         return any(
             reader.name == made
             and self._reading.is_elementwise(reader.number)
-            and not inside.keys().isdisjoint(nodes[reader.number].input)
+            and not inside.keys().isdisjoint(ops[reader.number].inputs)
             for reader in self._reading.readers.get(made, ())
         )
 

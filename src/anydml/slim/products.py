@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from onnx import ModelProto, NodeProto
-
-from anydml.onnx.graph import plain_domain
+from anydml.slim.computing import ELEMENTWISE, is_plain_gemm
 from anydml.slim.following import Following
+from anydml.slim.graph import OUTSIDE
 from anydml.slim.parts import Part, Run
-from anydml.slim.pushing import ELEMENTWISE
-from anydml.slim.walking import captured
-
-OUTSIDE = -1
-"""The number of whoever reads a graph's outputs, and of graphs inside of nodes."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class Reader:
     """A node that reads what a value is moved to.
 
     Attributes:
-        number: of the node.
+        number: of the node; `OUTSIDE` of whoever runs the model, and of graphs inside of nodes.
         name: under which it reads it.
         part: where its elements are in the value; None where they come from several places.
     """
@@ -67,39 +61,28 @@ class Reading:
     """Who computes of which computed value.
 
     Args:
-        model: a model whose movement is composed.
-        following: its values.
+        following: the values of a graph whose movement is composed.
 
     Attributes:
         following: the same.
-        nodes: of the main graph.
-        makers: the numbers of the nodes that make values.
         readers: of what is not moved, by name.
     """
 
-    def __init__(self, model: ModelProto, following: Following) -> None:
+    def __init__(self, following: Following) -> None:
         self.following = following
-        self.nodes: list[NodeProto] = [*model.graph.node]
-        self.makers = {name: number for number, node in enumerate(self.nodes) for name in node.output if name}
         self.readers: dict[str, list[Reader]] = {}
-        for number, node in enumerate(self.nodes):
-            if not self.moves(node):
-                self._read(number, node.input)
-            self._read(OUTSIDE, captured(node))
-        self._read(OUTSIDE, (output.name for output in model.graph.output))
-
-    def moves(self, node: NodeProto) -> bool:
-        """Whether a node is movement."""
-        values = self.following.values
-        made = next((values[name] for name in node.output if name in values), None)
-        return made is not None and made.node is not None
+        for number, op in enumerate(following.graph.ops):
+            if not following.moves(op):
+                self._read(number, op.inputs)
+            self._read(OUTSIDE, op.captured)
+        self._read(OUTSIDE, following.graph.outputs)
 
     def source(self, name: str) -> tuple[str, Part] | None:
         """The one value that a value is moved from, and how; None where there are several, or more is not known."""
         value = self.following.values.get(name)
         if value is None or value.tensor is None:
             return None
-        if value.node is None:
+        if value.op is None:
             count = math.prod(value.sizes)
             return name, Part(0, 0, 0, (Run(count, 1, 1),) if count != 1 else ())
         parts = self.following.parts(value.forms[0]) if value.forms else None
@@ -112,64 +95,52 @@ class Reading:
         value = self.following.values.get(name)
         if value is None or value.tensor is None:
             return set()
-        if value.node is None:
+        if value.op is None:
             return {name}
         parts = self.following.parts(value.forms[0]) if value.forms else None
         return {self.following.names[part.source] if part.source >= 0 else "" for part in parts or ()}
 
     def product(self, number: int) -> Product | None:
         """A node, if it is such a product, of sizes that are known."""
-        node, values = self.nodes[number], self.following.values
-        if node.op_type not in ("MatMul", "Gemm") or plain_domain(node.domain):
+        op, values = self.following.graph.ops[number], self.following.values
+        if op.kind not in ("MatMul", "Gemm"):
             return None
-        names = [*node.input[:2], node.output[0]]
+        names = [*op.inputs[:2], op.outputs[0]]
         if any(name not in values or values[name].tensor is None for name in names):
             return None
         given, weights, result = (values[name] for name in names)
         if given.is_constant or not weights.is_constant or len(weights.sizes) != 2 or len(given.sizes) < 2:
             return None
-        numbers = {each.name: each.f or each.i for each in node.attribute}
-        turned = bool(numbers.get("transB", 0))
-        if numbers.get("transA", 0) or numbers.get("alpha", 1) != 1 or numbers.get("beta", 1) != 1:
+        if op.integer("transA", 0) or not is_plain_gemm(op):
             return None
+        turned = bool(op.integer("transB", 0))
         *leading, depth = given.sizes
         columns = weights.sizes[0 if turned else 1]
-        bias = node.input[2] if len(node.input) > 2 else ""
+        bias = op.inputs[2] if len(op.inputs) > 2 else ""
         if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
             return None
         if not result.tensor or not result.tensor.size:
             return None
-        return Product(number, node.input[0], node.input[1], bias, turned, tuple(leading), depth, columns)
+        return Product(number, op.inputs[0], op.inputs[1], bias, turned, tuple(leading), depth, columns)
 
     def products(self) -> Iterator[Product]:
         """All of a model."""
-        for number in range(len(self.nodes)):
+        for number in range(len(self.following.graph.ops)):
             found = self.product(number)
             if found is not None:
                 yield found
 
     def is_elementwise(self, number: int) -> bool:
         """Whether a node computes element by element."""
-        if number == OUTSIDE:
-            return False
-        node = self.nodes[number]
-        return node.op_type in ELEMENTWISE and not plain_domain(node.domain) and len(node.output) == 1
+        op = self.following.graph.ops[number]
+        return number != OUTSIDE and op.kind in ELEMENTWISE and len(op.outputs) == 1
 
     def size(self, name: str) -> int:
         """Elements of a value."""
-        value = self.following.values[name]
-        return math.prod(value.sizes) if value.tensor is not None else 0
-
-    def bytes(self, name: str) -> int:
-        """Of a value."""
         tensor = self.following.values[name].tensor
-        return 0 if tensor is None else tensor.nbytes
+        return 0 if tensor is None else tensor.size
 
-    def sizes(self, name: str) -> Sequence[int]:
-        """A value's shape."""
-        return self.following.values[name].sizes
-
-    def _read(self, number: int, names: Iterator[str] | Sequence[str]) -> None:
+    def _read(self, number: int, names: Iterable[str]) -> None:
         for name in names:
             if not name or name not in self.following.values:
                 continue

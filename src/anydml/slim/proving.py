@@ -6,19 +6,17 @@ where it comes from, and the labels are moved as the nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.graph import plain_domain
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
 from anydml.slim.fingerprints import of_array
 from anydml.slim.following import Following
 from anydml.slim.parts import Part, Parts, places
-from anydml.slim.walking import captured
 
 FEW = 1 << 20
 """Elements of a tensor up to which each is compared, where its parts differ."""
@@ -30,15 +28,14 @@ PLACES = 1 << 40
 """Labels of the elements of a source."""
 
 
-def differing(before: Following, after: Following, constant: Callable[[str], Array]) -> Iterator[str]:
-    """Names in the first model for which other elements, or those of another value, are read in the second.
+def differing(before: Following, after: Following) -> Iterator[str]:
+    """Names in the first graph for which other elements, or those of another value, are read in the second.
 
     Args:
-        before: the model as it was, followed for some sizes.
-        after: the other model, for the same sizes.
-        constant: reads a constant of either model.
+        before: the graph as it was, followed for some sizes.
+        after: the other graph, for the same sizes.
     """
-    labels = _Labels(constant)
+    labels = _Labels()
     for old, new in dict.fromkeys(_pairs(before, after)):
         if not _same(before, old, after, new, labels):
             yield old
@@ -46,21 +43,16 @@ def differing(before: Following, after: Following, constant: Callable[[str], Arr
 
 def _pairs(before: Following, after: Following) -> Iterator[tuple[str, str]]:
     """What the same node reads in both, and what is given out."""
-    left = [proto for _, proto, _ in before.nodes if _computes(before, proto.output)]
-    by_output = {name: proto for _, proto, _ in after.nodes for name in proto.output if name}
-    for proto in left:
-        name = next((name for name in proto.output if name), "")
-        other = by_output.get(name)
-        if other is None or other.op_type != proto.op_type or plain_domain(other.domain) != plain_domain(proto.domain):
+    for op in before.graph.ops:
+        if before.moves(op):
+            continue
+        other = after.graph.maker(next((name for name in op.outputs if name), ""))
+        if other is None or other.kind != op.kind:
             # What nobody needs any more is gone.
             continue
-        yield from zip(proto.input, other.input, strict=True)
-        yield from ((each, each) for each in captured(proto) if each in before.values)
-    yield from ((output.name, output.name) for output in before.outputs)
-
-
-def _computes(following: Following, outputs: Sequence[str]) -> bool:
-    return all(following.values[name].node is None for name in outputs if name)
+        yield from zip(op.inputs, other.inputs, strict=True)
+        yield from ((each, each) for each in op.captured if each in before.values)
+    yield from ((name, name) for name in before.graph.outputs)
 
 
 def _same(before: Following, old: str, after: Following, new: str, labels: _Labels) -> bool:
@@ -69,7 +61,7 @@ def _same(before: Following, old: str, after: Following, new: str, labels: _Labe
     first, second = before.values.get(old), after.values.get(new)
     if first is None or second is None:
         return first is None and second is None and old == new
-    if first.node is None and second.node is None and old == new:
+    if old == new and (first is second or (first.op is None and second.op is None)):
         return True
     if first.tensor is None or second.tensor is None or first.sizes != second.sizes:
         return False
@@ -89,7 +81,7 @@ def _same(before: Following, old: str, after: Following, new: str, labels: _Labe
 
 def _parts(following: Following, name: str) -> Parts | None:
     value = following.values[name]
-    if value.node is not None and not value.forms:
+    if value.op is not None and not value.forms:
         return None
     return following.parts(value.forms[0] if value.forms else following.operand(name))
 
@@ -99,7 +91,7 @@ def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]
     found = []
     for part in parts:
         name = following.names.get(part.source, "")
-        if name and following.values[name].node is not None:
+        if name and following.values[name].op is not None:
             return None
         found.append((name, part._replace(source=min(0, part.source))))
     return found
@@ -108,8 +100,7 @@ def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]
 class _Labels:
     """Numbers for elements: the same where they come from one place, or are the same constant."""
 
-    def __init__(self, constant: Callable[[str], Array]) -> None:
-        self._constant = constant
+    def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[str, Array] = {}
         self._left = MOST_LABELS
@@ -119,7 +110,7 @@ class _Labels:
         name = following.names.get(parts[0].source, "") if len(parts) == 1 else ""
         if not name or not following.values[name].is_constant:
             return None
-        array = np.ascontiguousarray(self._constant(name)).reshape(-1)
+        array = np.ascontiguousarray(following.graph.constants.read(name)).reshape(-1)
         part = parts[0]
         if part.size > array.size or any(run.stride < 0 for run in part.runs):
             return None
@@ -138,9 +129,8 @@ class _Labels:
         if parts is not None:
             found = np.full(value.tensor.size, -1, np.int64)
             return found.reshape(value.sizes) if all(self._put(following, part, found) for part in parts) else None
-        assert value.node is not None, "what does not move has one part"
-        number, output = value.node
-        node = following.nodes[number][2]
+        assert value.op is not None, "what does not move has one part"
+        node = following.node(value.op)
         given: list[Array | None] = [self.of(following, each) for each in value.data]
         if node is None or any(each is None for each in given) or node.operator in ("Pad", "CenterCropPad"):
             return None
@@ -148,7 +138,7 @@ class _Labels:
             tensor = following.values[each].tensor if each else None
             given.append(None if tensor is None else tensor.array)
         try:
-            return np.asarray(run_node(node, given, Budget())[output])
+            return np.asarray(run_node(node, given, Budget())[value.output])
         except ModelError:
             return None
 
@@ -159,21 +149,21 @@ class _Labels:
             found[to] = self._number(part.fill) * PLACES
             return True
         name = following.names[part.source]
-        if following.values[name].node is not None:
+        if following.values[name].op is not None:
             labels = self.of(following, name)
             if labels is not None:
                 found[to] = labels.reshape(-1)[there]
             return labels is not None
         if following.values[name].is_constant:
-            found[to] = self._constants(name)[there]
+            found[to] = self._constants(following, name)[there]
         else:
             found[to] = self._number(name) * PLACES + there
         return True
 
-    def _constants(self, name: str) -> Array:
+    def _constants(self, following: Following, name: str) -> Array:
         """The labels of a constant's elements."""
         if name not in self._known:
-            self._known[name] = of_array(self._constant(name)).reshape(-1).view(np.int64)
+            self._known[name] = of_array(following.graph.constants.read(name)).reshape(-1).view(np.int64)
         return self._known[name]
 
     def _number(self, key: Hashable) -> int:

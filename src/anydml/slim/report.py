@@ -11,7 +11,7 @@ from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.onnx.lowering import packed
 from anydml.slim.following import Following
-from anydml.slim.planning import Region
+from anydml.slim.regions import Region
 from anydml.slim.slimming import Slimmed, listed, total
 from anydml.text import bytes_text
 

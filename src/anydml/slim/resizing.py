@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper
 
-from anydml.onnx.graph import plain_domain
 from anydml.slim.following import Following
+from anydml.slim.graph import Op
 
 
-def is_identity(node: NodeProto, following: Following) -> bool:
+def is_identity(op: Op, following: Following) -> bool:
     """Whether a node is such a Resize."""
-    if node.op_type != "Resize" or plain_domain(node.domain) or len(node.input) < 3:
+    if op.kind != "Resize" or len(op.inputs) < 3:
         return False
-    before, after = (following.values.get(name) for name in (node.input[0], node.output[0]))
+    before, after = (following.values.get(name) for name in (op.inputs[0], op.outputs[0]))
     if before is None or after is None or before.tensor is None or after.tensor is None:
         return False
-    attributes = {each.name: each for each in node.attribute}
-    mode = attributes.get("coordinate_transformation_mode")
+    mode, policy = op.attribute("coordinate_transformation_mode"), op.attribute("keep_aspect_ratio_policy")
     if before.sizes != after.sizes or (mode is not None and mode.s == b"tf_crop_and_resize"):
         return False
-    if len(node.input) > 3 and node.input[3]:
-        policy = attributes.get("keep_aspect_ratio_policy")
+    if len(op.inputs) > 3 and op.inputs[3]:
         return policy is None or bool(policy.s == b"stretch")
     # A size may stay the same though the scale is not 1.
-    scales = following.values.get(node.input[2])
+    scales = following.values.get(op.inputs[2])
     known = None if scales is None or scales.tensor is None else scales.tensor.array
     return known is not None and bool(np.all(known == 1))
 
 
-def without_resizing(model: ModelProto, following: Following) -> ModelProto | None:
-    """The model with Identity in the place of such nodes; None where there is none."""
-    found = {k for k, node in enumerate(model.graph.node) if is_identity(node, following)}
-    if not found:
-        return None
-    result = ModelProto()
-    result.CopyFrom(model)
-    del result.graph.node[:]
-    for k, node in enumerate(model.graph.node):
-        same = helper.make_node("Identity", node.input[:1], node.output, node.name)
-        result.graph.node.append(same if k in found else node)
-    return result
+def without_resizing(following: Following) -> list[Op] | None:
+    """The nodes with Identity in the place of such ones; None where there is none."""
+    ops = following.graph.ops
+    found = [
+        Op.make("Identity", op.inputs[:1], op.outputs, op.proto.name) if is_identity(op, following) else op
+        for op in ops
+    ]
+    return found if found != ops else None

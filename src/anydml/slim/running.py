@@ -13,7 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.checks import serialized
 from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.slim.following import free_name
+from anydml.slim.sizes import free_name
 from anydml.text import counted
 
 SMALL = 3

@@ -10,128 +10,104 @@ import contextlib
 from collections.abc import Sequence
 
 import numpy as np
-from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from anydml.onnx.graph import plain_domain
-from anydml.onnx.training_nodes import FreshNames
+from anydml.slim.computing import ELEMENTWISE
 from anydml.slim.following import Following
+from anydml.slim.graph import Op
 from anydml.slim.parts import boxed
-from anydml.slim.pushing import ELEMENTWISE
 from anydml.slim.sizes import StandIns
-from anydml.slim.walking import captured
 
 
 class Sharing:
-    """Looks for such products in one model.
+    """Looks for such products in one graph.
 
     Args:
-        model: the model, whose movement is composed already.
         following: its values.
         stand_ins: the sizes of `following`.
     """
 
-    def __init__(self, model: ModelProto, following: Following, stand_ins: StandIns) -> None:
-        self._model, self._following, self._stand_ins = model, following, stand_ins
-        self._fresh = FreshNames(model)
-        self._makers = {name: node for node in model.graph.node for name in node.output if name}
-        self._bound = {output.name for output in model.graph.output}
-        for node in model.graph.node:
-            self._bound.update(captured(node))
-        self._made: list[NodeProto] = []
-        self._tensors: dict[tuple[int, ...], str] = {}
+    def __init__(self, following: Following, stand_ins: StandIns) -> None:
+        self._following, self._graph, self._stand_ins = following, following.graph, stand_ins
+        self._ops: list[Op] = []
 
-    def shared(self) -> ModelProto | None:
-        """The model with all such products; None where there is none."""
-        result = ModelProto()
-        result.CopyFrom(self._model)
-        del result.graph.node[:]
-        found = False
-        for node in self._model.graph.node:
-            made = self._product(node) or self._plain(node)
-            found = found or made is not None
-            result.graph.node.extend(made or [node])
-        for numbers, name in self._tensors.items():
-            result.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), name))
-        return result if found else None
-
-    def _plain(self, node: NodeProto) -> list[NodeProto] | None:
-        """A node that reads what was there before it was expanded."""
-        values = self._following.values
-        names = [name for name in (*node.input, *node.output) if name]
-        if not (node.op_type in ELEMENTWISE or node.op_type == "MatMul") or plain_domain(node.domain):
-            return None
-        if any(name not in values or values[name].tensor is None for name in names):
-            return None
-        kept = 2 if node.op_type == "MatMul" else 0
-        copy = NodeProto()
-        copy.CopyFrom(node)
-        for k, name in enumerate(node.input):
-            maker = self._makers.get(name)
-            given = values.get(maker.input[0]) if maker is not None and maker.op_type == "Expand" else None
-            if maker is None or given is None or given.tensor is None or plain_domain(maker.domain):
+    def shared(self) -> list[Op] | None:
+        """The nodes with all such products; None where there is none."""
+        is_found = False
+        for op in self._graph.ops:
+            is_candidate = (op.kind == "MatMul" or op.kind in ELEMENTWISE) and self._is_known(op)
+            if is_candidate and op.kind == "MatMul" and self._product(op):
+                is_found = True
                 continue
-            others = [values[each].sizes for i, each in enumerate(copy.input) if each and i != k]
-            shapes = [given.sizes, *others, values[node.output[0]].sizes]
+            plain = self._plain(op) if is_candidate else op
+            is_found = is_found or plain is not op
+            self._ops.append(plain)
+        return self._ops if is_found else None
+
+    def _is_known(self, op: Op) -> bool:
+        """Whether all sizes are known that a node reads and makes."""
+        values = (self._following.values.get(name) for name in (*op.inputs, *op.outputs) if name)
+        return all(value is not None and value.tensor is not None for value in values)
+
+    def _plain(self, op: Op) -> Op:
+        """The node reading what was there before it was expanded, where it broadcasts that itself."""
+        values = self._following.values
+        kept = 2 if op.kind == "MatMul" else 0
+        inputs = [*op.inputs]
+        for k, name in enumerate(op.inputs):
+            maker = self._graph.maker(name)
+            given = values.get(maker.inputs[0]) if maker is not None and maker.kind == "Expand" else None
+            if maker is None or given is None or given.tensor is None:
+                continue
+            others = [values[each].sizes for i, each in enumerate(inputs) if each and i != k]
+            shapes = [given.sizes, *others, values[op.outputs[0]].sizes]
             if min(map(len, shapes)) < kept or (kept and given.sizes[-2:] != values[name].sizes[-2:]):
                 continue
             *batches, result = (sizes[: len(sizes) - kept] for sizes in shapes)
             with contextlib.suppress(ValueError):
                 if np.broadcast_shapes(*batches) == tuple(result):
-                    copy.input[k] = maker.input[0]
-        return [copy] if [*copy.input] != [*node.input] else None
+                    inputs[k] = maker.inputs[0]
+        return op.replaced(inputs)
 
-    def _product(self, node: NodeProto) -> list[NodeProto] | None:
-        if node.op_type != "MatMul" or plain_domain(node.domain):
-            return None
+    def _product(self, op: Op) -> bool:
+        """Write a product by matrices that repeat; whether it is one."""
         values = self._following.values
-        names = [*node.input, *node.output]
-        if any(name not in values or values[name].tensor is None for name in names):
-            return None
-        first, second, result = (values[name].sizes for name in names)
+        first, second, result = (values[name].sizes for name in (*op.inputs, *op.outputs))
         if not len(first) == len(second) == len(result) > 2 or not first[:-2] == second[:-2] == result[:-2]:
-            return None
-        root, chain = self._root(node.input[1])
+            return False
+        root, chain = self._root(op.inputs[1])
         found = self._repeated(root)
         if found is None:
-            return None
+            return False
         batch, repeats = found
-        shapes = (*batch, *first[-2:]), (*batch, *second[-2:])
-        before = [self._stand_ins.shape(first, shapes[0]), self._stand_ins.shape(second, shapes[1])]
+        left_shape = self._stand_ins.shape(first, (*batch, *first[-2:]))
+        right_shape = self._stand_ins.shape(second, (*batch, *second[-2:]))
         behind = self._stand_ins.shape((*batch, first[-2], second[-1]), result)
-        if None in before or behind is None:
-            return None
-        self._made = []
-        left = self._add("Reshape", [node.input[0], self._numbers(before[0])])
-        right = self._add("Reshape", [root, self._numbers(before[1])])
-        zeros, ones = (0,) * len(repeats), (1,) * len(repeats)
-        right = self._add("Slice", [right, *map(self._numbers, (zeros, ones, repeats))])
+        if left_shape is None or right_shape is None or behind is None:
+            return False
+        left = self._add("Reshape", op.inputs[0], left_shape)
+        right = self._add("Reshape", root, right_shape)
+        right = self._add("Slice", right, (0,) * len(repeats), (1,) * len(repeats), repeats)
         for each, name in chain:
-            copy = NodeProto()
-            copy.CopyFrom(each)
-            copy.output[0] = self._fresh.new(each.output[0], "shared")
-            copy.input[[*each.input].index(name)] = right
-            self._made.append(copy)
-            right = copy.output[0]
-        copy = NodeProto()
-        copy.CopyFrom(node)
-        del copy.input[:]
-        copy.input.extend([left, right])
-        copy.output[0] = self._fresh.new(node.output[0], "shared")
-        self._made += [copy, helper.make_node("Reshape", [copy.output[0], self._numbers(behind)], [node.output[0]])]
-        self._made[-1].name = self._fresh.new(node.output[0], "shape")
-        return self._made
+            made = self._graph.new_name(each.outputs[0], "shared")
+            self._ops.append(each.replaced([right if read == name else read for read in each.inputs], [made]))
+            right = made
+        made, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
+        self._ops.append(op.replaced([left, right], [made]))
+        shape = self._graph.constant(made, np.array(behind, np.int64))
+        self._ops.append(Op.make("Reshape", [made, shape], [output], self._graph.new_name(output, "shape")))
+        return True
 
-    def _root(self, name: str) -> tuple[str, list[tuple[NodeProto, str]]]:
+    def _root(self, name: str) -> tuple[str, list[tuple[Op, str]]]:
         """What repeats before it is scaled, and the nodes that do it, in order, each with the name that it reads."""
-        chain: list[tuple[NodeProto, str]] = []
-        while name not in self._bound and self._following.uses.get(name, 0) == 1:
-            node = self._makers.get(name)
-            if node is None or node.op_type not in ELEMENTWISE or plain_domain(node.domain):
+        chain: list[tuple[Op, str]] = []
+        while self._graph.is_read_once(name):
+            op = self._graph.maker(name)
+            if op is None or op.kind not in ELEMENTWISE:
                 break
-            large = [each for each in node.input if not self._is_single(each)]
+            large = [each for each in op.inputs if not self._is_single(each)]
             if len(large) != 1 or large[0] not in self._following.values:
                 break
-            chain.append((node, large[0]))
+            chain.append((op, large[0]))
             name = large[0]
         return name, chain[::-1]
 
@@ -162,13 +138,8 @@ class Sharing:
                 batch.append(size)
         return (tuple(batch), tuple(repeats)) if repeats else None
 
-    def _add(self, kind: str, inputs: Sequence[str]) -> str:
-        name = self._fresh.new(inputs[0], kind.lower())
-        self._made.append(helper.make_node(kind, inputs, [name], name))
-        return name
-
-    def _numbers(self, numbers: Sequence[int] | None) -> str:
-        key = tuple(numbers or ())
-        if key not in self._tensors:
-            self._tensors[key] = self._fresh.new("numbers", "shared")
-        return self._tensors[key]
+    def _add(self, kind: str, name: str, *numbers: Sequence[int]) -> str:
+        made = self._graph.new_name(name, kind.lower())
+        constants = [self._graph.constant(made, np.array(each, np.int64)) for each in numbers]
+        self._ops.append(Op.make(kind, [name, *constants], [made], made))
+        return made

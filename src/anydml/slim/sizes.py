@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from onnx import ModelProto
+
 PRIMES = (211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313, 317, 331, 337)
 
 
@@ -47,3 +49,21 @@ class StandIns:
             else:
                 found.append(0 if k < len(old) and old[k] == size else -1)
         return tuple(found) if found.count(-1) <= 1 else None
+
+
+def free_name(value: str, axis: int) -> str:
+    """What a size is called that has no name: no name in a model has a line break."""
+    return f"{value}\n{axis}"
+
+
+def size_names(model: ModelProto) -> list[str]:
+    """Names of the sizes of inputs, those without one included, in order."""
+    found: dict[str, None] = {}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.type.WhichOneof("value") != "tensor_type" or value.name in constants:
+            continue
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if not dim.HasField("dim_value"):
+                found[dim.dim_param or free_name(value.name, axis)] = None
+    return [*found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnx import ModelProto
@@ -12,20 +12,20 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.slim.alike import are_alike
-from anydml.slim.constants import Constants
 from anydml.slim.cutting import Cutting
-from anydml.slim.following import Following, size_names
+from anydml.slim.following import Following
+from anydml.slim.graph import Graph, Op
 from anydml.slim.laying import Laying
-from anydml.slim.planning import NOTHING, Plan, Region
+from anydml.slim.planning import Plan
 from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
+from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.reshaping import Reshaping
 from anydml.slim.resizing import without_resizing
 from anydml.slim.sharing import Sharing
 from anydml.slim.signs import Signs
-from anydml.slim.sizes import StandIns
-from anydml.slim.steps import Cost
-from anydml.slim.walking import with_nodes
+from anydml.slim.sizes import StandIns, size_names
+from anydml.slim.steps import NOTHING, Cost
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
@@ -41,19 +41,17 @@ OLDEST_IR = 4
 
 @dataclass(frozen=True)
 class Stage:
-    """A step from one model to the next.
+    """A step from one graph to the next.
 
     Attributes:
-        before: the model that was there.
-        after: the one that was made of it.
+        graph: the one that was made.
         what: is done to nodes that compute; empty where they stay as they are.
         cost: of all movement, before and after.
         is_exact: whether nodes that compute get their numbers in the same shapes, so that results are the same bit for
             bit; else dot products are the same, and a runtime may add them up in other blocks.
     """
 
-    before: ModelProto
-    after: ModelProto
+    graph: Graph
     what: str
     cost: tuple[Cost, Cost]
     is_exact: bool = True
@@ -75,7 +73,6 @@ class Slimmed:
         before: the model as it was followed.
         stages: from the model to the new one.
         after: what all movement costs in the end.
-        found: the new model as it was followed, for all stand-ins of sizes.
     """
 
     model: ModelProto
@@ -84,7 +81,6 @@ class Slimmed:
     before: Following | None = None
     stages: list[Stage] = field(default_factory=list)
     after: Cost = NOTHING
-    found: list[Following] = field(default_factory=list)
 
     @property
     def changed(self) -> list[Region]:
@@ -97,32 +93,41 @@ class Slimmed:
         return all(stage.is_exact for stage in self.stages)
 
 
-Rewriting = Callable[[ModelProto, Following, StandIns, Constants], ModelProto | None]
+@dataclass
+class _Composed:
+    """A graph whose movement is composed.
+
+    Attributes:
+        found: the graph, followed for all stand-ins of sizes.
+        regions: those that it was made of.
+        settled: its own regions, and what each costs.
+        before: what all movement cost.
+        after: what it costs.
+        is_proved: whether it is right; else it is the graph that was there.
+    """
+
+    found: list[Following]
+    regions: list[Region]
+    settled: dict[Key, Cost]
+    before: Cost
+    after: Cost
+    is_proved: bool = True
+
+    @property
+    def graph(self) -> Graph:
+        return self.found[0].graph
+
+
+Rewriting = Callable[[Following, StandIns], list[Op] | None]
 
 REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
-    ("Resize to the same size is nothing", True, lambda model, found, *_: without_resizing(model, found)),
-    ("what repeats is broadcast", True, lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
-    (
-        "products are cut where their results are",
-        False,
-        lambda model, found, _, constants: Cutting(model, found, constants).cut(),
-    ),
-    (
-        "transposes move through nodes",
-        True,
-        lambda model, found, _, constants: Pushing(model, found, constants).pushed(),
-    ),
-    ("signs move into constants", True, lambda model, found, _, constants: Signs(model, found, constants).moved()),
-    (
-        "products are computed as they are read",
-        False,
-        lambda model, found, sizes, constants: Laying(model, found, sizes, constants).laid(),
-    ),
-    (
-        "Reshapes move through nodes",
-        True,
-        lambda model, found, sizes, constants: Reshaping(model, found, sizes, constants).reshaped(),
-    ),
+    ("Resize to the same size is nothing", True, lambda found, _: without_resizing(found)),
+    ("what repeats is broadcast", True, lambda found, sizes: Sharing(found, sizes).shared()),
+    ("products are cut where their results are", False, lambda found, _: Cutting(found).cut()),
+    ("transposes move through nodes", True, lambda found, _: Pushing(found).pushed()),
+    ("signs move into constants", True, lambda found, _: Signs(found).moved()),
+    ("products are computed as they are read", False, lambda found, sizes: Laying(found, sizes).laid()),
+    ("Reshapes move through nodes", True, lambda found, sizes: Reshaping(found, sizes).reshaped()),
 )
 """What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
@@ -149,84 +154,73 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     several = StandIns.several(names, _constants(model))
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
-    result = _composed(model, folder, several)
-    if names and result.stages:
+    graph = Graph.of(model, folder)
+    followings = [Following(graph, each.sizes) for each in several]
+    first = _composed(followings, several[0], {})
+    stages = [Stage(first.graph, "", (first.before, first.after))] if first.graph is not graph else []
+    if names and stages:
         # Values that were there for their sizes alone are needed no more.
-        again = _composed(result.model, folder, several)
-        if again.after.moved < result.after.moved:
-            result.stages += again.stages
-            result.model, result.after, result.found = again.model, again.after, again.found
-    stages, last = _rewritten(result, folder, several, exact, lambda *_: True)
-    if stages and not _are_alike(result, last, folder, names):
+        again = _composed(first.found, several[0], {})
+        if again.after.moved < first.after.moved:
+            stages.append(Stage(again.graph, "", (again.before, again.after)))
+            first.found, first.settled, first.after = again.found, again.settled, again.after
+    rewritten, last = _rewritten(first, several[0], exact, lambda *_: True)
+    if rewritten and not are_alike(first.found[0], last.found[0], names):
         # One that is not the same is left out.
-        stages, last = _rewritten(result, folder, several, exact, lambda a, b: _are_alike(a, b, folder, names))
-    result.stages += stages
-    result.model, result.after, result.found = last.model, last.after, last.found
-    return result
+        rewritten, last = _rewritten(first, several[0], exact, lambda a, b: are_alike(a.found[0], b.found[0], names))
+    stages += rewritten
+    notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
+    result = last.graph.written() if stages else model
+    return Slimmed(result, first.regions, notes, followings[0], stages, last.after)
 
 
 def _rewritten(
-    first: Slimmed,
-    folder: Folder | None,
-    several: Sequence[StandIns],
-    exact: bool,
-    is_kept: Callable[[Slimmed, Slimmed], bool],
-) -> tuple[list[Stage], Slimmed]:
-    """A model in which nodes that compute are rewritten, where that is cheaper and is kept, and the stages to it."""
+    first: _Composed, stand_ins: StandIns, exact: bool, is_kept: Callable[[_Composed, _Composed], bool]
+) -> tuple[list[Stage], _Composed]:
+    """A graph in which nodes that compute are rewritten, where that is cheaper and is kept, and the stages to it."""
     stages, current = list[Stage](), first
     for what, is_exact, rewriting in REWRITINGS:
         if exact and not is_exact:
             continue
-        rewritten = rewriting(current.model, current.found[0], several[0], Constants(folder, current.model))
-        if rewritten is None:
+        ops = rewriting(current.found[0], stand_ins)
+        if ops is None:
             continue
-        found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several, is_compared=False)
-        before, after = current.after, found.after
-        if after.moved <= before.moved and after.weight < before.weight and is_kept(current, found):
-            stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
-            current = found
+        graph = current.graph.with_ops(ops)
+        found = [Following(graph, each.sizes, each) for each in current.found]
+        made = _composed(found, stand_ins, current.settled, is_compared=False)
+        before, after = current.after, made.after
+        if after.moved <= before.moved and after.weight < before.weight and is_kept(current, made):
+            stages.append(Stage(made.graph, what, (before, after), is_exact))
+            current = made
     return stages, current
 
 
 def _composed(
-    model: ModelProto, folder: Folder | None, several: Sequence[StandIns], is_compared: bool = True
-) -> Slimmed:
-    """A model whose movement alone is written again; what others compare later need not be compared."""
-    followings = [Following(model, each.sizes) for each in several]
-    constants = Constants(folder, model)
+    found: list[Following], stand_ins: StandIns, settled: dict[Key, Cost], is_compared: bool = True
+) -> _Composed:
+    """A graph whose movement alone is written again; what others compare later need not be compared."""
     kept: set[str] = set()
     for _ in range(MOST_TRIES):
-        plan = Plan(followings[0], followings[1:], several[0], kept)
-        before, after = _sum(each.before for each in plan.regions), _sum(each.after for each in plan.regions)
-        if after == before:
-            return Slimmed(model, plan.regions, [], followings[0], [], after, followings)
-        written = Writer(model, plan, several[0], constants).written()
-        constants.add(written)
-        found = [Following(written, each.sizes) for each in several]
-        pairs = zip(followings, found, strict=True)
-        wrong = {name for old, new in pairs if is_compared for name in differing(old, new, constants.read)}
+        plan = Plan(found, stand_ins, settled, kept)
+        if plan.after == plan.before:
+            costs = {region.key: region.after for region in plan.regions}
+            return _Composed(found, plan.regions, costs, plan.before, plan.after)
+        graph = Writer(plan, stand_ins).written()
+        written = [Following(graph, each.sizes, each) for each in found]
+        pairs = zip(found, written, strict=True) if is_compared else ()
+        wrong = {name for old, new in pairs for name in differing(old, new)}
         if not wrong:
-            stage = Stage(model, written, "", (before, after))
-            return Slimmed(written, plan.regions, [], followings[0], [stage], after, found)
+            regions = Regions(written[0])
+            known = {**settled, **{region.key: region.before for region in plan.regions}}
+            costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.every}
+            return _Composed(written, plan.regions, costs, plan.before, plan.after)
         kept |= wrong
-    note = "nothing is changed: it could not be proved"
-    return Slimmed(model, plan.regions, [note], followings[0], [], before, followings)
-
-
-def _are_alike(before: Slimmed, after: Slimmed, folder: Folder | None, names: Sequence[str]) -> bool:
-    """Whether two models compute the same, for small sizes where sizes only have names."""
-    pairs = None if names else [(before.found[0], after.found[0])]
-    return are_alike(before.model, after.model, folder, pairs)
-
-
-def _sum(costs: Iterable[Cost]) -> Cost:
-    """Of all."""
-    return Cost(*map(sum, zip(NOTHING, *costs, strict=True)))
+    return _Composed(found, plan.regions, {}, plan.before, plan.before, False)
 
 
 def total(slimmed: Slimmed) -> str:
     """Bytes and nodes of a model's movement, before and after."""
-    before, after = _sum(region.before for region in slimmed.regions), slimmed.after
+    before, after = Cost.sum(region.before for region in slimmed.regions), slimmed.after
     first = f"{bytes_text(before.moved)} moved by {counted(before.whole, 'node')} before"
     return f"{first}, {bytes_text(after.moved)} by {after.whole} after"
 

@@ -12,7 +12,6 @@ import numpy as np
 NODE = 720720
 """What a node counts for: a node of several outputs is shared out evenly among them."""
 
-
 CALL = 4096
 """Bytes whose movement takes as long as it takes ONNX Runtime to call a node."""
 
@@ -40,6 +39,14 @@ class Cost(NamedTuple):
     def whole(self) -> int:
         """Nodes, rounded up."""
         return -(-self.nodes // NODE)
+
+    @classmethod
+    def sum(cls, costs: Iterable[Cost]) -> Cost:
+        """Of all."""
+        return cls(*map(sum, zip(NOTHING, *costs, strict=True)))
+
+
+NOTHING = Cost(0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +95,14 @@ class Steps:
         return self._step("", (), sizes, name, 0, 0)
 
     def kept(
-        self, node: int, output: int, inputs: Sequence[Step], sizes: Sequence[int], moved: int, weight: int, nodes: int
+        self,
+        node: Hashable,
+        output: int,
+        inputs: Sequence[Step],
+        sizes: Sequence[int],
+        moved: int,
+        weight: int,
+        nodes: int,
     ) -> Step:
         """An output of a node that stays, which costs the same whatever is read of it."""
         key = "", tuple(map(id, inputs)), (), (node,)

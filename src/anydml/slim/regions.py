@@ -1,0 +1,155 @@
+"""Regions of movement: connected nodes that only move, and what they cost as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from anydml.slim.following import Following
+from anydml.slim.graph import Op
+from anydml.slim.steps import NODE, NOTHING, SLOW, Cost, Step, Steps, cost, is_slow
+
+FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
+"""Operators that runtimes do by renaming a buffer."""
+
+GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
+"""Operators that read their input once, and write something larger."""
+
+WORKED_OUT = NODE // 2
+"""What it counts for, as nodes, that a node's numbers are worked out when the model runs."""
+
+Key = tuple[frozenset[Op], tuple[str, ...]]
+
+
+@dataclass
+class Region:
+    """Movement nodes that are connected, or read one value.
+
+    Attributes:
+        ops: its nodes.
+        results: names of the values that others read.
+        before: what it cost.
+        after: what it costs once it is composed.
+        refused: why its nodes stay, where they had to.
+        kinds_before: the operators of its nodes.
+        kinds_after: of those that take their place.
+    """
+
+    ops: list[Op]
+    results: list[str] = field(default_factory=list)
+    before: Cost = NOTHING
+    after: Cost = NOTHING
+    refused: str = ""
+    kinds_before: list[str] = field(default_factory=list)
+    kinds_after: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What it is called: by what it makes."""
+        more = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
+        return f"{self.results[0]}{more}"
+
+    @property
+    def key(self) -> Key:
+        """The same for the same nodes with the same results."""
+        return frozenset(self.ops), tuple(self.results)
+
+
+class Regions:
+    """The regions of a graph, and the steps that its own nodes are.
+
+    Args:
+        following: the graph's values.
+
+    Attributes:
+        following: the same.
+        steps: where steps are made.
+        every: all regions that have results, in order.
+    """
+
+    def __init__(self, following: Following) -> None:
+        self.following = following
+        self.steps = Steps()
+        self._originals: dict[str, Step] = {}
+        self._bytes: dict[Op, int] = {}
+        self._of: dict[Op, Region] = {}
+        self.every = self._found()
+
+    def region_of(self, name: str) -> Region | None:
+        """The region that makes a value."""
+        value = self.following.values.get(name)
+        return None if value is None or value.op is None else self._of[value.op]
+
+    def original(self, name: str) -> Step:
+        """What makes a value, by the graph's own nodes."""
+        if name not in self._originals:
+            data = self.following.values[name].data
+            self._originals[name] = self.kept(name, {each: self.original(each) for each in data})
+        return self._originals[name]
+
+    def cost(self, region: Region) -> Cost:
+        """What a region's own nodes cost."""
+        return cost(*map(self.original, region.results))
+
+    def kept(self, name: str, data: Mapping[str, Step]) -> Step:
+        """What makes a value, by the node that does, from steps that make what the node moves."""
+        found = self.following.values[name]
+        op = found.op
+        if op is None:
+            return self.steps.there(name, found.sizes if found.tensor is not None else ())
+        values = self.following.values
+        inputs = [data[each] for each in found.data]
+        if op not in self._bytes:
+            self._bytes[op] = sum(values[each].bytes for each in op.outputs if each)
+        size = self._bytes[op]
+        moved = 0 if op.kind in FREE else 2 * size
+        if op.kind in GROWING:
+            moved = size + values[found.data[0]].bytes
+        weight = moved
+        if op.kind == "Transpose":
+            perm = op.attribute("perm")
+            axes = [*perm.ints] if perm is not None else [*reversed(range(len(found.sizes)))]
+            weight = moved * SLOW if is_slow(values[found.data[0]].sizes, axes) else moved
+        more = [each for each in op.inputs[len(inputs) :] if each]
+        extra = WORKED_OUT if any(not values[each].is_constant for each in more) else 0
+        return self.steps.kept(op, found.output, inputs, found.sizes, moved, weight, NODE + extra)
+
+    def _found(self) -> list[Region]:
+        values = self.following.values
+        readers: dict[str, Op] = {}
+        for op in self.following.graph.ops:
+            if not self.following.moves(op):
+                continue
+            own = self._of[op] = Region([op])
+            made = next(values[name] for name in op.outputs if name)
+            for name in made.data:
+                before = values[name].op
+                if before is not None:
+                    own = self._joined(self._of[before], own)
+                elif not values[name].is_constant:
+                    # What two nodes make of one value may be the same.
+                    own = self._joined(self._of[readers.setdefault(name, op)], own)
+        for name in dict.fromkeys(self._demanded()):
+            region = self.region_of(name)
+            if region is not None:
+                region.results.append(name)
+        found = {id(region): region for region in self._of.values()}
+        return [region for region in found.values() if region.results]
+
+    def _joined(self, first: Region, second: Region) -> Region:
+        if first is second:
+            return first
+        if len(first.ops) < len(second.ops):
+            first, second = second, first
+        first.ops += second.ops
+        for op in second.ops:
+            self._of[op] = first
+        return first
+
+    def _demanded(self) -> Iterable[str]:
+        """What is read by nodes that do not move, by graphs inside of nodes, and by whoever runs the model."""
+        for op in self.following.graph.ops:
+            if op not in self._of:
+                yield from op.inputs
+            yield from op.captured
+        yield from self.following.graph.outputs
