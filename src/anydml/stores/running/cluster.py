@@ -67,7 +67,7 @@ def write_on(
     token = f"anydml-plan-{uuid.uuid4()}"
     # A worker that loses the result of a task gets it again, unlike scattered data.
     data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
-    under_way: Any = distributed.as_completed()
+    under_way: Any = distributed.as_completed(loop=client.loop)  # not the loop of a client that the caller may have
     groups = _groups(plan, numbers, len(client.nthreads()))
     try:
         while True:
