@@ -54,7 +54,8 @@ def check(folder, function, x, memory):
     for k, array in enumerate(flat):
         found = np.load(folder / f"{k}.npy")
         assert found.dtype == array.dtype
-        np.testing.assert_array_equal(found, array)
+        assert found.shape == array.shape
+        assert found.tobytes() == array.tobytes()  # random bytes are no numbers
     assert sorted(os.listdir(folder)) == sorted(["x.npy", *(f"{k}.npy" for k in range(len(flat)))])
 
 
