@@ -2,12 +2,15 @@
 
 import copy
 import platform
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from random_programs import random_program
+from trust.guarded import Arena
 
+import anydml as dml
 from anydml.engines.common import scratch_arrays
 from anydml.engines.numpy.engine import NumpyEngine
 from anydml.engines.reference.literal import bind_literally
@@ -132,7 +135,7 @@ def test_turned(kernels):
     """Long rows of many blocks, whose source lies the other way round; some go on behind another short axis."""
     rng = np.random.default_rng(3)
     for _ in range(60):
-        element = int(rng.choice([1, 2, 4, 8]))
+        element = int(rng.choice([1, 2, 3, 4, 8]))
         sizes = [int(rng.integers(2, 150)), int(rng.integers(900, 3500)) // element]
         if rng.random() < 0.4:
             sizes = [int(rng.integers(2, 70)), int(rng.integers(2, 40)), int(rng.integers(16, 60))]
@@ -151,6 +154,21 @@ def test_lines_apart_whose_elements_are_read_far_apart(kernels):
         pitch = sizes[2] * element + int(rng.integers(1, 70))
         source = [int(rng.integers(60)), int(rng.integers(60)), int(rng.integers(2 * element, 129))]
         check_strides(rng, sizes, element, [sizes[1] * pitch, pitch, element], source)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="guard pages are made by mprotect")
+@pytest.mark.parametrize("at_end", [False, True])
+def test_turned_pixels_between_guard_pages(kernels, at_end):
+    """Registers take more of the source than the three bytes of a pixel, and less of the destination than they have."""
+    rng = np.random.default_rng(7)
+    source, target = Arena(16), Arena(16)
+    for rows, columns in [(16, 6), (6, 16), (16, 16), (21, 9), (70, 22), (97, 101), *rng.integers(6, 140, (30, 2))]:
+        size = int(rows * columns * 3)
+        x = source.take(size, at_end).reshape(rows, columns, 3)
+        x[...] = rng.integers(0, 256, x.shape)
+        for turned in (x.swapaxes(0, 1), np.rot90(x), np.rot90(x, 3)):
+            out = target.take(size, at_end).reshape(turned.shape)
+            np.testing.assert_array_equal(dml.copy(turned, out=out), turned)
 
 
 @pytest.mark.parametrize("element", [1, 2, 4, 8])

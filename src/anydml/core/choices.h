@@ -232,7 +232,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
   int near = last;
   for (int d = 0; d < last; d++)
     if (m->b[d] && (!m->b[near] || anydml_abs(m->b[d]) < anydml_abs(m->b[near]))) near = d;
-  if (near != last && packed && e <= 8 && k->turn[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= 16) {
+  if (near != last && packed && e <= 8 && k->turn[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
     anydml_lay(s, m, near, last);
     if (s->b1 < 0) {
       s->to += s->a1 * (s->n1 - 1);
@@ -240,10 +240,10 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (streamed && anydml_turn_past(s, m, near)) return 1;
+    if (streamed && e != 3 && anydml_turn_past(s, m, near)) return 1;
     s->plane = k->turn[e];
     /* Blocks of several lines both ways. */
-    anydml_cut(s, 256 / e, 256 / e);
+    anydml_cut(s, 256 / e & ~15, 256 / e & ~15);
     return 1;
   }
   const int mirrored = near == last && packed && m->b[last] == -e && e <= 16 && 16 % e == 0 && m->n[last] * e >= k->width;

@@ -40,6 +40,11 @@ typedef __m256i K(raw);
 #define ANYDML_HIGH16_64(p, q) ANYDML_AS(anydml_d16, p, q, 1, 3)
 
 static inline anydml_v16 K(lane)(const char *p, int64_t step) { (void)step; return *(const anydml_v16 *)p; }
+#if ANYDML_LANES == 1
+static inline anydml_v16 K(lanes)(const char *p, int64_t step) { return K(lane)(p, step); }
+#define ANYDML_LOW ANYDML_LOW16
+#define ANYDML_HIGH ANYDML_HIGH16
+#endif
 
 /* from: row j begins at `from + j * row`. to: column k goes to `to + k * column`. */
 #define ANYDML_TILE_OF(e, width, name, type, load, low, high, store) \
@@ -119,6 +124,52 @@ static void K(turn_lines##e)(char *to, int64_t a1, const char *from, int64_t b0,
   if (lines < n0) K(turn_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
 }
 ANYDML_TURN(1) ANYDML_TURN(2) ANYDML_TURN(4) ANYDML_TURN(8)
+
+/* Elements of three bytes are turned as four, the last of which does not leave. */
+static inline void K(store3)(char *to, K(vec) v) {
+#if ANYDML_LANES == 4
+  _mm512_mask_storeu_epi32((void *)to, 0xfff, _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0), (__m512i)v));
+#elif ANYDML_LANES == 2
+  const __m256i all = _mm256_permutevar8x32_epi32((__m256i)v, _mm256_setr_epi32(0, 1, 2, 4, 5, 6, 0, 0));
+  _mm_storeu_si128((void *)to, _mm256_castsi256_si128(all));
+  _mm_storel_epi64((void *)(to + 16), _mm256_extracti128_si256(all, 1));
+#else
+  memcpy(to, &v, 12);
+#endif
+}
+
+/* A tile of four columns; `wide` makes four bytes of three. */
+static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t row, K(vec) wide, K(vec) narrow) {
+  K(vec) r[4], t[4];
+  _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) r[k] = ANYDML_PICK(K(lanes)(from + k * row, 4 * row), wide);
+  _Pragma("GCC unroll 2") for (int s = 0; s < 2; s++) {
+    _Pragma("GCC unroll 2") for (int k = 0; k < 2; k++) { t[2 * k] = ANYDML_LOW(32, r[k], r[k + 2]); t[2 * k + 1] = ANYDML_HIGH(32, r[k], r[k + 2]); }
+    _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) r[k] = t[k];
+  }
+  _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) K(store3)(to + k * column, ANYDML_PICK(r[k], narrow));
+}
+
+/* A block of six columns and `R` rows at least. Registers are filled from four bytes before a tile on, but for the first. */
+static void K(turn3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  enum { R = 4 * ANYDML_LANES };
+  union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
+  for (int k = 0; k < K(W); k++) {
+    const int i = k & 15;
+    first.byte[k] = (uint8_t)(i % 4 == 3 ? 128 : i / 4 * 3 + i % 4);
+    wide.byte[k] = (uint8_t)(first.byte[k] + 4);
+    narrow.byte[k] = (uint8_t)(i < 12 ? i / 3 * 4 + i % 3 : 128);
+  }
+  const int64_t a1 = s->a1, b0 = s->b0;
+  for (int64_t j = 0; j < n0; j += R) {
+    const int64_t at = n0 - j >= R ? j : n0 - R;
+    char *t = to + at * 3; const char *f = from + at * b0 - 4;
+    K(tile3)(t, a1, f + 4, b0, first.all, narrow.all);
+    for (int64_t i = 4; i < n1; i += 4) {
+      const int64_t k = n1 - i >= 4 ? i : n1 - 4;
+      K(tile3)(t + k * a1, a1, f + k * 3, b0, wide.all, narrow.all);
+    }
+  }
+}
 
 static void K(turn_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int lines) {
   switch (e) {

@@ -35,26 +35,12 @@ static inline K(vec) K(turned)(K(vec) v) {
 }
 
 #if ANYDML_LANES == 4
-#define ANYDML_PICK(v, m) ((K(vec))_mm512_shuffle_epi8((__m512i)(v), (__m512i)(m)))
 #define ANYDML_GET(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
     _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)), _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][2]))), \
     _mm_loadu_si128((const void *)(p[k] + o[k][3])), 1), 1)
 #elif ANYDML_LANES == 2
-#define ANYDML_PICK(v, m) ((K(vec))_mm256_shuffle_epi8((__m256i)(v), (__m256i)(m)))
 #define ANYDML_GET(k) (K(vec))_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)
 #else
-#if defined(__x86_64__) && defined(__GNUC__)
-#define ANYDML_PICK(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
-#elif defined(__aarch64__)
-#define ANYDML_PICK(v, m) ((anydml_v16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(m)))
-#else
-static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
-  anydml_v16 r;
-  for (int k = 0; k < 16; k++) r[k] = m[k] & 0x80 ? 0 : v[m[k] & 15];
-  return r;
-}
-#define ANYDML_PICK(v, m) K(pick)(v, m)
-#endif
 #define ANYDML_GET(k) *(const anydml_v16 *)(p[k] + o[k][0])
 #endif
 #define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_GET(k), mask[k])
@@ -85,7 +71,6 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
     else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
   }
 }
-#undef ANYDML_PICK
 #undef ANYDML_GET
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF
