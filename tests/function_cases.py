@@ -249,7 +249,7 @@ def fill(rng, dtype):
 
 def sequence(rng, dtype):
     x = array(rng, shape_of(rng), dtype)
-    start, delta = (np.dtype(dtype).type(n) for n in rng.integers(0, 100, 2))
+    start, delta = (np.dtype(dtype).type(n) for n in rng.integers(0, 100, 2).tolist())
     k = np.arange(x.size).reshape(x.shape)
     if dtype.kind in "iu":
         unsigned = f"u{dtype.itemsize}"

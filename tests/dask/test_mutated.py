@@ -45,6 +45,7 @@ REFUSED = (
     ValueError,
     AttributeError,
     MemoryError,
+    DeprecationWarning,  # of older NumPys, for a boolean as an integer; newer ones raise TypeError
 )
 
 
