@@ -11,7 +11,7 @@ from cython.cimports.anydml.core.moving import (
     refuses,
 )
 from cython.cimports.anydml.core.simplifying import continues, simplify
-from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
+from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
@@ -91,7 +91,10 @@ class Form:
     def room(self):
         """New room for the moves of a call, and for their lookups behind them."""
         size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
-        return cython.cast(cython.pointer(Move), new(1, size))
+        found: cython.p_void = PyMem_Malloc(max(size, 1))
+        if found == cython.NULL:
+            raise MemoryError
+        return cython.cast(cython.pointer(Move), found)
 
     def fill(self, found, at, moves, refused):
         """Make the moves of a call, each in its simplest form.

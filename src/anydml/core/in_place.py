@@ -15,7 +15,8 @@ def without_staying(moves, count):
     left: int64_t = 0
     for k in range(count):
         if not stays(moves + k):
-            moves[left] = moves[k]
+            if left < k:
+                moves[left] = moves[k]
             left += 1
     return left
 

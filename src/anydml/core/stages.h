@@ -87,9 +87,9 @@ static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) 
 static void anydml_run(const anydml_move *m, int64_t count) {
   anydml_stage stage;
   while (count > 0) {
-    if (!m->rank && anydml_is_plain(m) && m->element <= ANYDML_UNIT) {
-      anydml_chosen->run(m->to, m->from, m->element);
-      m++; count--;
+    if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
+      anydml_one(m++);
+      count--;
       continue;
     }
     stage.steps = stage.woven = 0;

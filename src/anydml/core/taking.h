@@ -58,10 +58,20 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
   return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;
 }
 
+/* One run, within the caches. */
+static inline void anydml_one(const anydml_move *m) {
+  if (m->pattern) {
+    anydml_step s;
+    s.element = m->element; s.pattern = m->pattern;
+    s.a1 = s.a0 = s.streamed = 0;
+    anydml_chosen->fill(&s, m->to, m->from, 1, 1);
+  } else anydml_chosen->run(m->to, m->from, m->element);
+}
+
 /* Runs one after the other at the destination. */
 static void anydml_runs(const anydml_step *s, int64_t first, int64_t last) {
   last = last * s->each < s->count ? last * s->each : s->count;
-  for (int64_t k = first * s->each; k < last; k++) anydml_chosen->run(s->move[k].to, s->move[k].from, s->move[k].element);
+  for (int64_t k = first * s->each; k < last; k++) anydml_one(s->move + k);
 }
 
 /* How many of the first moves are short runs that may be done at once; 0 or 2 at least. */
@@ -70,8 +80,8 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   int64_t many = 0;
   for (; many < count; many++) {
     const anydml_move *q = m + many;
-    if (q->rank || !anydml_is_plain(q) || q->element > ANYDML_UNIT || q->to < written.high) break;
-    const anydml_reach more = anydml_around(read, (anydml_reach){q->from, q->from + q->element});
+    if (q->rank || q->lookups || q->element > 2 * ANYDML_UNIT || q->to < written.high) break;
+    const anydml_reach more = q->pattern ? read : anydml_around(read, (anydml_reach){q->from, q->from + q->element});
     if (!anydml_apart((anydml_reach){written.low, q->to + q->element}, more)) break;
     written.high = q->to + q->element;
     read = more;
@@ -132,10 +142,10 @@ static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t co
   int64_t done = 1;
   int steps = 1;
   if (m->lookups) anydml_choose_look(s, m, streamed);
-  else if (m->pattern) steps = anydml_choose_fill(s, m, streamed);
+  else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
+  else if (m->pattern) { steps = anydml_choose_fill(s, m, streamed); done = 1; }
   else if (count > 1 && (done = anydml_take_columns(stage, s, m, count, streamed))) {}
   else if (count > 1 && (done = anydml_take_rows(s, m, count, streamed))) {}
-  else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
   else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
   stage->steps += steps;
   for (int k = 0; k < steps; k++) stage->units += s[k].units;
