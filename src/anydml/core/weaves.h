@@ -93,36 +93,48 @@ static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_
 #undef ANYDML_STEADY
 #undef ANYDML_LEAVE
 
-/* All vectors of each block, from windows that they share. */
-#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: { \
-    __m512i one[V], two[V], three[V], in[N]; __mmask64 keep[V]; char *t[V]; const char *f[N]; int64_t up[V], step[N], soon[N]; \
-    _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { const anydml_woven *v = w->woven + k; \
-      one[k] = _mm512_loadu_si512(w->mask[3 * k]); two[k] = _mm512_loadu_si512(w->mask[3 * k + 1]); three[k] = _mm512_loadu_si512(w->mask[3 * k + 2]); keep[k] = w->keep[k]; \
-      t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows; } \
-    _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; soon[k] = step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD; } \
-    for (int64_t line = 0; line < r->lines; line++) { \
-      for (int64_t n = r->blocks, more = again;; n = 1, more = 0) { \
-        for (; n > 0; n--) { \
-          _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { in[k] = _mm512_loadu_si512(f[k]); if (past) __builtin_prefetch(f[k] + soon[k], 0, 3); f[k] += step[k]; } \
-          _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { \
-            __m512i v = N == 1 ? _mm512_permutexvar_epi8(one[k], in[0]) : _mm512_permutex2var_epi8(in[0], one[k], in[N > 1]); \
-            if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], two[k], in[N > 2 ? 2 : 0]); \
-            if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[N > 2 ? 2 : 0], two[k], in[N > 3 ? 3 : 0])); \
-            if (N >= 5) v = _mm512_mask_blend_epi8(w->third[k], v, _mm512_permutex2var_epi8(in[N > 4 ? 4 : 0], three[k], in[N > 5 ? 5 : 0])); \
-            if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v); \
-            t[k] += up[k]; \
-          } \
-        } \
-        if (!more) break; \
-        for (int k = 0; k < N; k++) f[k] += again * w->source[w->from[k]].step; \
-        for (int k = 0; k < V; k++) t[k] += again * w->target[w->woven[k].stream].step; \
-      } \
-      for (int k = 0; k < N; k++) f[k] += r->from[w->from[k]] - moved * w->source[w->from[k]].step; \
-      for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step; \
-    } } break;
+/* All vectors of each block, from windows that they share: V, N and whether it is past the caches are known to compilers. */
+static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, const int past, const int V, const int N) {
+  const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
+  __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];
+  __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS];
+  char *t[ANYDML_WINDOWS];
+  const char *f[ANYDML_WINDOWS];
+  int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS];
+  _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
+    const anydml_woven *v = w->woven + k;
+    mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = w->keep[k]; third[k] = w->third[k];
+    t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
+  }
+  _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; }
+  for (int64_t line = 0; line < r->lines; line++) {
+    for (int64_t n = r->blocks, more = again;; n = 1, more = 0) {
+      for (; n > 0; n--) {
+        _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) {
+          in[k] = _mm512_loadu_si512(f[k]);
+          if (past) __builtin_prefetch(f[k] + (step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD), 0, 3);
+          f[k] += step[k];
+        }
+        _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
+          __m512i v = N == 1 ? _mm512_permutexvar_epi8(mask[k], in[0]) : _mm512_permutex2var_epi8(in[0], mask[k], in[1]);
+          if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], mask[k], in[2]);
+          if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[2], mask[k], in[3]));
+          if (N >= 5) v = _mm512_mask_blend_epi8(third[k], v, _mm512_permutex2var_epi8(in[4], mask[k], in[5]));
+          if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v);
+          t[k] += up[k];
+        }
+      }
+      if (!more) break;
+      for (int k = 0; k < N; k++) f[k] += again * w->source[w->from[k]].step;
+      for (int k = 0; k < V; k++) t[k] += again * w->target[w->woven[k].stream].step;
+    }
+    for (int k = 0; k < N; k++) f[k] += r->from[w->from[k]] - moved * w->source[w->from[k]].step;
+    for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step;
+  }
+}
+#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: if (past) K(weave_of)(w, to, from, r, past, V, N); else K(weave_of)(w, to, from, r, 0, V, N); break;
 #define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
 static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
-  const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
 }
 #undef ANYDML_BLOCKS_OF

@@ -123,7 +123,7 @@ static void anydml_owners(const anydml_weave *w, int j, uint8_t *owner) {
 
 /* The same for vectors of 64 bytes that all take bytes of a few windows: of two of them, and of two more by `keep`. */
 static int anydml_block_masks(anydml_weave *w) {
-  int count = 0, windows = 0, first[ANYDML_COLUMNS];
+  int count = 0, windows = 0, first[ANYDML_COLUMNS], final[ANYDML_COLUMNS];
   for (int j = 0; j < w->targets; j++) count += (int)(w->rows * w->target[j].step / 64);
   for (int j = 0; j < w->sources; j++) {
     const anydml_stream_of *s = w->source + j;
@@ -134,6 +134,7 @@ static int anydml_block_masks(anydml_weave *w) {
       w->from[windows] = j;
       w->offset[windows++][0] = (int32_t)(low + (at < reach - 64 ? at : reach - 64));
     }
+    final[j] = windows - 1;
   }
   if (count > ANYDML_WINDOWS || count == 5) return 0;
   if (windows == 5) {
@@ -145,24 +146,38 @@ static int anydml_block_masks(anydml_weave *w) {
   int start[ANYDML_COLUMNS], n = 0;
   for (int j = 0; j < w->targets; j++) {
     start[j] = 64 * n;
-    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) {
-      w->keep[n] = w->third[n] = 0;
-      w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0};
-    }
+    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0};
   }
+  /* Where bytes lie in the windows: of the first row, and then of as many more as there are. */
+  uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
   for (int k = 0; k < w->columns; k++) {
     const anydml_column *c = w->column + k;
-    const int base = first[c->source], origin = w->offset[base][0], step = (int)c->b, up = (int)w->target[c->target].step;
-    int from = (int)c->of - origin, to = start[c->target] + (int)c->into;
-    for (int row = 0; row < w->rows; row++, from += step, to += up)
-      for (int x = 0; x < c->element; x++) {
-        const int window = base + ((from + x) >> 6), byte = to + x;
-        /* Three masks for each 64 bytes, one for each pair of windows. */
-        uint8_t *mask = w->mask[0] + 3 * (byte & ~63) + (byte & 63) + (window >> 1) * 64;
-        *mask = (uint8_t)(from + x + origin - w->offset[window][0] + (window & 1) * 64);
-        if (window & 4) w->third[byte >> 6] |= (uint64_t)1 << (byte & 63);
-        if (window & 2) w->keep[byte >> 6] |= (uint64_t)1 << (byte & 63);
-      }
+    const int64_t to = start[c->target] + c->into, from = 64 * first[c->source] + c->of - w->offset[first[c->source]][0];
+    for (int x = 0; x < c->element; x++) { at[to + x] = (uint16_t)(from + x); by[to + x] = (uint16_t)c->b; }
+  }
+  for (int j = 0; j < w->targets; j++)
+    for (int64_t row = 1, done = w->target[j].step; row < w->rows; row *= 2, done *= 2) {
+      uint16_t *restrict p = at + start[j], *restrict q = by + start[j], *restrict more = p + done, *restrict also = q + done;
+      for (int64_t k = 0; k < done; k++) { more[k] = (uint16_t)(p[k] + row * q[k]); also[k] = q[k]; }
+    }
+  /* A stream's last window begins further back than where the one before it ends. */
+  for (int j = 0; j < w->sources; j++) {
+    const int last = 64 * final[j], back = last - 64 * first[j] - w->offset[final[j]][0] + w->offset[first[j]][0];
+    for (int k = 0; k < 64 * n && back; k++) at[k] += at[k] >> 6 == final[j] ? back : 0;
+  }
+  uint8_t pair[64 * ANYDML_WINDOWS], *mask = (uint8_t *)w->mask;
+  for (int k = 0; k < 64 * n; k++) { mask[k] = at[k] & 127; pair[k] = (uint8_t)(at[k] >> 7); }
+  /* A bit of each of eight bytes, side by side. */
+  const uint64_t lowest = UINT64_C(0x0101010101010101), gather = UINT64_C(0x0102040810204080);
+  for (int v = 0; v < n; v++) {
+    uint64_t bits, keep = 0, third = 0;
+    for (int k = 0; k < 8 && windows > 2; k++) {
+      memcpy(&bits, pair + 64 * v + 8 * k, 8);
+      keep |= (bits & lowest) * gather >> 56 << 8 * k;
+      third |= (bits >> 1 & lowest) * gather >> 56 << 8 * k;
+    }
+    w->keep[v] = keep;
+    w->third[v] = third;
   }
   w->count = count;
   w->windows = windows;
