@@ -24,6 +24,7 @@ cdef class Calls:
     cdef dict found
     cdef list records
     cdef int64_t bytes
+    cpdef object take(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Given *given, object out)
 
 cdef bytes key_of(Given *given)

@@ -203,7 +203,7 @@ class Calls:
 
     def __call__(self, *arguments, out=None, **keywords):
         """Results as the function's."""
-        found = self.take(arguments, keywords, out)
+        found = Calls.take(self, arguments, keywords, out)
         return self.slowly(arguments, keywords, out) if found is None else found
 
     def take(self, arguments: tuple, keywords: dict, out):
