@@ -4,7 +4,7 @@ import cython
 from cython.cimports.anydml.core.arguments import axis_of
 from cython.cimports.anydml.core.arrays import Kind, View, elements, make, read, read_mask
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.moving import HELD_EFFORT, SHARED_EFFORT
+from cython.cimports.anydml.core.moving import SHARED_EFFORT
 from cython.cimports.anydml.core.pool import share
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
@@ -143,9 +143,9 @@ def put(search, work):
 def look_through(search, work, effort):
     """Do one of the passes: with every thread that is free, where it is much."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
-    if effort <= HELD_EFFORT:
+    if effort < SHARED_EFFORT:
         work(search, 0, pieces)
         return 0
     with cython.nogil:
-        share(work, search, 0, pieces, CLAIM if effort >= SHARED_EFFORT else pieces, effort)
+        share(work, search, 0, pieces, CLAIM, effort)
     return 0

@@ -49,7 +49,7 @@ cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
 cdef bint refuses(const Move *m, int which) noexcept nogil
 cdef list described(const Move *m, int64_t count)
 
-cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
+cdef int64_t SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
 
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
 cdef int run(const Move *m, int64_t count) except -1

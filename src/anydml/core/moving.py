@@ -20,13 +20,12 @@ from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int32_t, int64_t
 
-HELD_EFFORT = 64 << 10
 SHARED_EFFORT = 128 << 10
-"""Efforts up to which work is done under the GIL, and from which threads share it: to let go of the GIL, or to tell
-another core, costs more than less work takes. An effort is what a plain copy writes in the same time, in bytes."""
+"""Effort from which threads share work, without the GIL: to let go of it, or to tell another core, costs more than less
+work takes. An effort is what a plain copy writes in the same time, in bytes."""
 
-held = cython.declare(int64_t, HELD_EFFORT)
-"""Effort up to which no stores go past the caches, either."""
+held = cython.declare(int64_t, SHARED_EFFORT)
+"""Effort up to which one thread does all under the GIL, and no stores go past the caches."""
 
 ITEM_BYTES = 18
 LOOKUP_BYTES = 56
@@ -188,7 +187,7 @@ def choose(limit: str = "", stream_from: int | None = None) -> None:
     if stream_from is None:
         stream_from = last_cache() // SHARE
     anydml_choose(limit.encode(), stream_from)
-    held = min(HELD_EFFORT, stream_from - 1)
+    held = min(SHARED_EFFORT, stream_from) - 1
 
 
 def last_cache() -> int:
