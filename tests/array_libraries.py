@@ -30,6 +30,7 @@ class Library:
     name = "numpy"
     dtypes = DTYPES
     can_write = True
+    why_not = "out is read-only"
     results_are_numpys = True
 
     def make(self, array):
@@ -92,6 +93,7 @@ class Jax(Library):
     # 64-bit types are off unless the caller turns them on.
     dtypes = tuple(name for name in DTYPES if name != "int64")
     can_write = False
+    why_not = "out is a JAX array which never changes: leave out away"
 
     def __init__(self):
         import jax
@@ -111,11 +113,16 @@ class Jax(Library):
         return array.unsafe_buffer_pointer()
 
 
+TAKES_TO_WRITE = np.from_dlpack(np.zeros(1)).flags.writeable
+"""Whether this NumPy may write to arrays that come by DLPack."""
+
+
 class Strict(Library):
     """The array API standard's own test library: nothing but what the standard has."""
 
     name = "array_api_strict"
     dtypes = ("bool", "uint8", "int16", "int64", "float32", "complex64")
+    can_write = TAKES_TO_WRITE
 
     def __init__(self):
         import array_api_strict
@@ -156,6 +163,7 @@ def from_dlpack(array):
 class Speakers(Library):
     name = __name__
     dtypes = ("uint8", "float32")
+    can_write = TAKES_TO_WRITE
 
     def make(self, array):
         return Speaker(array.copy())

@@ -109,7 +109,7 @@ def test_rules_are_the_same(library):
 def test_out_is_checked(library):
     x = library.make(elements("float32"))
     if not library.can_write:
-        with pytest.raises(dml.BindingError, match="out is a JAX array which never changes: leave out away"):
+        with pytest.raises(dml.BindingError, match=library.why_not):
             dml.join([x], out=x)
         return
     wrong_shape, wrong_dtype = (library.make(np.zeros(s, d)) for s, d in (((3, 5), "f4"), ((3, 6), "u1")))

@@ -236,7 +236,7 @@ def test_words_take_numpys_own_parameters():
     for name, word in NUMPY.items():
         try:
             parameters = inspect.signature(operator.attrgetter(name)(np)).parameters.values()
-        except AttributeError:
+        except (AttributeError, ValueError):  # what older NumPys do in C says nothing of its parameters
             continue
         if isinstance(word, Undecided) or any(each.kind is each.VAR_KEYWORD for each in parameters):
             continue
