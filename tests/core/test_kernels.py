@@ -171,6 +171,21 @@ def test_turned_pixels_between_guard_pages(kernels, at_end):
             np.testing.assert_array_equal(dml.copy(turned, out=out), turned)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="guard pages are made by mprotect")
+@pytest.mark.parametrize("at_end", [False, True])
+def test_mirrored_rows_between_guard_pages(kernels, at_end):
+    """Likewise: vectors overlap."""
+    rng = np.random.default_rng(8)
+    source, target = Arena(16), Arena(16)
+    for element in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16):
+        for rows, columns in [(1, 600), (300, 2), (300, 3), *rng.integers(1, 70, (25, 2))]:
+            size = int(rows * columns * element)
+            x = source.take(size, at_end).reshape(rows, columns, element)
+            x[...] = rng.integers(0, 256, x.shape)
+            out = target.take(size, at_end).reshape(x.shape)
+            np.testing.assert_array_equal(dml.flip(x, 1, out=out), x[:, ::-1])
+
+
 @pytest.mark.parametrize("element", [1, 2, 4, 8])
 def test_turned_rows_whose_last_block_is_short(kernels, element):
     """The last block of a row has less than a line, which may begin in the block before it, at any place in memory."""

@@ -62,7 +62,7 @@ enum {
 typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
-  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, turn[9];
+  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, mirror_uneven, turn[9];
   anydml_look look, check;
   void (*run)(char *, const char *, int64_t);
   void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);

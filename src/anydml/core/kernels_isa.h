@@ -11,7 +11,7 @@ static const anydml_kernels K(kernels) = {
   .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
     [12] = K(elements12), [16] = K(elements16), [24] = K(elements24), [32] = K(elements32), [64] = K(elements64), [128] = K(elements128)},
   .rows = K(rows), .rows_streamed = K(rows_streamed), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
-  .fill = K(fill), .spread = K(spread), .mirror = K(mirror),
+  .fill = K(fill), .spread = K(spread), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
   .turn = {[1] = K(turn1), [2] = K(turn2), [3] = K(turn3), [4] = K(turn4), [8] = K(turn8)},
   .turn_past = K(turn_past),
   .run = K(copy), .beside = K(beside),
@@ -29,6 +29,7 @@ static const anydml_kernels K(kernels) = {
 #undef ANYDML_STORE16
 #undef ANYDML_PUT
 #undef ANYDML_PICK
+#undef ANYDML_PICK16
 #undef ANYDML_ENDS
 #undef ANYDML_NAME
 #undef ANYDML_LANES

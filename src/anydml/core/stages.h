@@ -118,7 +118,7 @@ static const char *anydml_step_name(const anydml_step *s) {
   if (s->work == k->beside) return "rows";
   if (s->plane == k->fill) return "fill";
   if (s->plane == k->spread) return "repeat";
-  if (s->plane == k->mirror) return "mirror";
+  if (s->plane == k->mirror || s->plane == k->mirror_uneven) return "mirror";
   if (s->plane == k->rows || s->plane == k->rows_streamed || s->plane == k->rows_packed) return "rows";
   for (int e = 1; e <= 8; e++)
     if (k->turn[e] && s->plane == k->turn[e]) return "turn";

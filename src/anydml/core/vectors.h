@@ -151,19 +151,22 @@ static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const ch
 }
 
 /* The bytes of each lane that a mask names; 0 where it has 128. */
-#if ANYDML_LANES == 4
-#define ANYDML_PICK(v, m) ((K(vec))_mm512_shuffle_epi8((__m512i)(v), (__m512i)(m)))
-#elif ANYDML_LANES == 2
-#define ANYDML_PICK(v, m) ((K(vec))_mm256_shuffle_epi8((__m256i)(v), (__m256i)(m)))
-#elif defined(__x86_64__) && defined(__GNUC__)
-#define ANYDML_PICK(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
+#if defined(__x86_64__) && defined(__GNUC__)
+#define ANYDML_PICK16(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
 #elif defined(__aarch64__)
-#define ANYDML_PICK(v, m) ((anydml_v16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(m)))
+#define ANYDML_PICK16(v, m) ((anydml_v16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(m)))
 #else
 static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
   anydml_v16 r;
   for (int k = 0; k < 16; k++) r[k] = m[k] & 0x80 ? 0 : v[m[k] & 15];
   return r;
 }
-#define ANYDML_PICK(v, m) K(pick)(v, m)
+#define ANYDML_PICK16(v, m) K(pick)(v, m)
+#endif
+#if ANYDML_LANES == 4
+#define ANYDML_PICK(v, m) ((K(vec))_mm512_shuffle_epi8((__m512i)(v), (__m512i)(m)))
+#elif ANYDML_LANES == 2
+#define ANYDML_PICK(v, m) ((K(vec))_mm256_shuffle_epi8((__m256i)(v), (__m256i)(m)))
+#else
+#define ANYDML_PICK(v, m) ANYDML_PICK16(v, m)
 #endif

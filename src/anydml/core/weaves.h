@@ -71,6 +71,32 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
     else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
   }
 }
+
+/* The same for elements of 3, 5, 6 or 7 bytes, as many as 16 have: vectors overlap, and the next one writes again what
+ * has no element. */
+static void K(mirror_uneven)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element, n = n0 * e, w = 16 / e * e;
+  uint8_t mask[16], last[16];
+  for (int k = 0; k < 16; k++) {
+    mask[k] = (uint8_t)(16 - e - k / e * e + k % e);
+    last[k] = (uint8_t)(mask[k] - (16 - w));
+  }
+  const anydml_v16 m = *(const anydml_v16 *)mask;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    const char *end = from + e;
+    int64_t i = 0;
+    for (; i + w + 16 <= n; i += 2 * w) {
+      const anydml_v16 v = *(const anydml_v16 *)(end - i - 16), u = *(const anydml_v16 *)(end - i - w - 16);
+      *(anydml_v16 *)(to + i) = ANYDML_PICK16(v, m);
+      *(anydml_v16 *)(to + i + w) = ANYDML_PICK16(u, m);
+    }
+    if (i + 16 <= n) { *(anydml_v16 *)(to + i) = ANYDML_PICK16(*(const anydml_v16 *)(end - i - 16), m); i += w; }
+    if (i && i < n) {
+      const anydml_v16 v = ANYDML_PICK16(*(const anydml_v16 *)(end - n), *(const anydml_v16 *)last);
+      ANYDML_ENDS(anydml_u64, to + n - w, (const char *)&v, w);
+    } else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
+  }
+}
 #undef ANYDML_GET
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF

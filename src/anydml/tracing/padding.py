@@ -43,7 +43,11 @@ def pad(
     if any(given is not None for given in (of_reflections, of_constants, end_values, stat_length)):
         raise broken(f"unsupported keyword arguments for mode {mode!r}")
     values = np.broadcast_to(np.asarray(0 if constant_values is None else constant_values), (x.ndim, 2))
-    for axis, (before, after) in enumerate(counts):
+    pairs = [*enumerate(counts)]
+    if mode not in MODES and (values == values[:1, :1]).all():
+        # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
+        pairs.reverse()
+    for axis, (before, after) in pairs:
         if not is_open((before, after)) and before == after == 0:
             continue
         if mode not in MODES:
