@@ -105,7 +105,7 @@ def conversion(
     def change(tensors: ComposedTensors) -> ComposedTensors:
         made, unknown = architecture.to_transformers(trace, tensors)
         if each_of_them := {name: tensors[name] for name in unknown}:
-            whole = experts.together(trace.composer, each_of_them, architecture.model)
+            whole = experts.fused(trace.composer, each_of_them, architecture.model)
             made |= {name: whole[name] for name in whole if name in architecture.shapes}
             unknown = [name for name in unknown if name in whole]
         if not made:
@@ -118,7 +118,7 @@ def conversion(
         if to == "original":
             made = architecture.to_original(trace, made)
         if to in ("per-expert", "megatron"):
-            made = experts.apart(trace.composer, made, architecture.model)
+            made = experts.per_expert(trace.composer, made, architecture.model)
         if preset is not None:
             made = arranged(trace.composer, made, to, preset, architecture.model)
         for name in unknown:

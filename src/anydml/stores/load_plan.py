@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anydml.errors import BindingError
 from anydml.files.json_path import names
-from anydml.moves import Move, Operand, Program, simplify
+from anydml.moves import Move
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
@@ -27,18 +28,6 @@ from anydml.tensor import Layout
 
 ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of a tensor."""
-
-
-class TensorMoves(NamedTuple):
-    """The moves of tensors that differ only in their stores.
-
-    Attributes:
-        moves: from the stores of a tensor, by number, to the tensor.
-        described: its shape and dtype.
-    """
-
-    moves: tuple[Move, ...]
-    described: ShapeAndDtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +48,8 @@ class LoadPlan:
     """
 
     tensors: dict[str, ShapeAndDtype]
-    _made: Sequence[tuple[TensorMoves, Sequence[Store]]]
+    _program: AlikeProgram
+    _inputs: Sequence[Store]
     _identities: dict[Path, tuple[Any, ...]]
 
     def descriptors(self) -> Iterator[ByteRun]:
@@ -84,23 +74,25 @@ class LoadPlan:
         Raises:
             ModelError: there are more than `MOST_RUNS`; a larger gap merges more.
         """
-        places: dict[tuple[int, int], tuple[Path, Move, list[int]]] = {}
-        for _, move, store in self._moves():
-            places.setdefault((id(move), id(store.path)), (store.path, move, []))[2].append(store.offset)
-        runs = [(path, move.sizes, *contiguous(move.reads, move, gap), move.reads.strides, offsets)
-                for path, move, offsets in places.values()]  # fmt: skip
-        count = sum(len(offsets) * math.prod(sizes[k] for k in outer) for _, sizes, _, _, outer, _, offsets in runs)
+        runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
+                for move in moves]  # fmt: skip
+        count = sum(len(sets) * math.prod(move.sizes[k] for k in outer) for sets, move, _, _, outer in runs)
         check_few(count, "the ranges", f"give a gap larger than {gap}")
         starts: dict[Path, list[Offsets]] = {}
         ends: dict[Path, list[Offsets]] = {}
-        for path, sizes, low, length, outer, strides, offsets in runs:
-            firsts = listed(low, [sizes[k] for k in outer], [abs(strides[k]) for k in outer])
-            first = (np.array(offsets, np.int64)[:, None] + firsts).reshape(-1)
-            starts.setdefault(path, []).append(first)
-            ends.setdefault(path, []).append(first + length)
+        for sets, move, low, length, outer in runs:
+            along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
+            places: dict[int, tuple[Path, list[int]]] = {}
+            for own in sets:
+                store = self._inputs[own[move.reads.operand]]
+                places.setdefault(id(store.path), (store.path, []))[1].append(store.offset)
+            for path, offsets in places.values():
+                first = (np.array(offsets, np.int64)[:, None] + along).reshape(-1)
+                starts.setdefault(path, []).append(first)
+                ends.setdefault(path, []).append(first + length)
         found = dict[Path, Offsets]()
-        for path, own in starts.items():
-            found[path] = np.stack(united(np.concatenate(own), np.concatenate(ends[path]), gap)[:2], 1)
+        for path, each in starts.items():
+            found[path] = np.stack(united(np.concatenate(each), np.concatenate(ends[path]), gap)[:2], 1)
         return found
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
@@ -138,7 +130,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = Planned(*self._program(), targets, memory, is_apart=False)
+        plan = Planned(self._program, self._inputs, targets, memory, is_apart=False)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)
@@ -200,23 +192,9 @@ class LoadPlan:
         return json.dumps(content, ensure_ascii=False)
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
-        """The name of a tensor, a move to it, and the store that the move reads, for all moves."""
-        for name, (kind, stores) in zip(self.tensors, self._made, strict=True):
-            for move in kind.moves:
-                yield name, move, stores[move.reads.operand]
-
-    def _program(self) -> tuple[Program, list[Store]]:
-        """The program of all moves, and its inputs."""
-        inputs = [*{id(store): store for _, _, store in self._moves()}.values()]
-        numbers = {id(store): k for k, store in enumerate(inputs)}
-        outputs = {name: k for k, name in enumerate(self.tensors, len(inputs))}
-        moves = [
-            move._replace(
-                destination=move.destination._replace(operand=outputs[name]),
-                source=move.reads._replace(operand=numbers[id(store)]),
-            )
-            for name, move, store in self._moves()
-        ]
-        operands = [Operand("input", store.name) for store in inputs]
-        operands += [Operand("output", name) for name in self.tensors]
-        return Program("plan_load", tuple(operands), simplify(moves)), inputs
+        """The name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
+        names = [*self.tensors]
+        every = sorted((own[-1], k, own) for k, each in enumerate(self._program.alike) for own in each.sets)
+        for output, kind, own in every:
+            for move in self._program.alike[kind].moves:
+                yield names[output - len(self._inputs)], move, self._inputs[own[move.reads.operand]]

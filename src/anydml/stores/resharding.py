@@ -11,14 +11,13 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule, for_none
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.composed import ComposedTensors
-from anydml.stores.checkpoints.output_files import Change, OutputFile, index_of, input_of, outputs_of, plan_checkpoint
+from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
+from anydml.stores.checkpoints.output_files import Change, OutputFile, index_of, outputs_of, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.rules import Action, Rule, read_layout
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.opening import INDEX
-from anydml.stores.formats.store import Store
 from anydml.stores.plans import Plan
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
@@ -128,18 +127,17 @@ def consolidate(
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
-    composer, stores = Composer("consolidate"), list[Store]()
     most = max(numbers.values())
     groups: dict[int, ComposedTensors] = {}
-    for name, number in numbers.items():
-        groups.setdefault(number, {})[name] = input_of(composer, tensors[name], stores)
+    for name, each in described({name: tensors[name] for name in numbers}).items():
+        groups.setdefault(numbers[name], {})[name] = each
     out = Path(output)
     parts: list[OutputFile] = [
         (out / f"model-{number:05}-of-{most:05}.safetensors", own, {"format": "pt"})
         for number, own in sorted(groups.items())
     ]
-    targets = outputs_of(composer, parts)
-    return Plan(composer.program(), stores, targets, memory, True, None, {out / f"model{INDEX}": index_of(parts)})
+    program, stores = program_of(Composer("consolidate"), [each for _, own, _ in parts for each in own.values()])
+    return Plan(program, stores, outputs_of(parts), memory, True, None, {out / f"model{INDEX}": index_of(parts)})
 
 
 def _dropped(tensors: ComposedTensors, rule: Rule) -> ComposedTensors:

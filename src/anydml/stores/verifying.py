@@ -13,10 +13,15 @@ from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.checkpoints import sources
-from anydml.stores.checkpoints.composed import ComposedTensors
-from anydml.stores.checkpoints.output_files import Change, input_of
+from anydml.stores.checkpoints.composed import (
+    ComposedTensor,
+    ComposedTensors,
+    StoredTensors,
+    described,
+    program_of,
+)
+from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.converting import conversion
-from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.identities import check_unchanged
@@ -74,16 +79,16 @@ def verify(
     else:
         trace = Trace("verify", TracedNdarray)
         change, axes = change_of(trace, layout)
-    composer, inputs = trace.composer, list[Store]()
     made, _ = sources.read_sources([first], axes, follow)
-    wanted = {name: input_of(composer, tensor, inputs) for name, tensor in made.items()}
+    wanted = described(made)
     wanted = wanted if change is None else change(wanted)
     found, _ = sources.read_sources([second], axes, follow)
     if difference := _described_alike(wanted, found):
         return difference
-    targets, starts = _targets(composer, wanted, found)
+    pieces, targets, starts = _targets(trace.composer, wanted, found)
+    program, inputs = program_of(trace.composer, pieces)
     # Half of the memory is for the bytes that blocks are compared with.
-    plan = Planned(composer.program(), inputs, targets, parse_size(memory) // 2, is_apart=False)
+    plan = Planned(program, inputs, targets, parse_size(memory) // 2, is_apart=False)
     check_unchanged(plan.name, plan.identities)
     with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
         blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))
@@ -91,7 +96,7 @@ def verify(
     return min(blocks.differences.items())[1] if blocks.differences else None
 
 
-def _described_alike(wanted: ComposedTensors, found: sources.StoredTensors) -> str | None:
+def _described_alike(wanted: ComposedTensors, found: StoredTensors) -> str | None:
     """The first difference of names, dtypes and shapes."""
     if (only := next((name for name in wanted if name not in found), None)) is not None:
         return f"{show(only)} is in the first alone"
@@ -105,22 +110,22 @@ def _described_alike(wanted: ComposedTensors, found: sources.StoredTensors) -> s
 
 
 def _targets(
-    composer: Composer, wanted: ComposedTensors, found: sources.StoredTensors
-) -> tuple[list[Target], list[tuple[int, ...]]]:
-    """Targets for the pieces of the second checkpoint, which become outputs, and their first coordinates in tensors."""
+    composer: Composer, wanted: ComposedTensors, found: StoredTensors
+) -> tuple[list[ComposedTensor], list[Target], list[tuple[int, ...]]]:
+    """The pieces of the second checkpoint, their targets, and their first coordinates in tensors."""
     files: dict[Path, NewFile] = {}
-    targets, starts = list[Target](), list[tuple[int, ...]]()
+    made, targets, starts = list[ComposedTensor](), list[Target](), list[tuple[int, ...]]()
     for name, each in wanted.items():
         for piece in found[name].pieces:
             store = piece.store
             if store.fortran_order or not piece.is_whole:
                 how = "in Fortran order" if store.fortran_order else "in parts of several kinds"
                 raise ModelError(f"verify: {show(name)} of {store.path} is {how}: name this checkpoint first")
-            composer.output(name, composer.slice(each.value, piece.start, store.shape, [1] * store.ndim))
+            made.append(each.changed(composer.slice(each.value, piece.start, store.shape, [1] * store.ndim)))
             file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))
             targets.append(Target(file, name, store.shape, store.dtype, store.offset))
             starts.append(piece.start)
-    return targets, starts
+    return made, targets, starts
 
 
 class ComparedBlocks(FileBlocks):

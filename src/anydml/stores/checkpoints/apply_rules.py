@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import Action, Rule
 
@@ -38,16 +38,25 @@ def apply_rule(composer: Composer, tensors: ComposedTensors, rule: Rule) -> Comp
 def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
     """The tensors after a rule for single tensors."""
     made: ComposedTensors = {}
-    count = 0
+    alike: dict[int, list[Value]] = {}
+    names = [Pattern(text) for text in rule.value] if rule.action is Action.SPLIT else []
+    names += [Pattern(rule.value)] if rule.action in (Action.RENAME, Action.UNSTACK) else []
     for name, tensor in tensors.items():
         parts = rule.match.match(name)
         if parts is None:
             put(made, name, tensor, rule.place)
             continue
-        count += 1
-        for new, result in _changed(composer, name, tensor, rule, parts):
-            put(made, new, result, rule.place)
-    if not count:
+        values = alike.get(id(tensor.value))
+        if values is None:
+            values = alike[id(tensor.value)] = _changed(composer, name, tensor, rule)
+        if rule.action is Action.UNSTACK:
+            counted = _counted(rule, rule.match.names, names[0].names)
+            new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
+        else:
+            new = [pattern.filled(parts) for pattern in names] or [name]
+        for each, value in zip(new, values, strict=True):
+            put(made, each, tensor.changed(value), rule.place)
+    if not alike:
         raise for_none(rule, tensors)
     return made
 
@@ -66,28 +75,23 @@ def for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     return rule.place.error(said)
 
 
-def _changed(
-    composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
-) -> Iterator[tuple[str, ComposedTensor]]:
-    """The results of a rule for one tensor."""
-    place, value, said = rule.place / rule.action, rule.value, rule.fields
-    if rule.action is Action.RENAME:
-        yield Pattern(value).filled(parts), tensor
-    elif rule.action is Action.REPLICATE:
-        yield name, tensor
-    elif rule.action is Action.SPLIT:
-        axis = _axis(said["axis"], tensor, name, place)
-        sizes = said.get("sizes") or [tensor.shape[axis] // len(value)] * len(value)
-        if len(sizes) != len(value) or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
+def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
+    """The results of a rule for one tensor, and for those that share its value."""
+    place, said, value = rule.place / rule.action, rule.fields, tensor.value
+    if rule.action in CHANGES:
+        return [CHANGES[rule.action](composer, name, tensor, rule)]
+    if rule.action is Action.SPLIT:
+        axis, count = _axis(said["axis"], tensor, name, place), len(rule.value)
+        sizes = said.get("sizes") or [tensor.shape[axis] // count] * count
+        if len(sizes) != count or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
             raise place.error(f"cuts {show(name)} of shape {list(tensor.shape)} along {axis} into sizes {sizes[:8]}, "
                               "which do not add up")  # fmt: skip
-        for k, new in enumerate(value):
-            part = sliced(composer, tensor.value, axis, sum(sizes[:k]), sizes[k])
-            yield Pattern(new).filled(parts), ComposedTensor(part, tensor.dtype)
-    elif rule.action is Action.UNSTACK:
-        yield from _unstack(composer, name, tensor, rule, parts)
-    elif rule.action in CHANGES:
-        yield name, ComposedTensor(CHANGES[rule.action](composer, name, tensor, rule), tensor.dtype)
+        return [sliced(composer, value, axis, sum(sizes[:k]), sizes[k]) for k in range(count)]
+    if rule.action is Action.UNSTACK:
+        _axis(0, tensor, name, place)
+        parts = (sliced(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
+        return [composer.reshape(each, tensor.shape[1:]) for each in parts]
+    return [value]
 
 
 def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
@@ -221,6 +225,7 @@ def _merged(
     if not groups:
         raise for_none(rule, tensors)
     first, gone = {}, set()
+    alike: dict[tuple[int, ...], Value] = {}
     for new, group in groups.items():
         for name in group:
             if name not in tensors:
@@ -229,19 +234,11 @@ def _merged(
                 raise rule.place.error(f"takes {show(name)} twice")
             gone.add(name)
         members = [tensors[name] for name in group]
-        axis = _axis(rule.fields["axis"], members[0], group[0], rule.place) if "axis" in rule.fields else -1
-        for name, member in zip(group, members, strict=True):
-            others = [
-                [*shape[:axis], *shape[axis + 1 :]] if axis >= 0 else [*shape]
-                for shape in (member.shape, members[0].shape)
-            ]
-            if others[0] != others[1] or member.dtype != members[0].dtype or not len(member.shape) > axis:
-                raise rule.place.error(
-                    f"joins {show(group[0])}, {members[0].dtype} {list(members[0].shape)}, and {show(name)}, "
-                    f"{member.dtype} {list(member.shape)}"
-                )
-        merged = merge([member.value for member in members], axis)
-        first[group[0]] = new, ComposedTensor(merged, members[0].dtype)
+        key = tuple(id(member.value) for member in members)
+        if key not in alike:
+            alike[key] = merge(together(members)[0], _joined_axis(rule, group, members))
+        sources = tuple(store for member in members for store in member.sources)
+        first[group[0]] = new, ComposedTensor(alike[key], members[0].dtype, sources)
     made: ComposedTensors = {}
     for name, tensor in tensors.items():
         if name in first:
@@ -251,13 +248,20 @@ def _merged(
     return made
 
 
-def _unstack(
-    composer: Composer, name: str, tensor: ComposedTensor, rule: Rule, parts: dict[str, str]
-) -> Iterator[tuple[str, ComposedTensor]]:
-    """One tensor per element of the first axis, which is removed."""
-    pattern = Pattern(rule.value)
-    counted = _counted(rule, rule.match.names, pattern.names)
-    _axis(0, tensor, name, rule.place / "unstack")
-    for k in range(tensor.shape[0]):
-        value = composer.reshape(sliced(composer, tensor.value, 0, k, 1), tensor.shape[1:])
-        yield pattern.filled({**parts, counted: str(k)}), ComposedTensor(value, tensor.dtype)
+def _joined_axis(rule: Rule, group: Sequence[str], members: Sequence[ComposedTensor]) -> int:
+    """The axis along which tensors are joined; −1 where they are stacked.
+
+    Raises:
+        ModelError: the tensors do not fit each other.
+    """
+    axis = _axis(rule.fields["axis"], members[0], group[0], rule.place) if "axis" in rule.fields else -1
+    for name, member in zip(group, members, strict=True):
+        others = [
+            [*shape[:axis], *shape[axis + 1 :]] if axis >= 0 else [*shape] for shape in (member.shape, members[0].shape)
+        ]
+        if others[0] != others[1] or member.dtype != members[0].dtype or not len(member.shape) > axis:
+            raise rule.place.error(
+                f"joins {show(group[0])}, {members[0].dtype} {list(members[0].shape)}, and {show(name)}, "
+                f"{member.dtype} {list(member.shape)}"
+            )
+    return axis

@@ -1,35 +1,164 @@
-"""Tensors that a plan makes: values over the tensors of a checkpoint, which are described and not read."""
+"""Tensors that a plan makes: values over tensors of a checkpoint, which are described and not read.
+
+Tensors that are alike, such as those of layers and experts, share one value, so that each operation composes it once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from anydml.files.json_path import JsonPath, show
-from anydml.moves import Access
-from anydml.moves.compose import Composer
+from anydml.moves import Access, simplify
+from anydml.moves.compose import CONSTANT, INPUT, OUTPUT, Composer
+from anydml.moves.move import Lookup
 from anydml.moves.pieces import NotComposableError
+from anydml.moves.program import renumbered
 from anydml.moves.value import Value
+from anydml.stores.formats.store import Store, StoredArray, StoredPiece
+from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.copies import FEW
+from anydml.tensor import Layout
 
 
-@dataclass(frozen=True, slots=True)
+# Neither frozen nor compared, because a checkpoint may have a hundred thousand.
+@dataclass(slots=True, eq=False)
 class ComposedTensor:
-    """A tensor that a plan makes."""
+    """A tensor that a plan makes.
+
+    Attributes:
+        value: over inputs, of which number k is the k-th source.
+        dtype: of the elements.
+        sources: stores.
+    """
 
     value: Value
     dtype: np.dtype[Any]
+    sources: tuple[Store, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes, by dimension."""
         return self.value.sizes
 
+    def changed(self, value: Value) -> ComposedTensor:
+        """Another value over the same sources."""
+        return self if value is self.value else ComposedTensor(value, self.dtype, self.sources)
+
 
 ComposedTensors = dict[str, ComposedTensor]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedTensor(StoredArray):
+    """A tensor in pieces that partition it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    pieces: tuple[StoredPiece, ...]
+
+
+StoredTensors = Mapping[str, ShardedTensor | Store]
+"""By name; a store is a tensor of one piece."""
+
+
+def described(tensors: StoredTensors) -> ComposedTensors:
+    """The tensors of a checkpoint; those that are alike share a value."""
+    made: ComposedTensors = {}
+    known: dict[Hashable, Value] = {}
+    for name, tensor in tensors.items():
+        shape, dtype = tensor.shape, tensor.dtype
+        if isinstance(tensor, Store):
+            sources: tuple[Store, ...] = (tensor,)
+            key: Hashable = shape, dtype, tensor.fortran_order
+        else:
+            every = {id(piece.store): piece.store for piece in tensor.pieces}
+            numbers = {store: k for k, store in enumerate(every)}
+            sources = tuple(every.values())
+            key = (shape, dtype, tuple((each.shape, each.fortran_order) for each in sources),
+                   tuple((numbers[id(each.store)], *each[1:]) for each in tensor.pieces))  # fmt: skip
+        value = known.get(key)
+        if value is None:
+            value = known[key] = _value_of(tensor, sources)
+        made[name] = ComposedTensor(value, dtype, sources)
+    return made
+
+
+def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
+    size, pieces = tensor.dtype.itemsize, []
+    wholes = {id(store): Value.stored(INPUT + k, store.shape, store.strides, size) for k, store in enumerate(sources)}
+    for piece in tensor.pieces:
+        value = wholes[id(piece.store)].slice(piece.inside, piece.shape, [1] * len(piece.shape))
+        # A box of an input begins at zeros.
+        pieces += [each._replace(start=piece.start) for each in value.pieces]
+    return Value(tensor.shape, size, tuple(pieces))
+
+
+def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Store, ...]]:
+    """The values of several tensors over the sources of all, one after the other."""
+    values, sources = list[Value](), list[Store]()
+    for each in tensors:
+        numbers = range(len(sources), len(sources) + len(each.sources))
+        values.append(_over(each.value, numbers) if sources else each.value)
+        sources += each.sources
+    return values, tuple(sources)
+
+
+def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Store]) -> ComposedTensor:
+    """A tensor over those of the sources that its value needs."""
+    used = list[int]()
+
+    def look(end: Access | Lookup) -> None:
+        if end.operand < OUTPUT and end.operand not in used:
+            used.append(end.operand)
+        for each in end.lookups:
+            look(each)
+
+    for piece in value.pieces:
+        if isinstance(piece.source, Access):
+            look(piece.source)
+    numbers = {operand: INPUT + k for k, operand in enumerate(used)}
+    return ComposedTensor(_over(value, numbers), dtype, tuple(sources[operand - INPUT] for operand in used))
+
+
+def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
+    """A value with other numbers of inputs."""
+
+    def at(end: Any) -> Any:
+        operand = numbers[end.operand] if end.operand < OUTPUT else end.operand
+        return end._replace(operand=operand, lookups=tuple(map(at, end.lookups)))
+
+    pieces = [each._replace(source=at(each.source)) if isinstance(each.source, Access) else each
+              for each in value.pieces]  # fmt: skip
+    return replace(value, pieces=tuple(pieces))
+
+
+def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:
+    """The program that makes tensors, which are its outputs, and its inputs."""
+    stores = {id(store): store for each in made for store in each.sources}
+    numbers = {store: k for k, store in enumerate(stores)}
+    kinds: dict[int, AlikeMoves] = {}
+    for output, tensor in enumerate(made, len(stores)):
+        value = tensor.value
+        kind = kinds.get(id(value))
+        if kind is None:
+            kind = kinds[id(value)] = AlikeMoves(_moves(value, len(tensor.sources)), [])
+        kind.sets.append((*[numbers[id(store)] for store in tensor.sources], output))  # type: ignore[attr-defined]
+    return AlikeProgram(composer.name, [*kinds.values()], composer.program()), [*stores.values()]
+
+
+def _moves(value: Value, sources: int) -> tuple[Any, ...]:
+    """The moves of a value to the operand after its sources; constants follow."""
+    strides = Layout.packed(value.sizes, value.element_size).strides
+
+    class Numbers(dict[int, int]):
+        def __missing__(self, operand: int) -> int:
+            return operand - CONSTANT + sources + 1 if operand >= CONSTANT else operand
+
+    return simplify(renumbered(move, Numbers()) for move in value.moves(sources, 0, strides))
 
 
 def put(made: ComposedTensors, name: str, tensor: ComposedTensor, place: JsonPath) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced, together
 
 
 class Projection(NamedTuple):
@@ -46,13 +46,15 @@ class Projection(NamedTuple):
             size = value.sizes[0] // count
             for k, name in enumerate(self.names(expert)):
                 start, step = (k * size, 1) if self.is_concatenated else (k, count)
-                yield name, ComposedTensor(sliced(composer, value, 0, start, size, step), tensor.dtype)
+                yield name, tensor.changed(sliced(composer, value, 0, start, size, step))
 
-    def together(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
+    def fused(self, composer: Composer, experts: Sequence[Sequence[ComposedTensor]]) -> ComposedTensor:
         """The fused tensor of the parts of all experts."""
         made = []
-        for parts in experts:
-            values = [each.value for each in parts]
+        count = len(self.parts)
+        every, sources = together([each for parts in experts for each in parts])
+        for first in range(0, len(every), count):
+            values = every[first : first + count]
             if self.is_concatenated:
                 value = composer.join(values, 0)
             else:
@@ -61,7 +63,7 @@ class Projection(NamedTuple):
                 value = composer.reshape(value, (value.sizes[0] * value.sizes[1], *value.sizes[2:]))
             value = value.permute((1, 0)) if self.is_transposed else value
             made.append(composer.reshape(value, (1, *value.sizes)))
-        return ComposedTensor(composer.join(made, 0), experts[0][0].dtype)
+        return ComposedTensor(composer.join(made, 0), experts[0][0].dtype, sources)
 
 
 def projections_of(model: Any) -> Iterator[Projection]:
@@ -79,7 +81,7 @@ def projections_of(model: Any) -> Iterator[Projection]:
             yield Projection(f"{prefix}.{name}", prefix, parts, kind, is_transposed, module.is_concatenated)
 
 
-def apart(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
+def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
     """The tensors of a model with one tensor per expert.
 
     Raises:
@@ -96,12 +98,12 @@ def apart(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedT
     return made
 
 
-def together(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """The tensors of a model with fused experts, from tensors with the names of `apart`."""
+def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
+    """The tensors of a model with fused experts, from tensors with the names of `per_expert`."""
     made = {**tensors}
     shapes = model.state_dict()
     for each in projections_of(model):
         names = [each.names(expert) for expert in range(shapes[each.name].shape[0])]
         if all(name in tensors for own in names for name in own):
-            made[each.name] = each.together(composer, [[made.pop(name) for name in own] for own in names])
+            made[each.name] = each.fused(composer, [[made.pop(name) for name in own] for own in names])
     return made

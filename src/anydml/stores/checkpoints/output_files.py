@@ -7,17 +7,16 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.moves.compose import Composer
-from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
-from anydml.stores.checkpoints.placements import Placed, Placement, part_of
-from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, ShardedTensor, read_sources
+from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
+from anydml.stores.checkpoints.placements import Placed, Placement
+from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
 from anydml.stores.formats.opening import INDEX, inside
-from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, Target, new_safetensors
 from anydml.stores.plans import Plan
 from anydml.text import bytes_text, parse_size
@@ -117,42 +116,39 @@ def plan_checkpoint(
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     tensors, metadata = read_sources(inputs, axes, follow)
-    stores: list[Store] = []
-    described = {name: input_of(composer, tensor, stores) for name, tensor in tensors.items()}
-    described = described if change is None else change(described)
-    if not described:
+    made = described(tensors) if change is None else change(described(tensors))
+    if not made:
         raise JsonPath(str(out)).error("would have no tensor")
     metadata.setdefault("format", "pt")
     others: dict[Path, Content] = {}
     if placement is not None:
-        parts = [*_ranks(composer, described, axes, placement, out, metadata)]
+        parts = [*_ranks(composer, made, axes, placement, out, metadata)]
     elif is_file:
-        parts = [(out, described, metadata)]
+        parts = [(out, made, metadata)]
     else:
-        parts = [*_shards(described, out, metadata, most)]
+        parts = [*_shards(made, out, metadata, most)]
         if len(parts) > 1:
             others[out / f"model{INDEX}"] = index_of(parts)
     copied, left = extras_beside(inputs[0]) if extras else ([], [])
-    read = {store.path.name for store in stores}
+    targets = outputs_of(parts)
+    program, stores = program_of(composer, [each for _, own, _ in parts for each in own.values()])
+    read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
     left = [each for each in left if each not in read]
     if is_file:
         copied, left = [], [*(each.name for each in copied), *left]
     others |= {out / each.name: each for each in copied}
-    targets = outputs_of(composer, parts)
-    plan = Plan(composer.program(), stores, targets, memory, overwrite, None if is_file else out, others)
+    plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
     size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
     plan.remarks = said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
     return plan
 
 
-def outputs_of(composer: Composer, parts: Sequence[OutputFile]) -> list[Target]:
-    """Targets of all tensors of files, which become outputs of the program."""
+def outputs_of(parts: Sequence[OutputFile]) -> list[Target]:
+    """Targets of all tensors of files."""
     targets: list[Target] = []
     for path, own, said in parts:
         made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
-        for name, each in own.items():
-            composer.output(f"{path.name}: {name}", each.value)
-            targets.append(made[name])
+        targets += [made[name] for name in own]
     return targets
 
 
@@ -168,22 +164,6 @@ def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
     if is_for_ranks and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     return is_file
-
-
-def input_of(composer: Composer, tensor: ShardedTensor | Store, stores: list[Store]) -> ComposedTensor:
-    """A tensor over new inputs of the program, one per store of its pieces."""
-    values: dict[int, Value] = {}
-    pieces = []
-    for piece in tensor.pieces:
-        store = piece.store
-        if id(store) not in values:
-            name, size = f"{store.path.name}: {store.name}", store.dtype.itemsize
-            values[id(store)] = composer.input(name, store.shape, store.strides, size)
-            stores.append(store)
-        value = values[id(store)].slice(piece.inside, piece.shape, [1] * store.ndim)
-        # A box of an input begins at zeros.
-        pieces += [each._replace(start=piece.start) for each in value.pieces]
-    return ComposedTensor(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
 
 
 def _shards(tensors: ComposedTensors, out: Path, metadata: dict[str, str], most: int) -> Iterator[OutputFile]:
@@ -222,7 +202,8 @@ def _ranks(
     placed = Placed(tensors, axes, placement, str(out))
     count = placement.ranks
     for rank in range(count):
-        cuts = {name: placed.cuts(name, each.shape, rank) for name, each in tensors.items() if placed.holds(name, rank)}
-        own = {name: part_of(composer, tensors[name], each) for name, each in cuts.items()}
+        own, cuts = ComposedTensors(), dict[str, Any]()
+        for name, part, intervals in placed.parts(composer, rank):
+            own[name], cuts[name] = part, intervals
         said = {RANK: str(rank), RANKS: str(count), PARTS: json.dumps(cuts, ensure_ascii=False)}
         yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}

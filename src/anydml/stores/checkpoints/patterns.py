@@ -52,8 +52,10 @@ class Pattern:
 
     def filled(self, parts: dict[str, str]) -> str:
         """The name with these parts."""
-        if "*" in self.text:
-            raise ModelError(f"{show(self.text)} is no name: * stands for anything")
-        if missing := [name for name in self.names if name not in parts]:
-            raise ModelError(f"{show(self.text)} has {{{missing[0]}}}, which the pattern that is matched has not")
-        return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], self.text)
+        try:
+            if "*" in self.text:
+                raise ModelError(f"{show(self.text)} is no name: * stands for anything")
+            return self.text.format_map(parts)
+        except KeyError as error:
+            name = f"{{{error.args[0]}}}"
+            raise ModelError(f"{show(self.text)} has {name}, which the pattern that is matched has not") from None

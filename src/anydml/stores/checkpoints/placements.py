@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
+from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes, AxisIntervals
-from anydml.stores.checkpoints.composed import ComposedTensor, sliced
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
 from anydml.text import counted
 
 MOST_RANKS = 4096
@@ -74,7 +75,7 @@ class Placed:
     """The tensors of a checkpoint on ranks.
 
     Args:
-        tensors: names of all tensors.
+        tensors: all of them.
         axes: along which tensor-parallel ranks share them.
         placement: of the ranks.
         where: the checkpoint, for errors.
@@ -83,8 +84,8 @@ class Placed:
         ModelError: there are more stages than layers, or experts cannot be shared evenly.
     """
 
-    def __init__(self, tensors: Iterable[str], axes: Axes, placement: Placement, where: str) -> None:
-        self.axes, self.placement, self._where = axes, placement, where
+    def __init__(self, tensors: ComposedTensors, axes: Axes, placement: Placement, where: str) -> None:
+        self.axes, self.placement, self._tensors, self._where = axes, placement, tensors, where
         names = [*tensors]
         found = [match for name in names if (match := _LAYER.match(name))] if placement.pp > 1 else []
         stacks = Counter(match[1] for match in found)
@@ -105,6 +106,24 @@ class Placed:
             return False
         expert = _EXPERT.match(name) if placement.ep > 1 else None
         return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
+
+    def parts(self, composer: Composer, rank: int) -> Iterator[tuple[str, ComposedTensor, tuple[AxisIntervals, ...]]]:
+        """The names of the tensors that a rank has, its parts, and the intervals that these are.
+
+        Raises:
+            ModelError: as `cuts`.
+        """
+        own = self._tensors
+        if self.placement.pp * self.placement.ep > 1:
+            own = {name: each for name, each in own.items() if self.holds(name, rank)}
+        known: dict[tuple[str, int], tuple[tuple[AxisIntervals, ...], Value]] = {}
+        for (name, tensor), kind in zip(own.items(), self.axes.alike(own), strict=True):
+            key = kind, id(tensor.value)
+            if key not in known:
+                cuts = self.cuts(name, tensor.shape, rank)
+                known[key] = cuts, _part(composer, tensor.value, cuts)
+            cuts, value = known[key]
+            yield name, tensor.changed(value), cuts
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last."""
@@ -153,11 +172,10 @@ def _between(cut: AxisIntervals, start: int, stop: int) -> AxisIntervals:
     return tuple(found) or ((cut[-1][0] + cut[-1][1], 0),)
 
 
-def part_of(composer: Composer, tensor: ComposedTensor, cuts: Sequence[AxisIntervals]) -> ComposedTensor:
+def _part(composer: Composer, value: Value, cuts: Sequence[AxisIntervals]) -> Value:
     """A rank's part of a tensor."""
-    value = tensor.value
     for axis, cut in enumerate(cuts):
         if cut != ((0, value.sizes[axis]),):
             some = [sliced(composer, value, axis, start, size) for start, size in cut]
             value = some[0] if len(some) == 1 else composer.join(some, axis)
-    return ComposedTensor(value, tensor.dtype)
+    return value

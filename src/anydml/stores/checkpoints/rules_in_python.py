@@ -11,7 +11,7 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.checkpoints.axes import Axis
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.composed import ComposedTensors, apart, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.tracing.results import Result, results_of
 from anydml.tracing.trace import Trace
@@ -56,7 +56,10 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
         ModelError: the function computes, fails, or does not return arrays by name.
     """
     place = JsonPath(str(path))
-    given = {name: trace.made(each.value, each.dtype) for name, each in tensors.items()}
+    values, sources = together([*tensors.values()])
+    for store in sources:
+        trace.composer.input(store.name, store.shape, store.strides, store.dtype.itemsize)
+    given = {name: trace.made(value, each.dtype) for (name, each), value in zip(tensors.items(), values, strict=True)}
     try:
         returned = function(given)
         if not isinstance(returned, dict) or not all(isinstance(name, str) for name in returned):
@@ -71,7 +74,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     for name, each in tree.items():
         if not isinstance(each, Result):
             raise (place / name).error(f"is {type(returned[name]).__name__}, where an array is expected")
-    return {name: ComposedTensor(each.array.value, each.array.element) for name, each in tree.items()}
+    return {name: apart(each.array.value, each.array.element, sources) for name, each in tree.items()}
 
 
 def _failed(place: JsonPath, path: Path, error: BaseException) -> ModelError:

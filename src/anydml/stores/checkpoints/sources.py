@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,9 +20,10 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.axes import Axes, AxisIntervals, AxisSection
-from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, safetensors_of, together
+from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
+from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
-from anydml.stores.formats.store import Checkpoint, Store, StoredArray, StoredPiece
+from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 from anydml.stores.formats.torch_distributed import METADATA, pieces_of
 from anydml.text import counted
 
@@ -35,19 +35,6 @@ OWN_KEYS = (*DCP_KEYS, RANK, RANKS, PARTS)
 
 COMPARED = 1 << 20
 """Bytes of replicas that are compared at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedTensor(StoredArray):
-    """A tensor in pieces that partition it."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    pieces: tuple[StoredPiece, ...]
-
-
-StoredTensors = Mapping[str, ShardedTensor | Store]
-"""By name; a store is a tensor of one piece."""
 
 
 def read_sources(
@@ -80,12 +67,12 @@ def read_sources(
     if not path.is_dir() or _is_indexed(path):
         checkpoint = _checkpoint(path, follow)
         return checkpoint.stores, _plain([checkpoint])
-    opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]
+    opened = [*map(opened_file, safetensors_of(path, follow))]
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)
     if opened and all(RANK in each.metadata for each in opened):
         return _parts(_in_order(opened)), _plain(opened)
-    checkpoint = _checkpoint(path, follow)
+    checkpoint = united(path, opened, JsonPath(str(path))) if opened else _checkpoint(path, follow)
     return checkpoint.stores, _plain([checkpoint])
 
 

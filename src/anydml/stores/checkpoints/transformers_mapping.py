@@ -10,6 +10,7 @@ import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from anydml.engines import open_engine
 from anydml.errors import FuseError, ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace
 
@@ -188,16 +189,16 @@ class Architecture:
     def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
         """The results of a converter, which is checked once per kind of tensors."""
         shapes = {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
-        given = {
-            pattern: [trace.made(tensors[name].value, tensors[name].dtype) for name in own]
-            for pattern, own in group.members.items()
-        }
+        members = [tensors[name] for own in group.members.values() for name in own]
+        values, sources = together(members)
+        made = (trace.made(value, each.dtype) for value, each in zip(values, members, strict=True))
+        given = {pattern: [*islice(made, len(own))] for pattern, own in group.members.items()}
         found = self._traced(group, given)
         kind = str((group.converter, group.converter.operations, shapes))
         if kind not in self._checked:
             self._check(group, shapes)
             self._checked.add(kind)
-        return {name: ComposedTensor(each.value, each.element) for name, each in found.items()}
+        return {name: apart(each.value, each.element, sources) for name, each in found.items()}
 
     def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
         """Compare the traced converter with the converter itself on small tensors of distinct elements.

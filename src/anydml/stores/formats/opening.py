@@ -65,7 +65,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         header = npy.read_header(found, place)
         return Store(found, "", header.shape, header.dtype, header.offset, header.fortran_order)
     if found.suffix.lower() in READERS:
-        return together(found, [found], place)
+        return opened_file(found)
     if found.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(found, place)
     raise place.error(
@@ -93,7 +93,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
         known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
         hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
         raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
-    return together(path, files, place)
+    return united(path, map(opened_file, files), place)
 
 
 def safetensors_of(folder: Path, follow: bool) -> list[Path]:
@@ -106,28 +106,38 @@ def safetensors_of(folder: Path, follow: bool) -> list[Path]:
     return files if follow else [inside(folder, each.name, JsonPath(str(each))) for each in files]
 
 
-def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
+def opened_file(path: Path) -> Checkpoint:
+    """The tensors of a file.
+
+    Raises:
+        ModelError: the file is broken, or of no format with several arrays.
+    """
+    place = JsonPath(str(path))
+    if path.suffix.lower() not in READERS:
+        raise place.error(f"is none of {', '.join(READERS)}")
+    with place.reading():
+        found, said = READERS[path.suffix.lower()](path, place)
+    return Checkpoint(path, found, said, {path: said})
+
+
+def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
     """The tensors of several files as one checkpoint, in the order of the files.
 
     Raises:
-        ModelError: a file is broken, or two have a tensor of the same name.
+        ModelError: two files have a tensor of the same name.
     """
     stores: dict[str, Store] = {}
     metadata: dict[str, str] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
     for file in files:
-        if file.suffix.lower() not in READERS:
-            raise JsonPath(str(file)).error(f"is none of {', '.join(READERS)}")
-        with JsonPath(str(file)).reading():
-            found, said = READERS[file.suffix.lower()](file, JsonPath(str(file)))
-        by_file[file] = said
-        metadata.update(said)
-        if (twice := next(filter(stores.__contains__, found), None)) is not None:
+        if (twice := next(filter(stores.__contains__, file.stores), None)) is not None:
             raise place.error(
-                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.name}; shards of one tensor "
-                "are joined by anydml reshard"
+                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.path.name}; shards of one "
+                "tensor are joined by anydml reshard"
             )
-        stores |= found
+        stores |= file.stores
+        metadata.update(file.metadata)
+        by_file |= file.file_metadata
     return Checkpoint(path, stores, metadata, by_file)
 
 
@@ -157,7 +167,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
             raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
         if written not in files:
             files[written] = inside(index.parent, written, place / "weight_map" / name)
-    found = together(index.parent, [files[written] for written in sorted(files)], place)
+    found = united(index.parent, (opened_file(files[written]) for written in sorted(files)), place)
     for name, written in weight_map.items():
         if name not in found.stores or found.stores[name].path is not files[written]:
             raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")

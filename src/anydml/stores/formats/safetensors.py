@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,8 @@ MOST_HEADER = 100_000_000
 MOST_DIMENSIONS = 64
 """NumPy's."""
 
-METADATA = "__metadata__"
+METADATA, ENTRY = "__metadata__", dict.fromkeys(("dtype", "shape", "data_offsets")).keys()
+"""Names of the objects of a header, and of a tensor's fields."""
 
 
 def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
@@ -80,27 +81,50 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
         if length > MOST_HEADER:
             raise place.error(f"has a header of {length} bytes; {MOST_HEADER} are the most")
         text = file.read(length)
-    content = parse_json(text, place, "header")
+    kinds = dict[str, Any]()
+
+    def entry(found: dict[str, Any]) -> Any:
+        # Tuples of texts and numbers cost the garbage collector nothing, unlike dicts and lists.
+        if found.keys() != ENTRY or not isinstance(found["data_offsets"], list) or len(found["data_offsets"]) != 2:
+            return found
+        first, last = found["data_offsets"]
+        if type(first) is not int or type(last) is not int:
+            return found
+        # The text is compared, because equal values, such as true and 1, may not both be valid.
+        kind = f"{found['dtype']!r} {found['shape']!r}"
+        if kind not in kinds:
+            kinds[kind] = found
+        return first, last, kind
+
+    content = parse_json(text, place, "header", entry)
     if not isinstance(content, dict):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
     metadata = _metadata(content.pop(METADATA, {}), place / METADATA)
-    return _stores(path, content, 8 + length, size, place), metadata
+    return _stores(path, content, kinds, 8 + length, size, place), metadata
 
 
-def parse_json(text: bytes, place: JsonPath, what: str) -> Any:
+def parse_json(
+    text: bytes, place: JsonPath, what: str, change: Callable[[dict[str, Any]], Any] = lambda found: found
+) -> Any:
     """Parse JSON in UTF-8 in which no object repeats a name.
+
+    Args:
+        text: the JSON.
+        place: for errors.
+        what: it is, likewise.
+        change: from each object to what takes its place.
 
     Raises:
         ModelError: the text is no such JSON, or is nested too deep.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, Any]]) -> Any:
         found = dict(pairs)
         if len(found) != len(pairs):
             seen: set[str] = set()
             twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
             raise place.error(f"has {show(twice)} twice in its {what}")
-        return found
+        return change(found)
 
     try:
         return json.loads(text.decode("utf-8"), object_pairs_hook=unique)
@@ -127,22 +151,19 @@ def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
     return given
 
 
-def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Store]:
-    kinds: dict[tuple[str, str], tuple[np.dtype[Any], tuple[int, ...], int]] = {}
-    every = []
+def _stores(
+    path: Path, content: dict[str, Any], kinds: Mapping[str, Any], start: int, size: int, place: JsonPath
+) -> dict[str, Store]:
     for name, said in content.items():
-        try:
-            # The text is compared, because equal values, such as true and 1, may not both be valid.
-            key = said["dtype"], repr(said["shape"])
-            if key not in kinds:
-                kinds[key] = _kind(said, size, place / name)
-            dtype, shape, count = kinds[key]
-            first, last = said["data_offsets"]
-        except ModelError:
-            raise
-        except (TypeError, KeyError, ValueError):
-            raise _refused(said, place / name) from None
-        if type(first) is not int or type(last) is not int or not 0 <= first <= last <= size - start:
+        if type(said) is not tuple:
+            raise _refused(said, place / name)
+    known: dict[str, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
+    found, end = dict[str, Store](), 0
+    for name, (first, last, key) in sorted(content.items(), key=lambda item: item[1][:2]):
+        if key not in known:
+            known[key] = _kind(kinds[key], size, place / name)
+        dtype, shape, count = known[key]
+        if not 0 <= first <= last <= size - start:
             raise (place / name / "data_offsets").error(
                 f"are {show([first, last])}, where two rising numbers up to {size - start} are expected"
             )
@@ -150,10 +171,6 @@ def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: J
             raise (place / name).error(
                 f"has {last - first} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
             )
-        every.append((first, last, name, shape, dtype))
-    every.sort()
-    found, end = dict[str, Store](), 0
-    for first, last, name, shape, dtype in every:
         if first != end:
             what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
             raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
@@ -168,7 +185,7 @@ def _refused(said: Any, place: JsonPath) -> ModelError:
     """The error of an incomplete entry."""
     if not isinstance(said, dict):
         return place.error(f"is {show(said)}, where an object is expected")
-    if missing := [key for key in ("dtype", "shape", "data_offsets") if key not in said]:
+    if missing := [key for key in ENTRY if key not in said]:
         return place.error(f"has no {missing[0]}")
     if not isinstance(said["dtype"], str):
         return (place / "dtype").error(f"is {show(said['dtype'])}, where one of {', '.join(DTYPES)} is expected")
@@ -220,14 +237,20 @@ def make_header(
     Returns:
         The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
     """
-    content: dict[str, Any] = {METADATA: dict(metadata)} if metadata else {}
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    lines = [f"{encode(METADATA)}:{encode(dict(metadata))}"] if metadata else []
+    kinds: dict[Any, tuple[str, int]] = {}
     relative, end = {}, 0
-    for name, (shape, dtype) in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
-        size = math.prod(shape) * dtype.itemsize
-        content[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [end, end + size]}
+    for name, kind in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
+        if kind not in kinds:
+            shape, dtype = kind
+            said = f'{{"dtype":"{NAMES[dtype]}","shape":{encode(shape)},"data_offsets":'
+            kinds[kind] = said, math.prod(shape) * dtype.itemsize
+        said, size = kinds[kind]
+        lines.append(f"{encode(name)}:{said}[{end},{end + size}]}}")
         relative[name] = end
         end += size
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    text = f"{{{','.join(lines)}}}".encode()
     text += b" " * (-len(text) % 8)
     start = 8 + len(text)
     return len(text).to_bytes(8, "little") + text, {name: start + at for name, at in relative.items()}, start + end

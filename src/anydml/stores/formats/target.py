@@ -38,7 +38,8 @@ class NewFile:
     size: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen, as `Store`.
+@dataclass(slots=True, eq=False)
 class Target(StoredArray):
     """An array in a file that a plan will write, in C order.
 
@@ -165,11 +166,11 @@ def new_safetensors(
         ModelError: the format has no such dtype or name, or metadata are not texts.
     """
     place = JsonPath(str(path))
+    if METADATA in tensors:
+        raise place.error(f"cannot have a tensor called {METADATA}")
     for name, (_, dtype) in tensors.items():
         if dtype not in NAMES:
             raise (place / name).error(f"is {dtype}, which safetensors has not; it has {', '.join(NAMES.values())}")
-        if name == METADATA:
-            raise place.error(f"cannot have a tensor called {METADATA}")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise (place / METADATA).error(f"has {key!r:.60}: {value!r:.60}, where texts are expected")

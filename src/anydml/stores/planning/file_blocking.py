@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Self
 
 from anydml.errors import BindingError
-from anydml.moves import Program
+from anydml.moves import Program, simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
+from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_io import BlockIOCache
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
@@ -45,31 +46,37 @@ class FileBlocking(Blocking[Block]):
         BindingError: the program needs scratch, or blocks would be too large or too many.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> None:
-        self.name, self._program = program.name, program
-        if program.scratch_bytes:
-            why = next(each.reason for each in program.operands if each.role == "scratch")
+    def __init__(
+        self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
+    ) -> None:
+        if isinstance(program, Program):
+            moves = AlikeMoves(simplify(program.moves), [range(len(inputs) + len(outputs))])
+            program = AlikeProgram(program.name, [moves], program)
+        self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
+        if program.rest.scratch_bytes:
+            why = next(each.reason for each in program.rest.operands if each.role == "scratch")
             raise BindingError(
                 f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
                 "and plan the rest from there"
             )
         self.threads = THREADS if free >= 1 << 20 else 1
         self.most = free // self.threads - SPARE
-        read, written = {each.path for each in inputs}, {id(each.file) for each in outputs}
+        read = {*{id(each.path): each.path for each in inputs}.values()}
+        written = {id(each.file) for each in outputs}
         self._arrays = (
             f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
             f"{counted(len(outputs), 'array')} of {counted(len(written), 'file')}"
         )
         self.groups, self.intervals = move_groups_of(program, inputs, outputs, free)
-        self._cut(outputs)
+        self._cut()
         self._list(FEW)
 
     @property
     def program(self) -> Program:
         """As `Blocking.program`."""
-        return self._program
+        return self._program.whole(self._inputs, self._outputs)
 
-    def _cut(self, outputs: Sequence[Target]) -> None:
+    def _cut(self) -> None:
         """Decide how all work is cut."""
         self.cuts: list[Cut] = []
         self.alike: list[int] = []
@@ -83,7 +90,7 @@ class FileBlocking(Blocking[Block]):
             first, cut = known[key]
             if cut is None:
                 raise BindingError(
-                    f"{self.name}: no way was found to move {outputs[0]!r} in blocks of {bytes_text(self.most)}"
+                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}"
                 )
             self.cuts.append(cut)
             self.alike.append(first)

@@ -8,33 +8,33 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.moves import Access, Move, Program
+from anydml.moves import Access, Move
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
+from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.indices import MOST_RUNS, resolved
-from anydml.stores.planning.intervals import Interval, intervals_of, joined
+from anydml.stores.planning.intervals import Interval, Places, joined
 from anydml.text import bytes_text
 
 
 def move_groups_of(
-    program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int
+    program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
 ) -> tuple[list[MoveGroup], dict[int, Interval]]:
     """The moves of a program in groups that share no operand, and the intervals of files of these, by number."""
     count = len(inputs) + len(outputs)
-    arrays = intervals_of(inputs, outputs)
-    sizes = {k: each.size for k, each in enumerate(arrays)}
-    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.constants, count)}
+    places = Places.of(inputs, outputs)
+    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.rest.constants, count)}
 
     def read(operand: int) -> np.ndarray[Any, Any]:
         if operand in constants:
             return constants[operand]
         if operand not in known:
-            if sizes[operand] > free:
+            if (size := inputs[operand].nbytes) > free:
                 raise BindingError(
-                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(sizes[operand])} of memory"
+                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory"
                 )
             array = inputs[operand].read()
             known[operand] = np.frombuffer(array.tobytes("A"), np.uint8)
@@ -42,29 +42,36 @@ def move_groups_of(
 
     known: dict[int, np.ndarray[Any, Any]] = {}
     tables: list[RunCopies] = []
-    # `simplify` returns simple moves at once.
-    moves = program.moves
-    if any(move.has_lookups for move in moves):
-        every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
-        moves = tuple(each for each in every if isinstance(each, Move))
+    alike = program.alike
+    if any(move.has_lookups for each in alike for move in each.moves):
+        sizes = dict(enumerate(places.size.tolist()))
+        every = [*_in_any_order(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
+        alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), [range(count)])]
         tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
-    left, copies, added = joined(simplify(moves), taken, arrays, len(inputs), count + len(constants))
-    intervals = dict(enumerate(arrays)) | added
+    kept, copies, intervals = joined(alike, taken, places, count + len(constants))
+    left = [*program._replace(alike=alike).moves(count, kept)]
+    intervals |= {k: places.interval(k) for k in _used(left, tables) if k < count}
     sizes = {k: each.size for k, each in intervals.items()}
     units = {k: each.unit for k, each in intervals.items()}
-    groups, used_by_any = list[MoveGroup](), set[int]()
+    groups = list[MoveGroup]()
     for own, rows in _apart(left, [*tables, *copies], intervals):
-        used = {move.destination.operand for move in own} | {each.destination for each in rows}
-        used |= {move.source.operand for move in own if isinstance(move.source, Access)}
-        used |= {each.source for each in rows}
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
-        used_by_any |= used
-        groups.append(MoveGroup(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows)))
-    return groups, {k: each for k, each in intervals.items() if k in used_by_any}
+        groups.append(MoveGroup(tuple(own), tuple(sorted(_used(own, rows))), sizes, units, constants, tuple(rows)))
+    return groups, intervals
+
+
+def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
+    """Numbers of the operands of moves and rows."""
+    used = {number for each in rows for number in (each.destination, each.source)}
+    for move in moves:
+        used.add(move.destination.operand)
+        if isinstance(move.source, Access):
+            used.add(move.source.operand)
+    return used
 
 
 def _in_any_order(name: str, every: Sequence[Move | RunCopies], sizes: Mapping[int, int]) -> Iterator[Move | RunCopies]:

@@ -16,6 +16,7 @@ from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.grid_blocking import GridBlocking
@@ -35,7 +36,7 @@ class Planned:
 
     def __init__(
         self,
-        program: Program | ComposedProgram,
+        program: Program | AlikeProgram | ComposedProgram,
         inputs: Sequence[Store | ZarrStore],
         outputs: Sequence[Target | ZarrTarget],
         memory: int | str = "256MB",
@@ -58,7 +59,9 @@ class Planned:
                 f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
                 f"{bytes_text(constants + LEAST)}{part}"
             )
-        self.identities = identities_of([*{store.path for store in self.inputs}, *self.others.values()])
+        # By id, because hashing a path is slow.
+        paths = {id(store.path): store.path for store in self.inputs}.values()
+        self.identities = identities_of([*paths, *self.others.values()])
         files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
         self.files = tuple(files.values())
         self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))

@@ -1,0 +1,61 @@
+"""Programs between the arrays of files, in which the moves of tensors that are alike are given once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from anydml.moves import Move, Operand, Program
+from anydml.moves.program import renumbered
+
+
+class AlikeMoves(NamedTuple):
+    """Moves that several sets of operands have in common.
+
+    Attributes:
+        moves: simple; operand k is the k-th of a set, and constants follow.
+        sets: numbers of inputs and outputs, outputs after all inputs.
+    """
+
+    moves: tuple[Move, ...]
+    sets: Sequence[Sequence[int]]
+
+
+class AlikeProgram(NamedTuple):
+    """A program between inputs and outputs; constants follow these.
+
+    Attributes:
+        name: of the program, for errors.
+        alike: all moves, in order.
+        rest: a program with the same constants and scratch; the whole program if it has moves.
+    """
+
+    name: str
+    alike: Sequence[AlikeMoves]
+    rest: Program
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants."""
+        return self.rest.constant_bytes
+
+    def moves(self, arrays: int, outputs: Collection[int] | None = None) -> Iterator[Move]:
+        """All moves, or those to some outputs, between operands of which the first `arrays` are inputs and outputs."""
+        if outputs is not None and not outputs:
+            return
+        constants = range(arrays, arrays + len(self.rest.constants))
+        for moves, sets in self.alike:
+            for own in sets:
+                some = [each for each in moves if outputs is None or own[each.destination.operand] in outputs]
+                if some:
+                    numbers = dict(enumerate((*own, *constants)))
+                    yield from (renumbered(move, numbers) for move in some)
+
+    def whole(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
+        """The same program with a list of all moves."""
+        if self.rest.moves:
+            return self.rest
+        operands = [Operand("input", f"{each.path.name}: {each.name}") for each in inputs]
+        operands += [Operand("output", f"{each.path.name}: {each.name}") for each in outputs]
+        operands += [each for each in self.rest.operands if each.role == "constant"]
+        return Program(self.name, tuple(operands), tuple(self.moves(len(inputs) + len(outputs))))
