@@ -12,7 +12,7 @@ from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.converting import conversion
-from anydml.stores.formats.store import Checkpoint
+from anydml.stores.formats.store import Checkpoint, uncollected
 from anydml.stores.load_plan import LoadPlan
 from anydml.stores.planning.identities import identities_of
 from anydml.stores.resharding import change_of
@@ -20,6 +20,7 @@ from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
 
+@uncollected()
 def plan_load(
     model: str | os.PathLike[str] | Checkpoint | Sequence[str | os.PathLike[str]],
     rank: int = 0,

@@ -127,7 +127,7 @@ KNOWN: tuple[tuple[str, Axis], ...] = (
 """Axes of Llama, Mistral, Qwen and Mixtral by the names of transformers; the first pattern that matches applies."""
 
 
-_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+_NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 """A number in a name, which no pattern of `KNOWN` distinguishes."""
 
 
@@ -144,9 +144,11 @@ class Axes:
 
     def alike(self, names: Iterable[str]) -> list[str]:
         """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
+        every = [*names]
         if any(pattern.sees_numbers for pattern, _ in self._own):
-            return [*names]
-        return [_NUMBER.sub("0", name) for name in names]
+            return every
+        found = _NUMBER.sub(".0", "\n".join(every)).split("\n")
+        return found if len(found) == len(every) else every
 
     def of(self, name: str, dimensions: int, where: str) -> Axis:
         """How ranks share a tensor.

@@ -17,6 +17,7 @@ from anydml.stores.checkpoints.composed import ComposedTensors, described, progr
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
 from anydml.stores.formats.opening import INDEX, inside
+from anydml.stores.formats.store import uncollected
 from anydml.stores.formats.target import Content, Target, new_safetensors
 from anydml.stores.plans import Plan
 from anydml.text import bytes_text, parse_size
@@ -82,6 +83,7 @@ Change = Callable[[ComposedTensors], ComposedTensors]
 """A function from the tensors of a checkpoint to new ones."""
 
 
+@uncollected()
 def plan_checkpoint(
     composer: Composer,
     inputs: Sequence[str | os.PathLike[str]],

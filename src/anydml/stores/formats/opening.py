@@ -14,7 +14,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
-from anydml.stores.formats.store import Checkpoint, Store
+from anydml.stores.formats.store import Checkpoint, Store, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
@@ -26,6 +26,7 @@ BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
 """The same for files of ``torch.save``, and the name of a single one."""
 
 
+@uncollected()
 def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
     """Open arrays in files, reading only their headers.
 
@@ -167,11 +168,14 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
             raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
         if written not in files:
             files[written] = inside(index.parent, written, place / "weight_map" / name)
-    found = united(index.parent, (opened_file(files[written]) for written in sorted(files)), place)
-    for name, written in weight_map.items():
-        if name not in found.stores or found.stores[name].path is not files[written]:
-            raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
-    if missing := [name for name in found if name not in weight_map]:
+    opened = {written: opened_file(files[written]) for written in sorted(files)}
+    found = united(index.parent, opened.values(), place)
+    held = {name: written for written, each in opened.items() for name in each.stores}
+    if held != weight_map:
+        for name, written in weight_map.items():
+            if held.get(name) != written:
+                raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
+        missing = [name for name in held if name not in weight_map]
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
     return found
 

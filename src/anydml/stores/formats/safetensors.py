@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def _stores(
             raise _refused(said, place / name)
     known: dict[str, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
     found, end = dict[str, Store](), 0
-    for name, (first, last, key) in sorted(content.items(), key=lambda item: item[1][:2]):
+    for name, (first, last, key) in sorted(content.items(), key=itemgetter(1)):
         if key not in known:
             known[key] = _kind(kinds[key], size, place / name)
         dtype, shape, count = known[key]

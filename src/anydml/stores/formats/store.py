@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
@@ -17,6 +19,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 Box = tuple[tuple[int, int], ...]
 """First coordinate and the one after the last, by axis."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Pause the garbage collector while a hundred thousand objects are made, each of which it would look at often."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _HasShape(Protocol):

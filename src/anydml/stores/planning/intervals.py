@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.moves import Fill
+from anydml.moves import Access, Fill, Move, extent, simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves
@@ -76,56 +76,142 @@ class Places(NamedTuple):
         return Interval(self.paths[self.file[first]], int(self.offset[first]), size, int(self.unit[first]), outputs)
 
 
-def joined(
-    alike: Iterable[AlikeMoves], taken: Iterable[int], places: Places, first: int
-) -> tuple[set[int], list[RunCopies], dict[int, Interval]]:
-    """Outputs that consist of runs of inputs, as rows; outputs that are adjacent in a file share an interval.
+class JoinedOutputs(NamedTuple):
+    """Outputs that are adjacent in a file, and share an interval.
+
+    Attributes:
+        alone: numbers of the other outputs.
+        moves: to the shared intervals.
+        rows: likewise.
+        intervals: by number.
+    """
+
+    alone: set[int]
+    moves: list[Move]
+    rows: list[RunCopies]
+    intervals: dict[int, Interval]
+
+
+def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, first: int, most: int) -> JoinedOutputs:
+    """Join outputs that consist of runs of inputs, which become rows, and small outputs, with moves for many at once.
 
     Args:
         alike: all moves, simplified, without lookups.
         taken: numbers of outputs that other moves write as well.
         places: of all arrays.
         first: number of the first new operand.
-
-    Returns:
-        The other outputs, the rows, and the new intervals by number.
+        most: bytes of a small output.
     """
-    kept, runs = {*taken}, list[tuple[int, ...]]()
+    moved, alone, runs = set[int](), {*taken}, list[tuple[int, ...]]()
     for moves, sets in alike:
         for move in moves:
             end, source = move.destination, move.source
-            if move.sizes or isinstance(source, Fill) or not _is_input(source.operand, sets[0], places.inputs):
-                kept.update(own[end.operand] for own in sets)
+            of_set = isinstance(source, Access) and source.operand < len(sets[0])
+            if of_set and sets[0][move.reads.operand] >= places.inputs:
+                alone.update(own[end.operand] for own in sets)
+            elif move.sizes or not of_set:
+                moved.update(own[end.operand] for own in sets)
             else:
-                run = source.offset, move.element_size
-                runs += [(own[end.operand], end.offset, own[source.operand], *run) for own in sets]
+                run = move.reads.offset, move.element_size
+                runs += [(own[end.operand], end.offset, own[move.reads.operand], *run) for own in sets]
     table = np.array(runs, np.int64).reshape(-1, 5)
     table = table[np.lexsort((table[:, 1], table[:, 0]))]
-    kept |= _incomplete(table, places.size)
-    table = table[~np.isin(table[:, 0], [*kept])]
-    groups = _groups(np.unique(table[:, 0]), places)
-    added = {first + k: places.interval(*own.tolist()) for k, own in enumerate(groups)}
+    moved |= _incomplete(table, places.size)
+    alone |= {k for k in moved if places.size[k] > most}
+    moved -= alone
+    table = table[~np.isin(table[:, 0], [*alone, *moved])]
+    groups = _groups(np.concatenate([np.unique(table[:, 0]), np.array([*moved], np.int64)]), places)
+    wholes = [places.interval(*own.tolist()) for own in groups]
     group_of = np.zeros(places.size.size, np.int64)
     for k, own in enumerate(groups):
         group_of[own] = k
+    copied, others = [*_rows(table, places, group_of)], [*_moves(alike, moved, places, group_of)]
+    ends = [(*key, int(at.min()), int((at + lengths).max())) for key, _, at, lengths in copied]
+    ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    for group, file, low, high in ends:
+        known = spans.get((group, file), (low, high))
+        spans[group, file] = min(low, known[0]), max(high, known[1])
+    intervals = {first + k: each for k, each in enumerate(wholes)}
+    numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
+    for (group, file), (low, high) in spans.items():
+        intervals[numbers[group, file]] = Interval(places.paths[file], low, high - low, wholes[group].unit)
+    rows = [
+        RunCopies(first + key[0], numbers[key], to - wholes[key[0]].offset, at - spans[key][0], lengths)
+        for key, to, at, lengths in copied
+    ]
+    written = list[Move]()
+    for key, move in others:
+        end, source = move.destination, move.source
+        if key[1] >= 0:
+            source = move.reads._replace(operand=numbers[key], offset=move.reads.offset - spans[key][0])
+        end = end._replace(operand=first + key[0], offset=end.offset - wholes[key[0]].offset)
+        written.append(move._replace(destination=end, source=source))
+    return JoinedOutputs(alone, [*simplify(written)], rows, intervals)
+
+
+GroupAndFile = tuple[int, int]
+"""Numbers of a group of outputs and of the file that it is read from; −1 for no file."""
+
+
+def _rows(
+    table: Numbers, places: Places, group_of: Numbers
+) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
+    """Offsets in files, and lengths, of copies between a group and a file."""
     group, file = group_of[table[:, 0]], places.file[table[:, 2]]
-    to_file, at_file = table[:, 1] + places.offset[table[:, 0]], table[:, 3] + places.offset[table[:, 2]]
-    order = np.lexsort((to_file, file, group))
+    to, at = table[:, 1] + places.offset[table[:, 0]], table[:, 3] + places.offset[table[:, 2]]
+    order = np.lexsort((to, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
-    rows = list[RunCopies]()
     for some in np.split(order, begins)[1:]:
-        destination, number = first + int(group[some[0]]), first + len(added)
-        to, at, lengths = _continued(to_file[some], at_file[some], table[some, 4])
-        low, high = int(at.min()), int((at + lengths).max())
-        target = added[destination]
-        added[number] = Interval(places.paths[file[some[0]]], low, high - low, target.unit)
-        rows.append(RunCopies(destination, number, to - target.offset, at - low, lengths))
-    return kept, rows, added
+        yield (int(group[some[0]]), int(file[some[0]])), *_continued(to[some], at[some], table[some, 4])
 
 
-def _is_input(operand: int, numbers: Sequence[int], inputs: int) -> bool:
-    """Whether an operand of alike moves is an input; constants have no number in a set."""
-    return operand < len(numbers) and numbers[operand] < inputs
+def _moves(
+    alike: Iterable[AlikeMoves], moved: Container[int], places: Places, group_of: Numbers
+) -> Iterator[tuple[GroupAndFile, Move]]:
+    """Moves to some outputs, with offsets in files; those that are evenly spaced are one."""
+    for moves, sets in alike:
+        for move in moves:
+            end, source = move.destination, move.source
+            is_read = isinstance(source, Access) and source.operand < len(sets[0])
+            pair = itemgetter(end.operand, move.reads.operand if is_read else end.operand)
+            own = [each for each in map(pair, sets) if each[0] in moved]
+            output, store = np.array(own, np.int64).reshape(-1, 2).T
+            group, to = group_of[output], places.offset[output] + end.offset
+            file, at = np.full(store.size, -1), np.zeros_like(to)
+            if is_read:
+                file, at = places.file[store], places.offset[store] + move.reads.offset
+            elif isinstance(source, Access):
+                # Constants follow all arrays.
+                at += source.offset
+                source = source._replace(operand=source.operand - len(sets[0]) + places.size.size)
+            order = np.lexsort((to, file, group))
+            group, file, to, at = (each[order] for each in (group, file, to, at))
+            for k, count in _even(group, file, to, at):
+                step, read_step = (int(each[k + 1] - each[k]) if count > 1 else 0 for each in (to, at))
+                written = end._replace(offset=int(to[k]), strides=(step, *end.strides))
+                read = (
+                    source
+                    if isinstance(source, Fill)
+                    else source._replace(offset=int(at[k]), strides=(read_step, *source.strides))
+                )
+                yield (int(group[k]), int(file[k])), Move((count, *move.sizes), written, read, move.element_size)
+
+
+def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
+    """Runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
+    are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
+    goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)
+    stops = iter([*(np.flatnonzero(~goes_on) + 1).tolist(), to.size - 1])
+    first, stop = 0, 0
+    while first < to.size:
+        last = first
+        if first + 1 < to.size and are_close[first]:
+            while stop <= first:
+                stop = next(stops)
+            last = stop
+        yield first, last - first + 1
+        first = last + 1
 
 
 def _incomplete(table: Numbers, sizes: Numbers) -> set[int]:

@@ -19,6 +19,9 @@ from anydml.stores.planning.indices import MOST_RUNS, resolved
 from anydml.stores.planning.intervals import Interval, Places, joined
 from anydml.text import bytes_text
 
+SMALL = 1 << 20
+"""Most bytes of an output that shares blocks with others."""
+
 
 def move_groups_of(
     program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
@@ -49,13 +52,13 @@ def move_groups_of(
         alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), [range(count)])]
         tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
-    kept, copies, intervals = joined(alike, taken, places, count + len(constants))
-    left = [*program._replace(alike=alike).moves(count, kept)]
+    alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
+    left = [*program._replace(alike=alike).moves(count, alone)]
     intervals |= {k: places.interval(k) for k in _used(left, tables) if k < count}
     sizes = {k: each.size for k, each in intervals.items()}
     units = {k: each.unit for k, each in intervals.items()}
     groups = list[MoveGroup]()
-    for own, rows in _apart(left, [*tables, *copies], intervals):
+    for own, rows in _apart([*left, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
