@@ -36,6 +36,7 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
     ("name", "shape", "dtype", "said"),
     [
         ("x.npy", (2,), ml_dtypes.bfloat16, "cannot say dtype bfloat16"),
+        ("x.npy", (2,), ml_dtypes.float8_e5m2, "cannot say dtype float8_e5m2"),
         ("x.npy", (2,), object, "cannot say dtype object"),
         ("x.npy", None, "f4", "needs one shape"),
         ("x.npy", (-1,), "f4", "sizes from 0"),

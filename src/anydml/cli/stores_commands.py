@@ -40,6 +40,7 @@ def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N ranks {what}.")
             for name, what in RANKS
         ),
+        click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors, as they are read; else none is."),
         size("--memory", default="256MB", help="Total size of all buffers."),
         size("--shard-size", default="5GB", help="Approximate size of an output file."),
         click.option(
@@ -104,8 +105,9 @@ def stores(model: str, no_follow: bool) -> None:
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @_writes("IN")
 def reshard(
-    inputs: tuple[str, ...], output: str, layout: str | None, memory: str, shard_size: str, scheduler: str | None,
-    no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
+    inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
+    scheduler: str | None, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
+    **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT in safetensors files: consolidated, resharded, or in another layout.
 
@@ -118,7 +120,8 @@ def reshard(
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    plan = make(inputs, output, layout, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow)
+    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype
+    plan = make(inputs, output, layout, _ranks(ranks), *options)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 
@@ -145,8 +148,8 @@ def _run_checkpoint(
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
 @_writes("MODEL")
 def convert(
-    model: str, output: str, to: str, memory: str, shard_size: str, scheduler: str | None, no_extras: bool,
-    no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
+    model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, scheduler: str | None,
+    no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -157,7 +160,7 @@ def convert(
     """
     from anydml.stores.converting import convert as make
 
-    plan = make(model, output, to, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow)
+    plan = make(model, output, to, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow, dtype)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 

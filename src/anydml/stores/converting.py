@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
@@ -33,6 +34,7 @@ def convert(
     overwrite: bool = False,
     extras: bool = True,
     follow: bool = True,
+    dtype: Any = None,
 ) -> Plan:
     """Plan to rewrite a model in another layout, by the conversion mappings of the installed transformers.
 
@@ -49,6 +51,7 @@ def convert(
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied.
         follow: as in `anydml.stores.open`.
+        dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -73,7 +76,7 @@ def convert(
     trace, change, remarks, axes = conversion(model, to, ranks is not None)
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
-        trace.composer, [model], output, change, axes, placement, memory, shard_size, overwrite, extras, follow
+        trace.composer, [model], output, change, axes, placement, memory, shard_size, overwrite, extras, follow, dtype
     )
     plan.remarks = remarks + plan.remarks
     return plan

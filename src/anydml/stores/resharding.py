@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
@@ -33,6 +34,7 @@ def reshard(
     overwrite: bool = False,
     extras: bool = True,
     follow: bool = True,
+    dtype: Any = None,
 ) -> Plan:
     """Plan to rewrite a checkpoint in safetensors files.
 
@@ -50,6 +52,7 @@ def reshard(
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder.
         follow: as in `anydml.stores.open`.
+        dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -74,7 +77,7 @@ def reshard(
     change, axes = change_of(trace, layout)
     placement = None if ranks is None else Placement.of("reshard", ranks)
     return plan_checkpoint(
-        trace.composer, inputs, output, change, axes, placement, memory, shard_size, overwrite, extras, follow
+        trace.composer, inputs, output, change, axes, placement, memory, shard_size, overwrite, extras, follow, dtype
     )
 
 

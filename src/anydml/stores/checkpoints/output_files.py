@@ -13,6 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.casting import cast, config_of, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
@@ -96,6 +97,7 @@ def plan_checkpoint(
     overwrite: bool,
     extras: bool,
     follow: bool,
+    dtype: Any = None,
 ) -> Plan:
     """Plan to write a checkpoint with changed tensors.
 
@@ -111,13 +113,16 @@ def plan_checkpoint(
         overwrite: whether an existing output may be replaced.
         extras: whether small files are copied.
         follow: whether links are followed.
+        dtype: to which floating-point numbers are cast; None for no cast.
     """
     name, out = composer.name, Path(output)
     is_file = check_output(name, out, placement is not None)
     most = parse_size(shard_size)
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
+    to = None if dtype is None else dtype_of(name, dtype)
     tensors, metadata = read_sources(inputs, axes, follow)
+    tensors, remarks = (tensors, []) if to is None else cast(name, tensors, to)
     made = described(tensors) if change is None else change(described(tensors))
     if not made:
         raise JsonPath(str(out)).error("would have no tensor")
@@ -139,9 +144,11 @@ def plan_checkpoint(
     if is_file:
         copied, left = [], [*(each.name for each in copied), *left]
     others |= {out / each.name: each for each in copied}
+    if to is not None:
+        others |= {out / each.name: config_of(each, to) for each in copied if each.name == "config.json"}
     plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
     size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
-    plan.remarks = said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
+    plan.remarks = remarks + said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
     return plan
 
 

@@ -97,9 +97,10 @@ class Store(StoredArray):
         path: the file.
         name: of the array in its file; empty if it is the only one.
         shape: sizes, by dimension.
-        dtype: of the stored elements, in their byte order.
+        dtype: of the elements, in their byte order.
         offset: bytes from the start of the file to the first element.
         fortran_order: whether elements lie in column-major order.
+        stored: dtype of the elements in the file, where they are cast when they are read; otherwise None.
 
     Examples:
         >>> from anydml import stores
@@ -115,6 +116,7 @@ class Store(StoredArray):
     dtype: np.dtype[Any]
     offset: int
     fortran_order: bool = False
+    stored: np.dtype[Any] | None = None
 
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:

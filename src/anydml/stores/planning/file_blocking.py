@@ -21,6 +21,7 @@ from anydml.stores.planning.blocks import Cut, areas, areas_of
 from anydml.stores.planning.choosing import Block, blocks_of, chosen
 from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.cutting import Rectangle
+from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.text import bytes_text, counted
 
@@ -100,7 +101,7 @@ class FileBlocking(Blocking[Block]):
     def _list(self, few: int | None) -> None:
         blocks, block_ios = BlockList(self.name, _block_of, 6), self.block_ios()
         totals, largest = Counter[str](), 0
-        covered: dict[Path, Covered] = {}
+        covered: dict[Hashable, tuple[Interval, Covered]] = {}
         read: set[int] = set()
         self.is_estimate = False
         for number, (group, cut) in enumerate(zip(self.groups, self.cuts, strict=True)):
@@ -116,18 +117,20 @@ class FileBlocking(Blocking[Block]):
                     own["blocks"] += 1
                     for each in io.reads:
                         own["reads"] += each.file.size
-                        own["bytes_read"] += each.bytes
                         read.add(each.operand)
                         lies = self.intervals[each.operand]
-                        covered.setdefault(lies.path, Covered()).add(each.file + lies.offset, each.lengths)
+                        own["bytes_read"] += lies.in_file(each.bytes)
+                        covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
+                            each.file + lies.offset, each.lengths
+                        )
                     for each in io.writes:
                         own["writes"] += each.file.size
                         own["bytes_written"] += each.bytes
                     largest = max(largest, sum(io.sizes))
                 totals.update({what: each * whole // looked for what, each in own.items()})
-        distinct = sum(each.size for each in covered.values())
+        distinct = sum(lies.in_file(each.size) for lies, each in covered.values())
         if self.is_estimate:
-            distinct = min(totals["bytes_read"], sum(self.intervals[k].size for k in read))
+            distinct = min(totals["bytes_read"], sum(self.intervals[k].in_file(self.intervals[k].size) for k in read))
         totals["bytes_read_again"] = totals["bytes_read"] - distinct
         self.count = totals.pop("blocks", 0)
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
@@ -145,7 +148,9 @@ class FileBlocking(Blocking[Block]):
         """As `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
         for number, lies in self.intervals.items():
-            yield repr((number, os.path.realpath(lies.path), lies.offset, lies.size)).encode()
+            yield repr(
+                (number, os.path.realpath(lies.path), lies.offset, lies.size, lies.cast and lies.cast.stored)
+            ).encode()
         for group in self.groups:
             yield repr(group.moves).encode()
             for rows in group.copies:

@@ -27,6 +27,7 @@ class Interval(NamedTuple):
         size: bytes.
         unit: bytes of an element.
         outputs: numbers of the outputs that lie in it, in file order; none for inputs.
+        cast: a store whose elements are cast when they are read; bytes are then those of its cast elements.
     """
 
     path: Path
@@ -34,21 +35,26 @@ class Interval(NamedTuple):
     size: int
     unit: int
     outputs: tuple[int, ...] = ()
+    cast: Store | None = None
+
+    def in_file(self, size: int) -> int:
+        """The bytes in the file of a number of bytes."""
+        return size if self.cast is None or self.cast.stored is None else size // self.unit * self.cast.stored.itemsize
 
 
 class Places(NamedTuple):
     """Where arrays lie, one number per array in each column, inputs first.
 
     Attributes:
-        paths: of all files.
-        file: number of the path.
+        files: paths of all files, and stores that are cast, each of which counts as a file.
+        file: number of the file.
         offset: bytes from the start of the file.
         size: bytes.
         unit: bytes of an element.
         inputs: number of inputs.
     """
 
-    paths: list[Path]
+    files: list[Path | Store]
     file: Numbers
     offset: Numbers
     size: Numbers
@@ -59,21 +65,30 @@ class Places(NamedTuple):
     def of(cls, inputs: Sequence[Store], outputs: Sequence[Target]) -> Places:
         """The places of arrays."""
         every: list[Any] = [*inputs, *outputs]
-        paths = [*map(attrgetter("path"), every)]
+        files = [each.path if getattr(each, "stored", None) is None else each for each in every]
         # By id, because hashing a path is slow.
-        distinct = {id(path): path for path in paths}
-        files = {path: k for k, path in enumerate(dict.fromkeys(distinct.values()))}
-        numbers = {number: files[path] for number, path in distinct.items()}
+        distinct = {id(file): file for file in files}
+        known = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
+        numbers = {number: known[file] for number, file in distinct.items()}
         columns = ("offset", "nbytes", "dtype.itemsize")
         offset, size, unit = (np.array([*map(attrgetter(each), every)], np.int64) for each in columns)
-        file = np.array([numbers[id(path)] for path in paths], np.int64)
-        return cls([*files], file, offset, size, unit, len(inputs))
+        file = np.array([numbers[id(each)] for each in files], np.int64)
+        for k in np.flatnonzero([isinstance(each, Store) for each in files]).tolist():
+            offset[k] = 0
+        return cls([*known], file, offset, size, unit, len(inputs))
+
+    def part(self, file: int, offset: int, size: int, unit: int, outputs: tuple[int, ...] = ()) -> Interval:
+        """An interval of a file."""
+        found = self.files[file]
+        if isinstance(found, Store):
+            return Interval(found.path, offset, size, unit, outputs, found)
+        return Interval(found, offset, size, unit, outputs)
 
     def interval(self, *arrays: int) -> Interval:
         """The interval of arrays that are adjacent in a file."""
         first, outputs = arrays[0], tuple(k - self.inputs for k in arrays if k >= self.inputs)
         size = int(self.size[[*arrays]].sum())
-        return Interval(self.paths[self.file[first]], int(self.offset[first]), size, int(self.unit[first]), outputs)
+        return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), outputs)
 
 
 class JoinedOutputs(NamedTuple):
@@ -135,7 +150,7 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
     intervals = {first + k: each for k, each in enumerate(wholes)}
     numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
     for (group, file), (low, high) in spans.items():
-        intervals[numbers[group, file]] = Interval(places.paths[file], low, high - low, wholes[group].unit)
+        intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
     rows = [
         RunCopies(first + key[0], numbers[key], to - wholes[key[0]].offset, at - spans[key][0], lengths)
         for key, to, at, lengths in copied

@@ -18,6 +18,7 @@ from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.transfers import Spans, Transfer
 from anydml.stores.running.blocks_writer import BlocksWriter
+from anydml.stores.running.files import CastFile
 
 Bytes = np.ndarray[Any, Any]
 
@@ -52,7 +53,10 @@ class FileBlocks(BlocksWriter):
         """The file of an interval."""
         if interval.outputs:
             return self._opened.file(part(interval.path), self.is_writing)
-        return self._opened.file(interval.path)
+        file = self._opened.file(interval.path)
+        if (store := interval.cast) is not None and store.stored is not None:
+            return CastFile(file, store.offset, store.stored, store.dtype)
+        return file
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""

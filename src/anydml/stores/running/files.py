@@ -11,7 +11,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.running.scattered_io import MOST_RUNS, Bytes, Starts, can_scatter, request
@@ -150,6 +152,37 @@ class PlainFile:
         with self._lock:
             os.lseek(self.descriptor, at, os.SEEK_SET)
             return os.write(self.descriptor, view)
+
+
+class CastFile:
+    """Elements of a file that are cast when they are read, as the bytes of a `PlainFile`.
+
+    Args:
+        file: that is read.
+        offset: of the first element, in bytes.
+        stored: dtype of the elements in the file.
+        dtype: to which they are cast, by NumPy or ml_dtypes.
+    """
+
+    def __init__(self, file: PlainFile, offset: int, stored: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+        self._file, self._offset, self._stored, self._dtype = file, offset, stored, dtype
+
+    def read(self, view: memoryview, at: int) -> None:
+        """Fill a view with cast elements, from an offset among these on."""
+        size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
+        for first in range(0, result.size, AT_ONCE // size):
+            part = result[first : first + AT_ONCE // size]
+            read = np.empty(part.size, self._stored)
+            place = self._offset + (at // self._dtype.itemsize + first) * size
+            self._file.read(read.view(np.uint8).data, place)
+            # Numbers that the new dtype does not have become infinite, as NumPy says.
+            with np.errstate(all="ignore"):
+                part[...] = read.astype(self._dtype)
+
+    def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+        """Fill runs of a buffer, `length` bytes from each start."""
+        for number, start in enumerate(starts.tolist()):
+            self.read(buffer.data[start : start + length], at + number * length)
 
 
 Task = Callable[[], object]

@@ -1,0 +1,74 @@
+"""Casts of a checkpoint's tensors to one dtype when they are read: the only step that computes, if it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json
+from anydml.stores.formats.store import Store
+from anydml.text import counted
+
+FROM, TO = ("F64", "F32", "F16", "BF16"), ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
+"""Types that are cast, and those to which they are."""
+
+
+def dtype_of(name: str, given: Any) -> np.dtype[Any]:
+    """The dtype of a cast.
+
+    Raises:
+        ModelError: tensors are not cast to it.
+    """
+    known = {str(DTYPES[key]): DTYPES[key] for key in TO}
+    if str(given) not in known:
+        raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected")
+    return known[str(given)]
+
+
+def cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[StoredTensors, list[str]]:
+    """The tensors with floating-point numbers of another dtype, and remarks on those that are cast.
+
+    Raises:
+        ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
+    """
+    counts, made = Counter[str](), {**tensors}
+    stores: dict[int, Store] = {}
+    for key, tensor in tensors.items():
+        said = NAMES.get(tensor.dtype.newbyteorder("<"), "")
+        if said.startswith("F8") and tensor.dtype != dtype:
+            raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
+        if said not in FROM or tensor.dtype == dtype:
+            continue
+        counts[str(tensor.dtype)] += 1
+        for piece in tensor.pieces:
+            if id(piece.store) not in stores:
+                stores[id(piece.store)] = replace(piece.store, dtype=dtype, stored=piece.store.dtype)
+        if isinstance(tensor, Store):
+            made[key] = stores[id(tensor)]
+        else:
+            pieces = tuple(piece._replace(store=stores[id(piece.store)]) for piece in tensor.pieces)
+            made[key] = replace(tensor, dtype=dtype, pieces=pieces)
+    by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
+    return made, [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in counts.items()]
+
+
+def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:
+    """The content of a config.json, with another dtype of its tensors."""
+
+    def change(found: dict[str, Any]) -> dict[str, Any]:
+        names: Mapping[str, Any] = {
+            key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(found.get(key), str)
+        }
+        return {**found, **names}
+
+    content = parse_json(path.read_bytes(), JsonPath(str(path)), "text", change)
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

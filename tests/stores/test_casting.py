@@ -1,0 +1,95 @@
+"""Casts to one dtype are NumPy's and ml_dtypes', whatever the memory, the ranks and the layout."""
+
+import json
+
+import ml_dtypes  # noqa: F401 (NumPy knows bfloat16 by it)
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from anydml import stores
+from anydml.errors import ModelError
+
+TYPES = ("float64", "float32", "float16", "bfloat16")
+LAYOUT = """
+[[rules]]
+match = "layers.{n}.up_proj.weight"
+permute = [1, 0]
+[[rules]]
+join = ["layers.{n}.q_proj.weight", "layers.{n}.k_proj.weight"]
+to = "layers.{n}.up_proj.qk"
+axis = 0
+[[axes]]
+match = "ids"
+replicate = true
+"""
+
+
+def tensors():
+    rng = np.random.default_rng(1)
+    made = {"ids": np.arange(7), "layers.0.up_proj.weight": rng.standard_normal((400, 302)).astype("f4")}
+    for k in range(1, 9):
+        for name in ("q_proj", "k_proj"):
+            numbers = rng.standard_normal((16, 24)) * 10.0 ** rng.integers(-9, 9)
+            made[f"layers.{k}.{name}.weight"] = numbers.astype(TYPES[k % 4])
+    return made
+
+
+def expected(given, dtype):
+    made = {name: each if name == "ids" else each.astype(dtype) for name, each in given.items()}
+    found = {"ids": made["ids"], "layers.0.up_proj.weight": made["layers.0.up_proj.weight"].T}
+    for k in range(1, 9):
+        parts = [made[f"layers.{k}.{name}.weight"] for name in ("q_proj", "k_proj")]
+        found[f"layers.{k}.up_proj.qk"] = np.concatenate(parts)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("memory", ["40KB", "64MB"])
+@pytest.mark.parametrize("dtype", [*TYPES, "float8_e4m3fn", "float8_e5m2"])
+def test_casts_are_those_of_numpy(tmp_path, dtype, memory):
+    given = tensors()
+    (tmp_path / "in").mkdir()
+    save_file(given, tmp_path / "in/model.safetensors")
+    (tmp_path / "in/config.json").write_text(
+        json.dumps({"dtype": "float32", "text_config": {"torch_dtype": "float32"}})
+    )
+    (tmp_path / "layout.toml").write_text(LAYOUT)
+    for ranks in (None, 2):
+        out = tmp_path / f"out{ranks}"
+        stores.reshard([tmp_path / "in"], out, tmp_path / "layout.toml", ranks, memory, dtype=dtype).run()
+        said = json.loads((out / "config.json").read_text())
+        assert said == {"dtype": dtype, "text_config": {"torch_dtype": dtype}}
+        if ranks:
+            stores.reshard([out], out := tmp_path / "whole").run()
+        found = stores.open(out)
+        wanted = expected(given, dtype)
+        assert {*found} == {*wanted}
+        for name, each in wanted.items():
+            assert found[name].dtype == each.dtype
+            assert found[name].read().tobytes() == each.tobytes(), name
+
+
+def test_pieces_are_cast_and_nothing_is_unless_asked_for(tmp_path):
+    given = tensors()
+    (tmp_path / "in").mkdir()
+    save_file(given, tmp_path / "in/model.safetensors")
+    (tmp_path / "layout.toml").write_text(LAYOUT)
+    stores.reshard([tmp_path / "in"], tmp_path / "ranks", tmp_path / "layout.toml", 2).run()
+    plan = stores.reshard([tmp_path / "ranks"], tmp_path / "whole", dtype="bfloat16")
+    assert plan.remarks[0] == "casts 2 tensors from float64 to bfloat16 by ml_dtypes"
+    size = sum(each.nbytes for each in stores.reshard([tmp_path / "ranks"], tmp_path / "same").outputs)
+    assert plan.totals.bytes_read == size
+    assert plan.totals.bytes_read_again == 0
+    plan.run()
+    for name, each in expected(given, "bfloat16").items():
+        assert stores.open(tmp_path / "whole")[name].read().tobytes() == each.tobytes()
+
+
+def test_what_means_nothing_is_refused(tmp_path):
+    save_file({"w": np.zeros(4, "float8_e4m3fn")}, tmp_path / "x.safetensors")
+    with pytest.raises(ModelError, match='"w" is float8_e4m3fn, whose scales are other tensors'):
+        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype="float32")
+    with pytest.raises(ModelError, match=r'dtype is "int8", where one of float64, .* is expected'):
+        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype="int8")
+    assert not (tmp_path / "y.safetensors").exists()
