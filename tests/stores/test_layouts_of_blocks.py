@@ -20,7 +20,11 @@ def test_layers_are_laid_out_once(tmp_path, monkeypatch):
         written(tmp_path / f"{k}.safetensors", own)
     layout = tmp_path / "layout.toml"
     layout.write_text('[[axes]]\nmatch = "*"\naxis = 1\n')
-    plan = stores.reshard([tmp_path / f"{k}.safetensors" for k in range(2)], tmp_path / "out.safetensors", layout)
+    inputs = [tmp_path / f"{k}.safetensors" for k in range(2)]
+    assert len(stores.reshard(inputs, tmp_path / "out.safetensors", layout).blocks) == 1
+    # With so little memory, none is small.
+    made.clear()
+    plan = stores.reshard(inputs, tmp_path / "out.safetensors", layout, memory="40kB")
     assert len(plan.blocks) == 31
     assert len(made) == 2
     plan.run()

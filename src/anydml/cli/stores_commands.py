@@ -46,6 +46,7 @@ def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         click.option(
             "--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786."
         ),
+        click.option("--dcp", is_flag=True, help="Write a distributed checkpoint of PyTorch: .distcp and .metadata."),
         click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
         click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
         click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
@@ -106,8 +107,8 @@ def stores(model: str, no_follow: bool) -> None:
 @_writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
-    scheduler: str | None, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
-    **ranks: int | None,
+    scheduler: str | None, dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool,
+    quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT in safetensors files: consolidated, resharded, or in another layout.
 
@@ -120,7 +121,7 @@ def reshard(
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype
+    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
     plan = make(inputs, output, layout, _ranks(ranks), *options)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
@@ -149,7 +150,8 @@ def _run_checkpoint(
 @_writes("MODEL")
 def convert(
     model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, scheduler: str | None,
-    no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
+    dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
+    **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -160,7 +162,8 @@ def convert(
     """
     from anydml.stores.converting import convert as make
 
-    plan = make(model, output, to, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow, dtype)
+    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
+    plan = make(model, output, to, _ranks(ranks), *options)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 

@@ -35,6 +35,7 @@ def convert(
     extras: bool = True,
     follow: bool = True,
     dtype: Any = None,
+    dcp: bool = False,
 ) -> Plan:
     """Plan to rewrite a model in another layout, by the conversion mappings of the installed transformers.
 
@@ -52,6 +53,8 @@ def convert(
         extras: whether small files, such as config.json and those of a tokenizer, are copied.
         follow: as in `anydml.stores.open`.
         dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
+        dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
+            it, with a file for each rank; needs PyTorch.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -76,7 +79,19 @@ def convert(
     trace, change, remarks, axes = conversion(model, to, ranks is not None)
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
-        trace.composer, [model], output, change, axes, placement, memory, shard_size, overwrite, extras, follow, dtype
+        trace.composer,
+        [model],
+        output,
+        change,
+        axes,
+        placement,
+        memory,
+        shard_size,
+        overwrite,
+        extras,
+        follow,
+        dtype,
+        dcp,
     )
     plan.remarks = remarks + plan.remarks
     return plan

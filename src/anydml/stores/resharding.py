@@ -35,6 +35,7 @@ def reshard(
     extras: bool = True,
     follow: bool = True,
     dtype: Any = None,
+    dcp: bool = False,
 ) -> Plan:
     """Plan to rewrite a checkpoint in safetensors files.
 
@@ -53,6 +54,8 @@ def reshard(
         extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder.
         follow: as in `anydml.stores.open`.
         dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
+        dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
+            it, with a file for each rank; needs PyTorch.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -77,7 +80,19 @@ def reshard(
     change, axes = change_of(trace, layout)
     placement = None if ranks is None else Placement.of("reshard", ranks)
     return plan_checkpoint(
-        trace.composer, inputs, output, change, axes, placement, memory, shard_size, overwrite, extras, follow, dtype
+        trace.composer,
+        inputs,
+        output,
+        change,
+        axes,
+        placement,
+        memory,
+        shard_size,
+        overwrite,
+        extras,
+        follow,
+        dtype,
+        dcp,
     )
 
 

@@ -6,17 +6,20 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.moves.compose import Composer
+from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import cast, config_of, dtype_of
-from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
+from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.store import uncollected
 from anydml.stores.formats.target import Content, Target, new_safetensors
@@ -98,6 +101,7 @@ def plan_checkpoint(
     extras: bool,
     follow: bool,
     dtype: Any = None,
+    dcp: bool = False,
 ) -> Plan:
     """Plan to write a checkpoint with changed tensors.
 
@@ -114,9 +118,10 @@ def plan_checkpoint(
         extras: whether small files are copied.
         follow: whether links are followed.
         dtype: to which floating-point numbers are cast; None for no cast.
+        dcp: whether the output is a distributed checkpoint of PyTorch.
     """
     name, out = composer.name, Path(output)
-    is_file = check_output(name, out, placement is not None)
+    is_file = check_output(name, out, placement is not None or dcp)
     most = parse_size(shard_size)
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
@@ -126,19 +131,25 @@ def plan_checkpoint(
     made = described(tensors) if change is None else change(described(tensors))
     if not made:
         raise JsonPath(str(out)).error("would have no tensor")
-    metadata.setdefault("format", "pt")
     others: dict[Path, Content] = {}
-    if placement is not None:
-        parts = [*_ranks(composer, made, axes, placement, out, metadata)]
-    elif is_file:
-        parts = [(out, made, metadata)]
+    if dcp:
+        pieces = [*_pieces(composer, made, axes, placement or Placement(), out)]
+        targets, said = new_distributed(out, [[piece for piece, _ in own] for own in pieces])
+        parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
+        others |= said
     else:
-        parts = [*_shards(made, out, metadata, most)]
-        if len(parts) > 1:
-            others[out / f"model{INDEX}"] = index_of(parts)
+        metadata.setdefault("format", "pt")
+        if placement is not None:
+            files = [*_ranks(composer, made, axes, placement, out, metadata)]
+        elif is_file:
+            files = [(out, made, metadata)]
+        else:
+            files = [*_shards(made, out, metadata, most)]
+            if len(files) > 1:
+                others[out / f"model{INDEX}"] = index_of(files)
+        targets, parts = outputs_of(files), [each for _, own, _ in files for each in own.values()]
     copied, left = extras_beside(inputs[0]) if extras else ([], [])
-    targets = outputs_of(parts)
-    program, stores = program_of(composer, [each for _, own, _ in parts for each in own.values()])
+    program, stores = program_of(composer, parts)
     read = {path.name for path in {id(store.path): store.path for store in stores}.values()}
     left = [each for each in left if each not in read]
     if is_file:
@@ -216,3 +227,25 @@ def _ranks(
             own[name], cuts[name] = part, intervals
         said = {RANK: str(rank), RANKS: str(count), PARTS: json.dumps(cuts, ensure_ascii=False)}
         yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
+
+
+def _pieces(
+    composer: Composer, tensors: ComposedTensors, axes: Axes, placement: Placement, out: Path
+) -> Iterator[list[tuple[NewPiece, ComposedTensor]]]:
+    """The pieces of each rank; what several ranks have is that of the first."""
+    placed, seen = Placed(tensors, axes, placement, str(out)), set[tuple[str, tuple[int, ...]]]()
+    alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
+    for rank in range(placement.ranks):
+        made = list[tuple[NewPiece, ComposedTensor]]()
+        for name, _, cuts in placed.parts(composer, rank):
+            tensor = tensors[name]
+            for box in product(*cuts):
+                start, shape = tuple(first for first, _ in box), tuple(size for _, size in box)
+                if (name, start) in seen or (0 in shape and 0 not in tensor.shape):
+                    continue
+                seen.add((name, start))
+                key = id(tensor.value), start, shape
+                if key not in alike:
+                    alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
+                made.append((NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(alike[key])))
+        yield made

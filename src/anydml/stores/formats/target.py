@@ -31,11 +31,13 @@ class NewFile:
         path: its final name.
         start: the bytes before the elements.
         size: of the whole file, in bytes.
+        others: further bytes beside the elements, by their offsets.
     """
 
     path: Path
     start: bytes = field(repr=False)
     size: int
+    others: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
 
 
 # Not frozen, as `Store`.

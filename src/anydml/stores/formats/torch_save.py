@@ -18,7 +18,7 @@ from anydml.stores.formats.store import Store
 MOST_DEPTH = 64
 """Most nested dicts and lists."""
 
-_BY_TORCH = {
+BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
     "int16": "I16", "int8": "I8", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL",
     "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
@@ -116,9 +116,9 @@ def _store(
         kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
         asked = PickledName("torch", _STORAGES.get(kind_name, kind_name))
     dtype_name = asked.name if isinstance(asked, PickledName) and asked.module == "torch" else ""
-    if dtype_name not in _BY_TORCH:
+    if dtype_name not in BY_TORCH:
         raise place.error(f"is of dtype {show(str(asked)[:60])}, which is not known")
-    dtype = DTYPES[_BY_TORCH[dtype_name]]
+    dtype = DTYPES[BY_TORCH[dtype_name]]
     numbers = [
         start,
         *(shape if isinstance(shape, tuple) else (-1,)),

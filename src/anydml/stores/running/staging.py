@@ -135,7 +135,9 @@ class Staging:
             descriptor = open_file(self.part(file.path), create=True)
             try:
                 _allocate(descriptor, file.size)
-                os.write(descriptor, file.start)
+                for at, own in ((0, file.start), *file.others):
+                    os.lseek(descriptor, at, os.SEEK_SET)
+                    os.write(descriptor, own)
             finally:
                 os.close(descriptor)
         for path, content in self.others.items():
@@ -187,17 +189,17 @@ class Staging:
 
 
 def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:
-    """Refuse to replace a folder that has more than safetensors files and those that are written."""
+    """Refuse to replace a folder that has more than files of tensors and those that are written."""
     if not folder.is_dir() or folder.is_symlink():
         raise place.error("is no folder, and is not replaced")
-    suffixes = (".safetensors", ".safetensors.index.json")
+    suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     other = [
         each.name
         for each in folder.iterdir()
         if each.name not in own and not (each.is_file() and each.name.endswith(suffixes))
     ]
     if other:
-        raise place.error(f"has {names(sorted(other))} beside safetensors files; it is not replaced: move those")
+        raise place.error(f"has {names(sorted(other))} beside files of tensors; it is not replaced: move those")
 
 
 def _check_array(folder: Path, place: JsonPath) -> None:
