@@ -1,8 +1,10 @@
 """Models converted, against cp and transformers: ``python -m benchmarks.converting [--case qwen3_moe] [--rounds 3]``.
 
-A synthetic model in shards as it is published becomes one as transformers loads it. Each is done by a process of its
-own: seconds by the clock, seconds of processor, and the largest memory are those of the process, with the import of
-PyTorch and transformers where it is needed. The inputs are in the page cache; every output is new, and synced.
+A synthetic model in shards as it is published becomes one as transformers loads it; the Llama also becomes a
+distributed checkpoint of PyTorch, and comes back from one that four processes wrote. Each is done by a process of its
+own (PyTorch's way to a distributed checkpoint by four): seconds by the clock, seconds of processor, and the largest
+memory are those of the process, with the import of PyTorch and transformers where it is needed. The inputs are in the
+page cache; every output is new, and synced.
 """
 
 from __future__ import annotations
@@ -62,6 +64,60 @@ print(json.dumps({name: [*each.shape] for name, each in found.items()}))
 """
 
 
+RANKS = 4
+"""Processes that write and read a distributed checkpoint of PyTorch."""
+
+IN_RANKS = """
+import os, sys, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh, zeros
+from safetensors import safe_open
+import glob
+rank, source, out = int(os.environ["RANK"]), sys.argv[1], sys.argv[2]
+dist.init_process_group("gloo")
+mesh, made = init_device_mesh("cpu", (dist.get_world_size(),)), {}
+for path in sorted(glob.glob(source + "/*.safetensors")):
+    with safe_open(path, "pt") as file:
+        for name in file.keys():
+            shape = file.get_slice(name).get_shape()
+            made[name] = zeros(shape, dtype=torch.bfloat16, device_mesh=mesh, placements=[Shard(0)])
+dcp.load(made, storage_reader=HuggingFaceStorageReader(source))
+dcp.save(made, checkpoint_id=out)
+dist.destroy_process_group()
+"""
+"""Hugging Face's files to a distributed checkpoint, each process with its rows of each tensor."""
+
+TO_WHOLE = """
+import sys, torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+made = {}
+reader = dcp.FileSystemReader(sys.argv[1])
+_load_state_dict(made, storage_reader=reader, planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+dcp.save(made, storage_writer=HuggingFaceStorageWriter(sys.argv[2]), no_dist=True)
+"""
+"""A distributed checkpoint to Hugging Face's files, as PyTorch's format_utils load it."""
+
+RESHARD = "import sys; from anydml import stores; stores.reshard([sys.argv[1]], sys.argv[2], **eval(sys.argv[3])).run()"
+
+
+def distributed(source: Path) -> dict[str, dict[str, list[Any]]]:
+    """Commands of both ways, between a model and a distributed checkpoint that is written here."""
+    saved, out = source.parent / "saved", source.parent / "out"
+    ranks = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={RANKS}", "--no-python", sys.executable,
+             "-c", IN_RANKS]  # fmt: skip
+    subprocess.run([*ranks, source, saved], check=True, capture_output=True)
+    ours = [sys.executable, "-c", RESHARD]
+    back = f"{{'ranks': {{'fsdp': {RANKS}}}, 'dcp': True, 'extras': False}}"
+    return {
+        "from_dcp": {"anydml": [*ours, saved, out, "{}"], "cp": ["cp", "-r", "--reflink=never", saved, out],
+                     "torch": [sys.executable, "-c", TO_WHOLE, saved, out]},
+        "to_dcp": {"anydml": [*ours, source, out, back], "cp": ["cp", "-r", "--reflink=never", source, out],
+                   "torch": [*ranks, source, out]},
+    }  # fmt: skip
+
+
 def make(folder: Path, kind: str, config: dict[str, Any]) -> int:
     """Random shards of at most 500 MB, an index, and config.json; the bytes of all tensors."""
     import ml_dtypes
@@ -112,14 +168,18 @@ def timed(command: list[Any], out: Path) -> dict[str, float]:
     return {"seconds": seconds, "processor": processor, "mib": float(done.stdout)}
 
 
-def measure(kind: str, source: Path, rounds: int) -> dict[str, dict[str, float]]:
-    """Medians of each."""
+def conversions(kind: str, source: Path) -> dict[str, list[Any]]:
+    """Commands that convert a model."""
     out = source.parent / "out"
-    runs: dict[str, list[Any]] = {
+    return {
         "anydml": [sys.executable, "-c", ANYDML, source, out],
         "cp": ["cp", "-r", "--reflink=never", source, out],
         "transformers": [sys.executable, "-c", TRANSFORMERS, source, out, kind],
     }
+
+
+def measure(runs: dict[str, list[Any]], out: Path, rounds: int) -> dict[str, dict[str, float]]:
+    """Medians of each."""
     found: dict[str, list[dict[str, float]]] = {name: [] for name in runs}
     names, order = [*runs], random.Random(7)
     for _ in range(rounds):
@@ -159,12 +219,17 @@ def main() -> None:
             source = Path(made) / "in"
             size = make(source, kind, config)
             check(kind, source)
-            found = measure(kind, source, arguments.rounds)
-        print(f"{name}: {kind}, {size / 1e9:.2f} GB")
-        for who, each in found.items():
-            seconds, processor, mib = each["seconds"], each["processor"], each["mib"]
-            print(f"    {who:12} {seconds:6.2f} s  {processor:6.2f} s of processor  {mib:6.0f} MiB")
-        kept[name] = {"about": kind, "bytes": size, "found": found}
+            out = source.parent / "out"
+            cases = {name: conversions(kind, source)}
+            if name == "llama":
+                cases |= distributed(source)
+            for case, runs in cases.items():
+                found = measure(runs, out, arguments.rounds)
+                print(f"{case}: {kind}, {size / 1e9:.2f} GB")
+                for who, each in found.items():
+                    seconds, processor, mib = each["seconds"], each["processor"], each["mib"]
+                    print(f"    {who:12} {seconds:6.2f} s  {processor:6.2f} s of processor  {mib:6.0f} MiB", flush=True)
+                kept[case] = {"about": kind, "bytes": size, "found": found}
     if arguments.json:
         path = Path(arguments.json)
         before = json.loads(path.read_text())["cases"] if path.exists() else {}

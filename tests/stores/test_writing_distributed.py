@@ -70,8 +70,9 @@ def test_it_is_resharded_by_the_bytes_that_are_needed(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"model.layers.0.self_attn.q_proj.weight": torch.randn(256, 64)}, tmp_path / "in.safetensors")
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit) as ended:
         main(["reshard", str(tmp_path / "in.safetensors"), str(tmp_path / "out"), "--tp", "4", "--dcp", "-q"])
+    assert not ended.value.code
     for rank in range(2):
         plan = stores.plan_load(tmp_path / "out", rank, 2)
         assert next(iter(plan.load().values())).shape == (128, 64)
