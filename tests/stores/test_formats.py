@@ -10,7 +10,9 @@ import zipfile
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+import anydml as dml
 from anydml import stores
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
@@ -310,3 +312,32 @@ def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
         content[rng.integers(400)] = rng.integers(256)
         (tmp_path / "x.gguf").write_bytes(content)
         opened(tmp_path / "x.gguf")
+
+
+def test_gguf_that_is_written(numbers, tmp_path):
+    save_file(numbers, tmp_path / "x.safetensors", {"general.alignment": "8"})
+    plan = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf")
+    plan.run()
+    assert_equal(dict(sorted(read(tmp_path / "x.gguf").items())), numbers)
+    assert all(target.offset % 32 == 0 for target in plan.outputs)
+    assert stores.verify(tmp_path / "x.gguf", tmp_path / "x.safetensors") is None
+    made = stores.create(tmp_path / "y.gguf", {"w": (2, 3)}, "float16", metadata={"general.architecture": "llama"})
+    np.save(tmp_path / "w.npy", np.ones((2, 3), "f2"))
+    dml.fuse(lambda w: {"w": w}).plan(stores.open(tmp_path / "w.npy"), made).run()
+    assert stores.open(tmp_path / "y.gguf").metadata == {"general.architecture": "llama"}
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    found = {each.name: each for each in gguf.GGUFReader(tmp_path / "x.gguf").tensors}
+    assert {*found} == {*numbers}
+    for name, each in numbers.items():
+        assert tuple(found[name].shape)[::-1] == each.shape
+        assert found[name].data.tobytes() == each.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("array", "said"),
+    [(np.ones(3, bool), "w: is bool, which GGUF has not"), (np.float32(3), r"w: has shape \[\]; GGUF has 1 to 4")],
+)
+def test_what_gguf_has_not_is_refused(array, said, tmp_path):
+    save_file({"w": np.array(array)}, tmp_path / "x.safetensors")
+    with pytest.raises(ModelError, match=said):
+        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf")

@@ -11,12 +11,14 @@ from stores.breaking_stores import broken
 
 import anydml as dml
 from anydml import stores
+from anydml.files.json_path import JsonPath
 from anydml.stores.formats.safetensors import DTYPES, make_header
 
 
 def written(path, tensors, metadata=None):
     """A safetensors file of arrays, by the header that we write."""
-    start, offsets, size = make_header({name: (a.shape, a.dtype) for name, a in tensors.items()}, metadata or {})
+    described = {name: (a.shape, a.dtype) for name, a in tensors.items()}
+    start, offsets, size = make_header(described, metadata or {}, JsonPath("x"))
     content = bytearray(start) + bytes(size - len(start))
     for name, array in tensors.items():
         content[offsets[name] : offsets[name] + array.nbytes] = array.tobytes()

@@ -46,7 +46,7 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
         ("x.safetensors", {"a": (2,)}, "c16", "which safetensors has not"),
         ("x.safetensors", {"a": (2,)}, ">f4", "which safetensors has not"),
         ("x.safetensors", {"__metadata__": (2,)}, "f4", "cannot have a tensor called"),
-        ("x.bin", (2,), "f4", "ends neither"),
+        ("x.bin", (2,), "f4", "ends with none of"),
         *[(name, shape, "float33", "'float33', which NumPy does not know: write such as float32")
           for name, shape in (("x.npy", (2,)), ("x.zarr", (2,)), ("x.safetensors", {"a": (2,)}))],
     ],

@@ -22,7 +22,7 @@ from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.store import uncollected
-from anydml.stores.formats.target import Content, Target, new_safetensors
+from anydml.stores.formats.target import Content, Target, new_tensors
 from anydml.stores.plans import Plan
 from anydml.text import bytes_text, parse_size
 
@@ -77,7 +77,7 @@ def said_of(what: str, files: list[str], more: str = "") -> list[str]:
     return [f"{what} {names(files)}{more}"] if files else []
 
 
-OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".json", ".toml", ".h5")
+OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json", ".toml", ".h5")
 """Suffixes of formats that are not written, and are not taken for folders."""
 
 OutputFile = tuple[Path, ComposedTensors, dict[str, str]]
@@ -138,7 +138,8 @@ def plan_checkpoint(
         parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
         others |= said
     else:
-        metadata.setdefault("format", "pt")
+        if out.suffix.lower() != ".gguf":
+            metadata.setdefault("format", "pt")
         if placement is not None:
             files = [*_ranks(composer, made, axes, placement, out, metadata)]
         elif is_file:
@@ -167,7 +168,7 @@ def outputs_of(parts: Sequence[OutputFile]) -> list[Target]:
     """Targets of all tensors of files."""
     targets: list[Target] = []
     for path, own, said in parts:
-        made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
+        made = new_tensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
         targets += [made[name] for name in own]
     return targets
 
@@ -178,9 +179,11 @@ def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
     Raises:
         ModelError: the output has another format, or ranks need a folder.
     """
-    is_file = out.name.endswith(".safetensors")
+    is_file = out.name.lower().endswith((".safetensors", ".gguf"))
     if out.suffix.lower() in OF_OTHERS:
-        raise JsonPath(str(out)).error("would be a file of another kind: name a .safetensors file, or a folder")
+        raise JsonPath(str(out)).error(
+            "would be a file of another kind: name a .safetensors or .gguf file, or a folder"
+        )
     if is_for_ranks and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     return is_file

@@ -17,6 +17,9 @@ from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import Store
 
+ALIGNMENT = 32
+"""Tensors begin at multiples of it, unless a key says otherwise."""
+
 MOST_TENSORS, MOST_KEYS, MOST_TEXT, MOST_DIMENSIONS, MOST_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
 
 TYPES: Mapping[int, np.dtype[Any]] = {
@@ -114,7 +117,7 @@ def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[st
                 raise (place / name).error(f"has {rank} dimensions; {MOST_DIMENSIONS} are the most")
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
             listed.append((name, shape, reader.number("I"), reader.number("Q")))
-        alignment = metadata.get("general.alignment", 32)
+        alignment = metadata.get("general.alignment", ALIGNMENT)
         if type(alignment) is not int or not 0 < alignment <= 1 << 20:
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a count of bytes is expected")
         start = -(-(size - reader.left) // alignment) * alignment
@@ -128,3 +131,34 @@ def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[st
             raise (place / name).error(f"has shape {[*shape]} at {offset}, which goes beyond the end of the file")
         found[name] = Store(path, name, shape, TYPES[kind], start + offset)
     return found, {key: str(value) for key, value in metadata.items()}
+
+
+def make_gguf_header(
+    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str], place: JsonPath
+) -> tuple[bytes, dict[str, int], int]:
+    """The header of a new file; as `make_header` of safetensors files.
+
+    Raises:
+        ModelError: the format has no such dtype, or no so many dimensions.
+    """
+    kinds = {dtype: kind for kind, dtype in TYPES.items()}
+    listed, relative, end = list[bytes](), dict[str, int](), 0
+    for name, (shape, dtype) in tensors.items():
+        if dtype not in kinds:
+            raise (place / name).error(f"is {dtype}, which GGUF has not; it has {', '.join(map(str, kinds))}")
+        if not 0 < len(shape) <= MOST_DIMENSIONS:
+            raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MOST_DIMENSIONS} dimensions")
+        end = -(-end // ALIGNMENT) * ALIGNMENT
+        relative[name] = end
+        listed.append(_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape[::-1], kinds[dtype], end))
+        end += math.prod(shape) * dtype.itemsize
+    said = {key: value for key, value in metadata.items() if key != "general.alignment"}
+    keys = [_text(key) + struct.pack("<I", _TEXT) + _text(value) for key, value in said.items()]
+    header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(tensors), len(keys)), *keys, *listed])
+    start = -(-len(header) // ALIGNMENT) * ALIGNMENT
+    return header.ljust(start, b"\0"), {name: start + at for name, at in relative.items()}, start + end
+
+
+def _text(text: str) -> bytes:
+    content = text.encode()
+    return struct.pack("<Q", len(content)) + content

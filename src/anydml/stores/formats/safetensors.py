@@ -225,19 +225,25 @@ def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
 
 
 def make_header(
-    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
+    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str], place: JsonPath
 ) -> tuple[bytes, dict[str, int], int]:
     """The header of a new file.
 
     Tensors lie in the given order, but those with larger elements first, so that all are aligned.
 
     Args:
-        tensors: shape and dtype by name; dtypes are values of `DTYPES`.
+        tensors: shape and dtype by name.
         metadata: texts by name.
+        place: for errors.
 
     Returns:
         The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
+
+    Raises:
+        ModelError: the format has no such dtype or name.
     """
+    if METADATA in tensors:
+        raise place.error(f"cannot have a tensor called {METADATA}")
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     lines = [f"{encode(METADATA)}:{encode(dict(metadata))}"] if metadata else []
     kinds: dict[Any, tuple[str, int]] = {}
@@ -245,6 +251,8 @@ def make_header(
     for name, kind in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
         if kind not in kinds:
             shape, dtype = kind
+            if dtype not in NAMES:
+                raise (place / name).error(f"is {dtype}, which safetensors has not; it has {', '.join(NAMES.values())}")
             said = f'{{"dtype":"{NAMES[dtype]}","shape":{encode(shape)},"data_offsets":'
             kinds[kind] = said, math.prod(shape) * dtype.itemsize
         said, size = kinds[kind]

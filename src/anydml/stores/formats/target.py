@@ -15,7 +15,8 @@ from numpy.lib import format as npy_format
 
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, NAMES, is_own_dtype, make_header
+from anydml.stores.formats.gguf import make_gguf_header
+from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, is_own_dtype, make_header
 from anydml.stores.formats.store import Checkpoint, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
@@ -86,17 +87,17 @@ def create(
     """Describe a file that a plan will write. Nothing is written until the plan runs.
 
     Args:
-        path: a .npy file, a .safetensors file, or the folder of a Zarr array, whose name ends with .zarr.
-        shape: sizes; for a .safetensors file, sizes by the tensors' names.
-        dtype: of the elements; for a .safetensors file one for all tensors, or dtypes by their names.
+        path: a .npy file, a .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr.
+        shape: sizes; for a .safetensors or .gguf file, sizes by the tensors' names.
+        dtype: of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
-        metadata: texts by name, for ``__metadata__`` of a .safetensors file.
+        metadata: texts by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
         chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
         codec: of a Zarr array: none, zstd, gzip or blosc, such as ``"zstd:3"``; by default those of `like`, or Zarr's
             choice. Version, fill value, names of axes and attributes are those of a Zarr array `like`.
 
     Returns:
-        A `Target`, a `ZarrTarget`, or, for a .safetensors file, targets by name.
+        A `Target`, a `ZarrTarget`, or, for a .safetensors or .gguf file, targets by name.
 
     Raises:
         ModelError: shape or dtype is missing, or the format does not have it.
@@ -125,12 +126,12 @@ def create(
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("needs one shape and one dtype, or one array that it is like")
         return new_npy(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place))
-    if suffix != ".safetensors":
-        raise place.error("ends neither with .npy, .safetensors nor .zarr: what to write is not known")
+    if suffix not in (".safetensors", ".gguf"):
+        raise place.error("ends with none of .npy, .safetensors, .gguf and .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
     shapes = {name: each.shape for name, each in known.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):
-        raise place.error("is a .safetensors file: shape gives the sizes by the tensors' names")
+        raise place.error(f"is a {suffix} file: shape gives the sizes by the tensors' names")
     tensors = {}
     for name, sizes in shapes.items():
         own = dtype.get(name) if isinstance(dtype, Mapping) else dtype
@@ -140,7 +141,7 @@ def create(
         tensors[name] = (_sizes(sizes, place / name), _dtype(own, place / name))
     if metadata is None:
         metadata = like.metadata if isinstance(like, Checkpoint) else {}
-    return new_safetensors(Path(path), tensors, metadata)
+    return new_tensors(Path(path), tensors, metadata)
 
 
 def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
@@ -159,24 +160,20 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
     return Target(file, "", shape, dtype, len(start))
 
 
-def new_safetensors(
+def new_tensors(
     path: Path, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
 ) -> dict[str, Target]:
-    """A safetensors file.
+    """A safetensors file, or a GGUF file by its suffix.
 
     Raises:
         ModelError: the format has no such dtype or name, or metadata are not texts.
     """
     place = JsonPath(str(path))
-    if METADATA in tensors:
-        raise place.error(f"cannot have a tensor called {METADATA}")
-    for name, (_, dtype) in tensors.items():
-        if dtype not in NAMES:
-            raise (place / name).error(f"is {dtype}, which safetensors has not; it has {', '.join(NAMES.values())}")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise (place / METADATA).error(f"has {key!r:.60}: {value!r:.60}, where texts are expected")
-    start, offsets, size = make_header(tensors, metadata)
+    is_gguf = path.suffix.lower() == ".gguf"
+    start, offsets, size = (make_gguf_header if is_gguf else make_header)(tensors, metadata, place)
     file = NewFile(path, start, size)
     return {name: Target(file, name, shape, dtype, offsets[name]) for name, (shape, dtype) in tensors.items()}
 
