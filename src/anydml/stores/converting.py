@@ -54,7 +54,7 @@ def convert(
         follow: as in `anydml.stores.open`.
         dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
-            it, with a file for each rank; needs PyTorch.
+            it, with a file for each rank.
 
     Returns:
         The plan; nothing is written before its `run`.

@@ -1,18 +1,16 @@
 """Checkpoints of torch.distributed.checkpoint to be written: ``.distcp`` files of pieces, and ``.metadata``.
 
-Each piece is a file of ``torch.save`` inside a file: a zip file without checksums, which PyTorch does not look at. That
-PyTorch is installed is a condition, because ``.metadata`` is a pickle of its classes.
+Each piece is a file of ``torch.save`` inside a file: a zip file without checksums, which PyTorch does not look at.
+Pickles are written without PyTorch: `_plain` has values, and the functions after it what is made of their bytes.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import pickle
 import struct
 import zlib
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,77 +53,86 @@ def new_distributed(folder: Path, files: Sequence[Sequence[NewPiece]]) -> tuple[
     """Targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
 
     Raises:
-        ModelError: PyTorch is not installed, or has no such dtype.
+        ModelError: PyTorch has no such dtype.
     """
-    place = JsonPath(str(folder))
-    try:
-        import torch
-        from torch.distributed.checkpoint import filesystem, metadata
-    except ImportError as error:
-        raise place.error(f"would be a checkpoint of PyTorch's, which is not installed ({error})") from None
     names = {DTYPES[key]: name for name, key in BY_TORCH.items()}
     around: dict[Any, tuple[bytes, bytes]] = {}
-    described: dict[str, Any] = {}
-    stored: dict[Any, Any] = {}
-    targets = list[Target]()
+    described: dict[str, tuple[NewPiece, list[bytes]]] = {}
+    stored, targets = list[tuple[bytes, bytes]](), list[Target]()
     for number, pieces in enumerate(files):
         path, parts, own, end = folder / f"__{number}_0.distcp", list[tuple[int, bytes]](), list[Target](), 0
-        for name, whole, start, shape, dtype in pieces:
+        for piece in pieces:
+            name, _, start, shape, dtype = piece
             if dtype not in names:
-                raise (place / name).error(f"is {dtype}, which PyTorch does not have")
+                raise (JsonPath(str(folder)) / name).error(f"is {dtype}, which PyTorch does not have")
             if (shape, dtype) not in around:
-                around[shape, dtype] = _around(shape, dtype, getattr(torch, names[dtype]))
+                around[shape, dtype] = _around(shape, dtype, names[dtype])
             head, tail = around[shape, dtype]
             data = math.prod(shape) * dtype.itemsize
             own.append(Target(NewFile(path, b"", 0), name, shape, dtype, end + len(head)))
             parts += [(end, head), (end + len(head) + data, tail)]
             length = len(head) + data + len(tail)
-            if name not in described:
-                properties = metadata.TensorProperties(dtype=getattr(torch, names[dtype]))
-                described[name] = metadata.TensorStorageMetadata(properties, torch.Size(whole), [])
-            chunks = described[name].chunks
-            index = metadata.MetadataIndex(name, start, len(chunks))
-            stored[index] = filesystem._StorageInfo(path.name, end, length)
-            chunks.append(metadata.ChunkStorageMetadata(torch.Size(start), torch.Size(shape)))
+            _, chunks = described.setdefault(name, (piece, []))
+            offsets = _size(start)
+            index = _object("MetadataIndex", fqn=_plain(name), offset=offsets, index=_plain(len(chunks)))
+            where = {"relative_path": _plain(path.name), "offset": _plain(end), "length": _plain(length)}
+            stored.append((index, _object("_StorageInfo", "filesystem", **where)))
+            chunks.append(_object("ChunkStorageMetadata", offsets=offsets, sizes=_size(shape)))
             end += length
         file = NewFile(path, b"", end, tuple(parts))
         targets += [replace(each, file=file) for each in own]
-    content = metadata.Metadata(described, {name: (name,) for name in described}, stored, metadata.StorageMeta())
-    return targets, {folder / METADATA: pickle.dumps(content)}
+    content = _object(
+        "Metadata",
+        state_dict_metadata=_dict((_plain(name), _tensor(*each, names)) for name, each in described.items()),
+        planner_data=_dict((_plain(name), _plain((name,))) for name in described),
+        storage_data=_dict(stored),
+    )
+    return targets, {folder / METADATA: b"\x80\x02" + content + b"."}
 
 
-class _Storage(NamedTuple):
-    """The storage of a tensor in a pickle."""
-
-    size: int
-
-
-class _Pickler(pickle.Pickler):
-    def persistent_id(self, found: Any) -> Any:
-        import torch
-
-        # Otherwise a named tuple would be saved as one.
-        is_storage = type(found) is _Storage
-        return ("storage", torch.storage.UntypedStorage, "0", "cpu", found.size) if is_storage else None
+def _plain(value: Any) -> bytes:
+    """The opcodes of a text, a number, or a tuple of these."""
+    return pickle.dumps(value, 2)[2:-1]
 
 
-class _Tensor:
-    def __init__(self, *arguments: Any) -> None:
-        self._arguments = arguments
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from torch._utils import _rebuild_tensor_v3
-
-        return _rebuild_tensor_v3, self._arguments
+def _name(module: str, name: str) -> bytes:
+    return f"c{module}\n{name}\n".encode()
 
 
-def _around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: Any) -> tuple[bytes, bytes]:
+def _dict(items: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"}(" + b"".join(key + value for key, value in items) + b"u"
+
+
+def _size(sizes: tuple[int, ...]) -> bytes:
+    """A torch.Size."""
+    return _name("torch", "Size") + b"(" + _plain(sizes) + b"tR"
+
+
+def _object(kind: str, module: str = "metadata", **state: bytes) -> bytes:
+    """An object of torch.distributed.checkpoint, by its attributes."""
+    made = _name(f"torch.distributed.checkpoint.{module}", kind) + b")\x81"
+    return made + _dict((_plain(key), value) for key, value in state.items()) + b"b"
+
+
+def _tensor(piece: NewPiece, chunks: Sequence[bytes], names: Mapping[np.dtype[Any], str]) -> bytes:
+    """What ``.metadata`` says of a tensor."""
+    module = "torch.distributed.checkpoint.metadata"
+    layout = _name(module, "_MEM_FORMAT_ENCODING") + b"(K\x00tR"
+    state = _name("torch", names[piece.dtype]) + _name("torch", "strided") + _plain(False) + layout + _plain(False)
+    properties = _name(module, "TensorProperties") + b")\x81(" + state + b"tb"
+    every = b"](" + b"".join(chunks) + b"e"
+    return _object("TensorStorageMetadata", properties=properties, size=_size(piece.whole), chunks=every)
+
+
+def _around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[bytes, bytes]:
     """The bytes before and after the elements of a tensor in a file of ``torch.save``."""
-    size, stream = math.prod(shape) * dtype.itemsize, io.BytesIO()
-    strides = Layout.packed(shape, 1).strides
-    _Pickler(stream, 2).dump(_Tensor(_Storage(size), 0, shape, strides, False, OrderedDict(), kind))
+    size = math.prod(shape) * dtype.itemsize
+    storage = _plain("storage") + _name("torch.storage", "UntypedStorage") + b"".join(map(_plain, ("0", "cpu", size)))
+    values = b"".join(map(_plain, (0, shape, Layout.packed(shape, 1).strides, False)))
+    arguments = b"(" + storage + b"tQ" + values + _name("collections", "OrderedDict") + b")R" + _name("torch", kind)
+    made = b"\x80\x02" + _name("torch._utils", "_rebuild_tensor_v3") + b"(" + arguments + b"tR."
     head, directory = b"", b""
-    small = {"data.pkl": stream.getvalue(), "byteorder": b"little", "version": b"3\n"}
+    small = {"data.pkl": made, "byteorder": b"little", "version": b"3\n"}
     for name, content in small.items():
         directory += _entry(name, len(content), zlib.crc32(content), len(head))
         head += _entry(name, len(content), zlib.crc32(content)) + content
