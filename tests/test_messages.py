@@ -136,11 +136,8 @@ def test_looking_for_what_is_meant_takes_no_time():
         (lambda: dml.store, "module 'anydml' has no attribute 'store'; did you mean stores?"),
         (lambda: dml.Device("CPU"), "; did you mean cpu?"),
         (lambda: dml.TensorDesc("float", [1]), "; did you mean FLOAT32?"),
-        (
-            lambda: dml.explain(lambda x: x, X),
-            "explain takes functions that are fused: dml.explain(dml.fuse(function), …)",
-        ),
-        (lambda: dml.explain(np.flip), "explain takes functions that are fused: dml.explain(dml.fuse(function), …)"),
+        (lambda: dml.explain(lambda x: x), "explain takes a function with its arguments: dml.explain(function, x, …)"),
+        (lambda: dml.explain(np.flip), "explain takes a function with its arguments: dml.explain(function, x, …)"),
         (lambda: dml.explain("split.json"), "not str; anydml.dxdispatch.load reads a model file"),
         (lambda: dml.dxdispatch.run("split.json"), "run takes a model: anydml.dxdispatch.load('split.json') reads one"),
     ],

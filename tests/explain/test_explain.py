@@ -229,6 +229,19 @@ def hostile_model(tmp_path):
     return path
 
 
+def test_functions_are_explained_as_they_would_be_fused():
+    x = np.zeros((30, 40), np.float32)
+    for function, arguments in (
+        (dml.flip, (x, 1)),
+        (np.rot90, (x,)),
+        (dml.split, (x, [10, 20])),
+        (lambda x: x.T, (x,)),
+    ):
+        assert str(dml.explain(function, *arguments)) == str(dml.explain(dml.fuse(function), *arguments))
+    with pytest.raises(dml.FuseError, match="sort"):
+        dml.explain(np.sort, x)
+
+
 def test_names_of_files_are_text(tmp_path):
     explanation = dml.explain(dxdispatch.load(hostile_model(tmp_path)))
     page = check_page(explanation)

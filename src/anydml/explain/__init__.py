@@ -98,14 +98,14 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     """Explain what moves where.
 
     Args:
-        thing: an operator desc, a compiled or bound operator, a function that `fuse` made, a program or what has a
-            method `program` that makes one, a plan over files, or a model: what `dxdispatch.load` or
+        thing: an operator desc, a compiled or bound operator, a function (explained as `fuse` makes it), a program or
+            what has a method `program` that makes one, a plan over files, or a model: what `dxdispatch.load` or
             `anydml.onnx.load` returned.
         arguments: of a desc, a compiled operator or a program: arrays for its first inputs, whose values are then
-            shown, and whose indices are followed. Of a fused function: its arguments.
+            shown, and whose indices are followed. Of a function: its arguments.
         device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
             has its own.
-        keywords: more arguments of a fused function; of an ONNX model, sizes that it only names.
+        keywords: more arguments of a function; of an ONNX model, sizes that it only names.
 
     Returns:
         What can be printed, shown by a notebook, and saved.
@@ -113,7 +113,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     Raises:
         DescError: a desc breaks a rule.
         ModelError: a model cannot be run, or has operators that anydml does not have.
-        FuseError: a fused function does more than move.
+        FuseError: a function does more than move.
         ValueError: arrays do not fit, or there is no such device.
         TypeError: nothing is known of such things.
 
@@ -134,15 +134,16 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     from anydml.explain import subjects
     from anydml.moves import Program
     from anydml.operators.base import OperatorDesc
-    from anydml.tracing.fused import Fused
+    from anydml.tracing.fused import Fused, fuse
 
-    if isinstance(thing, Fused):
-        return _one(subjects.of_fused(thing, arguments, keywords))
+    is_called = inspect.isroutine(thing) and (arguments or keywords)
+    if isinstance(thing, Fused) or is_called:
+        return _one(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
     if type(thing).__name__ == "ModelProto" and not arguments:
         return _several("ONNX model", subjects.of_onnx(thing, device, keywords))
     if keywords:
         given = ", ".join(keywords)
-        raise TypeError(f"explain takes keywords for fused functions and ONNX models only, not {given}")
+        raise TypeError(f"explain takes keywords for functions and ONNX models only, not {given}")
     if isinstance(thing, OperatorDesc):
         return _one(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
@@ -151,7 +152,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     if isinstance(made, Program):
         return _one(subjects.of_program(made, arguments, device))
     if inspect.isroutine(thing):
-        raise TypeError("explain takes functions that are fused: dml.explain(dml.fuse(function), …)")
+        raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
         raise TypeError(f"explain takes arrays for what is not bound, but this is {a(type(thing).__name__)}")
     if isinstance(thing, BoundOperator):
@@ -160,9 +161,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
         return _several(str(thing.place), subjects.of_model(thing, device))
     if isinstance(getattr(thing, "program", None), Program):
         return _one(subjects.of_plan(thing))
-    message = (
-        f"explain takes a desc, an operator, a fused function, a program, a plan or a model, not {type(thing).__name__}"
-    )
+    message = f"explain takes a desc, an operator, a function, a program, a plan or a model, not {type(thing).__name__}"
     if isinstance(thing, str | os.PathLike):
         message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
