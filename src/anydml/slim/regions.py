@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
-from anydml.slim.steps import NODE, NOTHING, SLOW, Cost, Step, Steps, cost, is_slow
+from anydml.slim.steps import NODE, NOTHING, Cost, Step, Steps, cost, rows_weight
 
 FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 """Operators that runtimes do by renaming a buffer."""
@@ -105,14 +106,26 @@ class Regions:
         moved = 0 if op.kind in FREE else 2 * size
         if op.kind in GROWING:
             moved = size + values[found.data[0]].bytes
-        weight = moved
-        if op.kind == "Transpose":
-            perm = op.attribute("perm")
-            axes = [*perm.ints] if perm is not None else [*reversed(range(len(found.sizes)))]
-            weight = moved * SLOW if is_slow(values[found.data[0]].sizes, axes) else moved
+        sources = [values[each].sizes for each in found.data]
+        results = [values[each].sizes for each in op.outputs if each]
+        weight = moved + sum(rows_weight(op.kind, sources, sizes, self._numbers(op)) for sizes in results)
         more = [each for each in op.inputs[len(inputs) :] if each]
         extra = WORKED_OUT if any(not values[each].is_constant for each in more) else 0
         return self.steps.kept(op, found.output, inputs, found.sizes, moved, weight, NODE + extra)
+
+    def _numbers(self, op: Op) -> Any:
+        """What the rows depend on that a node copies."""
+        rank = len(self.following.values[op.inputs[0]].sizes)
+        perm = op.attribute("perm")
+        if op.kind == "Transpose":
+            return [*perm.ints] if perm is not None else [*reversed(range(rank))]
+        steps = [1] * rank
+        if op.kind == "Slice" and len(op.inputs) > 4 and op.inputs[4]:
+            *_, axes, by = (self.following.values[each].tensor for each in op.inputs[1:] if each)
+            if axes is not None and by is not None and axes.array is not None and by.array is not None:
+                for axis, step in zip(axes.array.tolist(), by.array.tolist(), strict=False):
+                    steps[axis] = step
+        return steps if op.kind in ("Slice", "Split") else op.integer("axis", 0) % max(1, rank)
 
     def _found(self) -> list[Region]:
         values = self.following.values

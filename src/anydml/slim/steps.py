@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,21 +12,21 @@ import numpy as np
 NODE = 720720
 """What a node counts for: a node of several outputs is shared out evenly among them."""
 
-CALL = 4096
+CALL = 1 << 14
 """Bytes whose movement takes as long as it takes ONNX Runtime to call a node."""
 
-SLOW = 8
-"""How much more time ONNX Runtime takes for a Transpose or Slice that moves element by element."""
+ROW = 128
+"""Bytes whose movement takes as long as it takes ONNX Runtime to begin another row that it copies."""
 
-SHORT = 32
-"""Bytes in a row below which a Slice does."""
+SLOW = {"Transpose": 4, "DepthToSpace": 2}
+"""How many times as long that takes in operators that find rows by more than one axis."""
 
 
 class Cost(NamedTuple):
     """What is compared: the time that bytes and nodes take, then nodes, each `NODE`.
 
     Attributes:
-        weight: bytes that are read and written, those of slow nodes several times, and `CALL` for each node.
+        weight: bytes that are read and written, `ROW` or more for each row, and `CALL` for each node.
         nodes: their number.
         moved: bytes that are read and written.
     """
@@ -59,7 +59,7 @@ class Step:
         sizes: its shape.
         numbers: what else the operator is given.
         moved: bytes that the step reads and writes.
-        weight: the same, those of slow nodes several times.
+        weight: the same, and what rows that are copied one by one count for.
         nodes: how many nodes it is, each `NODE`: less than one where a node makes several tensors.
     """
 
@@ -157,7 +157,8 @@ class Steps:
         """The same of other inputs, which have the same shapes."""
         if all(a is b for a, b in zip(step.inputs, inputs, strict=True)):
             return step
-        return self._step(step.kind, inputs, step.sizes, step.numbers, step.moved, step.nodes)
+        key = step.kind, tuple(map(id, inputs)), step.sizes, step.numbers
+        return self._made.setdefault(key, replace(step, inputs=tuple(inputs)))
 
     def expand(self, step: Step, sizes: Sequence[int], width: int) -> Step:
         """Broadcast to a shape of the same rank."""
@@ -171,7 +172,10 @@ class Steps:
         return self._step("Gather", (step,), sizes, (axis, tuple(indices)), moved, NODE)
 
     def concat(self, steps: Sequence[Step], axis: int, width: int) -> Step:
-        """One after the other."""
+        """One after the other; what is transposed in the same way is joined before."""
+        perms = {step.numbers if step.kind == "Transpose" else None for step in steps}
+        if len(perms) == 1 and (perm := perms.pop()) is not None:
+            return self.transpose(self.concat([each.inputs[0] for each in steps], perm[axis], width), perm, width)
         sizes = [*steps[0].sizes]
         sizes[axis] = sum(step.sizes[axis] for step in steps)
         return self._step("Concat", steps, sizes, axis, 2 * math.prod(sizes) * width, NODE)
@@ -187,10 +191,14 @@ class Steps:
     ) -> Step:
         key = kind, tuple(map(id, inputs)), tuple(sizes), numbers
         if key not in self._made:
-            slow = (kind == "Transpose" and is_slow(inputs[0].sizes, numbers)) or (
-                kind == "Slice" and moved * _row(inputs[0].sizes, sizes) < 2 * SHORT * math.prod(sizes)
-            )
-            weight = moved * (SLOW if slow else SLOW // 2 if kind == "DepthToSpace" else 1)
+            weight = moved
+            if kind == "":
+                # Of a Split, all parts at once.
+                _, axis, lengths = numbers if moved else ("", 0, ())
+                weight += ROW * len(lengths) * math.prod(inputs[0].sizes[:axis]) if moved else 0
+            elif moved:
+                plain = [by for _, _, by in numbers] if kind == "Slice" else numbers[0] if kind == "Gather" else numbers
+                weight += rows_weight(kind, [each.sizes for each in inputs], sizes, plain)
             self._made[key] = Step(kind, tuple(inputs), tuple(sizes), numbers, moved, weight, nodes)
         return self._made[key]
 
@@ -221,28 +229,44 @@ def cost(*steps: Step) -> Cost:
     return Cost(weight + nodes * CALL // NODE, nodes, moved)
 
 
-def _row(sizes: Sequence[int], taken: Sequence[int]) -> int:
-    """Elements that a Slice finds side by side."""
-    found = 1
-    for size, count in zip(reversed(sizes), reversed(taken), strict=True):
-        found *= count
-        if count != size:
-            break
-    return found
+def rows_weight(kind: str, sources: Sequence[Sequence[int]], sizes: Sequence[int], numbers: Any) -> int:
+    """Bytes whose movement takes as long as it takes to begin all rows that a node copies.
+
+    Args:
+        kind: the operator.
+        sources: the shapes of what it reads.
+        sizes: that of what it makes.
+        numbers: as those of a step; of a Slice, how far apart elements are along each axis.
+    """
+    count, rows = math.prod(sizes), 0
+    if kind == "Transpose":
+        rows = _transposed_rows(sources[0], numbers)
+    elif kind in ("Slice", "Split"):
+        # From the end, up to the first axis of which not all is taken.
+        row = 1
+        for size, taken, by in zip(sources[0][::-1], sizes[::-1], numbers[::-1], strict=True):
+            row *= taken if by == 1 else 1
+            if size != taken:
+                break
+        rows = count // row
+    elif kind == "Gather":
+        rows = count // math.prod(sources[0][numbers + 1 :])
+    elif kind == "DepthToSpace":
+        rows = count
+    return rows * ROW * SLOW.get(kind, 1)
 
 
-def is_slow(sizes: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a Transpose moves element by element: the last axis is another, and more than one changes its place."""
+def _transposed_rows(sizes: Sequence[int], axes: Sequence[int]) -> int:
+    """Rows that a Transpose copies, elements if the last axis is another, none if one axis moves to the end."""
     moving = [axis for axis in axes if sizes[axis] != 1]
     # Axes that stay together are one.
     groups = [k for k, axis in enumerate(moving) if not k or not _follows(sizes, moving[k - 1], axis)]
-    order = np.argsort([moving[k] for k in groups]).tolist()
-    place = [order.index(k) for k in range(len(order))]
-    if not place or place[-1] == len(place) - 1:
-        return False
-    return not any(
-        [k for k in place if k != one] == [k for k in range(len(place)) if k != one] for one in range(len(place))
-    )
+    order = sorted(moving[k] for k in groups)
+    place = [order.index(moving[k]) for k in groups]
+    if place and place[-1] == len(place) - 1:
+        return math.prod(sizes[axis] for axis in moving[: groups[-1]]) if len(place) > 1 else 0
+    rest = [[k for k in place if k != one] for one in place]
+    return 0 if any(others == sorted(others) for others in rest) or not place else math.prod(sizes)
 
 
 def _follows(sizes: Sequence[int], first: int, second: int) -> bool:
