@@ -225,6 +225,27 @@ def test_transposes_cancel_across_nodes_that_compute():
     assert "Transpose" not in rewritten(text, "transposes move through nodes")
 
 
+def test_transposes_between_many_nodes_cancel_in_pairs():
+    nodes = " ".join(f"r{k} = Relu (t{k}) t{k + 1} = Transpose <perm = [1, 0]> (r{k})" for k in range(20))
+    text = f"g (float[3,4] t0) => (float[3,4] z) {{ {nodes} z = Neg (t20) }}"
+    assert rewritten(text, "transposes move through nodes") == ["Relu"] * 20 + ["Neg"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["Transpose <perm = [1, 0]> (x{})", "Pad (x{}, p)", "Identity (x{})"],
+    ids=lambda step: step.split()[0],
+)
+def test_long_chains_are_followed(step):
+    """Each step as deep as Python allows calls."""
+    nodes = " ".join(f"x{k + 1} = {step.format(k)}" for k in range(1200))
+    before = model(f"g (float[4,4] x0) => (float[M,N] z) {{ {nodes} z = Neg (x1200) }}")
+    before.graph.initializer.append(numpy_helper.from_array(np.array([0, 1, 0, 0]), "p"))
+    slimmed = slim(before)
+    proved(before, slimmed)
+    assert len(slimmed.model.graph.node) < 1200
+
+
 @pytest.mark.parametrize(
     "steps", ["b = ReduceMax (a, last) c = Sub (a, b)", "c = LayerNormalization <axis = -1> (a, s)"]
 )

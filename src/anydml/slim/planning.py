@@ -56,6 +56,7 @@ class Plan:
         self._best: dict[str, Step] = {}
         self._ways: dict[str, list[Step]] = {}
         self._folded: dict[str, bool] = {}
+        self._constant_roots: dict[str, frozenset[str]] = {}
         self._left = PARTS + len(self.following.graph.ops)
         for region in self.regions:
             if region.key in settled:
@@ -72,7 +73,8 @@ class Plan:
 
     def step(self, name: str) -> Step:
         """What makes a value."""
-        return self.chosen.get(name) or self._step(name)
+        region = self._found.region_of(name)
+        return self.chosen.get(name) or (self._step(name) if region is None else self._steps(region)[name])
 
     def is_folded(self, name: str) -> bool:
         """Whether a value becomes part of the model: its elements are few, and the same for all sizes."""
@@ -89,19 +91,20 @@ class Plan:
         return all(each and each.array is not None and np.array_equal(each.array, array) for each in others)
 
     def _choose(self, region: Region) -> None:
-        old = {name: self._found.original(name) for name in region.results}
+        old = self._found.originals(region)
         region.before = region.after = cost(*old.values())
         if not self._kept_names.isdisjoint(region.results):
             region.refused = "it could not be proved"
             return
         names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
-        cheapest = {name: self._step(name) for name in names}
+        steps = self._steps(region)
+        cheapest = {name: steps[name] for name in names}
         starts = [cheapest, {name: old[name] for name in names}]
         if len(names) > 1:
             # Of the same nodes for several readers, none is cheaper alone.
             ways = {name: self._ways.get(name, ())[1:] for name in names}
             starts.append({name: min(ways[name], key=self.steps.cost, default=cheapest[name]) for name in names})
-            starts = [self._mixed(names, start) for start in starts]
+            starts = [self._mixed(old, start) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
         if self.following.graph.opset >= SPLIT_SIZES:
             new = with_splits(self.steps, new)
@@ -111,22 +114,28 @@ class Plan:
             region.kinds_before, region.kinds_after = _kinds(old), _kinds(new)
             self.chosen.update(new)
 
-    def _mixed(self, names: Sequence[str], steps: Mapping[str, Step]) -> dict[str, Step]:
+    def _mixed(self, old: Mapping[str, Step], steps: Mapping[str, Step]) -> dict[str, Step]:
         """Steps that share more: each is tried in all ways that were found, beside those of the others."""
         found, best = dict(steps), cost(*steps.values())
         size = sum(1 for _ in every(steps.values()))
-        if size * sum(1 + len(self._ways.get(name, ())) for name in names) > MOST_MIXED:
+        if size * sum(1 + len(self._ways.get(name, ())) for name in steps) > MOST_MIXED:
             return found
-        for name in names:
-            for way in (self._found.original(name), *self._ways.get(name, ())):
+        for name in steps:
+            for way in (old[name], *self._ways.get(name, ())):
                 if way is not found[name]:
                     price = cost(*{**found, name: way}.values())
                     if price < best:
                         found[name], best = way, price
         return found
 
+    def _steps(self, region: Region) -> Mapping[str, Step]:
+        """The cheapest that is found for each value of a region, those first that others are made of."""
+        for op in region.ops:
+            for name in filter(None, op.outputs):
+                self._step(name)
+        return self._best
+
     def _step(self, name: str) -> Step:
-        """The cheapest that is found."""
         if name not in self._best:
             self._best[name] = self._cheapest(name)
         return self._best[name]
@@ -160,22 +169,24 @@ class Plan:
     def _is_foldable(self, name: str) -> bool:
         """Whether a value is moved from constants alone, and not much larger than they are."""
         values = self.following.values
-        roots, stack = set[str](), [name]
-        seen = {name}
-        while stack:
-            value = values[each := stack.pop()]
-            if value.op is None:
-                if not value.is_constant:
-                    return False
-                roots.add(each)
-            stack += [more for more in value.data if more not in seen]
-            seen.update(value.data)
-        size = values[name].bytes
+        roots, size = self._roots(name), values[name].bytes
         return (
             bool(roots)
             and self._stand_ins.is_constant(*values[name].sizes)
             and (size <= FOLDED_BYTES or size <= sum(values[root].bytes for root in roots))
         )
+
+    def _roots(self, name: str) -> frozenset[str]:
+        """The constants that a value is moved from; none where it is moved from others, too."""
+        if name not in self._constant_roots:
+            value = self.following.values[name]
+            if value.op is None:
+                roots = frozenset([name] if value.is_constant else [])
+            else:
+                each = [self._roots(data) for data in value.data]
+                roots = frozenset().union(*each) if all(each) else frozenset()
+            self._constant_roots[name] = roots
+        return self._constant_roots[name]
 
 
 def _kinds(steps: Mapping[str, Step]) -> list[str]:

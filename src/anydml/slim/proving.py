@@ -6,7 +6,8 @@ where it comes from, and the labels are moved as the nodes say.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
 from anydml.slim.fingerprints import of_array
+from anydml.slim.followed import Followed
 from anydml.slim.following import Following
 from anydml.slim.parts import Part, Parts, places
 
@@ -97,6 +99,12 @@ def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]
     return found
 
 
+def _moved_sources(following: Following, parts: Parts) -> list[str]:
+    """Names of those sources that are themselves moved from others."""
+    names = {following.names[part.source]: None for part in parts if part.source >= 0}
+    return [name for name in names if following.values[name].op is not None]
+
+
 class _Labels:
     """Numbers for elements: the same where they come from one place, or are the same constant."""
 
@@ -121,19 +129,31 @@ class _Labels:
 
     def of(self, following: Following, name: str) -> Array | None:
         """The labels of a value's elements, in its shape; None where there are too many, or they cannot be moved."""
-        value = following.values[name]
-        if value.tensor is None or value.tensor.size > min(FEW, self._left):
+        found: dict[str, Array | None] = {}
+        stack = [name]
+        while stack:
+            value, parts = following.values[stack[-1]], _parts(following, stack[-1])
+            needed = value.data if parts is None else _moved_sources(following, parts)
+            missing = [each for each in needed if each not in found]
+            if missing:
+                stack += missing
+                continue
+            name = stack.pop()
+            is_possible = value.tensor is not None and value.tensor.size <= min(FEW, self._left)
+            if not is_possible or any(found[each] is None for each in needed):
+                found[name] = None
+                continue
+            self._left -= math.prod(value.sizes)
+            labels = self._moved(following, value, found) if parts is None else self._put(following, parts, found)
+            found[name] = None if labels is None else labels.reshape(value.sizes)
+        return found[name]
+
+    def _moved(self, following: Following, value: Followed, labels: Mapping[str, Array | None]) -> Array | None:
+        """Labels moved by a node; None where that is not possible."""
+        node = None if value.op is None else following.node(value.op)
+        if node is None or node.operator in ("Pad", "CenterCropPad"):
             return None
-        self._left -= value.tensor.size
-        parts = _parts(following, name)
-        if parts is not None:
-            found = np.full(value.tensor.size, -1, np.int64)
-            return found.reshape(value.sizes) if all(self._put(following, part, found) for part in parts) else None
-        assert value.op is not None, "what does not move has one part"
-        node = following.node(value.op)
-        given: list[Array | None] = [self.of(following, each) for each in value.data]
-        if node is None or any(each is None for each in given) or node.operator in ("Pad", "CenterCropPad"):
-            return None
+        given = [labels[each] for each in value.data]
         for each in node.inputs[len(given) :]:
             tensor = following.values[each].tensor if each else None
             given.append(None if tensor is None else tensor.array)
@@ -142,23 +162,22 @@ class _Labels:
         except ModelError:
             return None
 
-    def _put(self, following: Following, part: Part, found: Array) -> bool:
-        """Label a part's elements; whether that was possible."""
-        to, there = places(part)
-        if part.source < 0:
-            found[to] = self._number(part.fill) * PLACES
-            return True
-        name = following.names[part.source]
-        if following.values[name].op is not None:
-            labels = self.of(following, name)
-            if labels is not None:
-                found[to] = labels.reshape(-1)[there]
-            return labels is not None
-        if following.values[name].is_constant:
-            found[to] = self._constants(following, name)[there]
-        else:
-            found[to] = self._number(name) * PLACES + there
-        return True
+    def _put(self, following: Following, parts: Parts, labels: Mapping[str, Array | None]) -> Array:
+        """The labels of all parts."""
+        found = np.full(sum(part.size for part in parts), -1, np.int64)
+        for part in parts:
+            to, there = places(part)
+            name = following.names.get(part.source, "")
+            moved = labels.get(name)
+            if part.source < 0:
+                found[to] = self._number(part.fill) * PLACES
+            elif moved is not None:
+                found[to] = moved.reshape(-1)[there]
+            elif following.values[name].is_constant:
+                found[to] = self._constants(following, name)[there]
+            else:
+                found[to] = self._number(name) * PLACES + there
+        return found
 
     def _constants(self, following: Following, name: str) -> Array:
         """The labels of a constant's elements."""

@@ -33,12 +33,14 @@ class _Group:
         entries: what Transposes at the entry make, and of what.
         values: those that would be in that order: the entries, and what the nodes inside make.
         nodes: numbers of the nodes inside.
+        ends: what Transposes behind the group make that undo the transposition.
     """
 
     perm: tuple[int, ...]
     entries: dict[str, str] = field(default_factory=dict)
     values: set[str] = field(default_factory=set)
     nodes: list[int] = field(default_factory=list)
+    ends: set[str] = field(default_factory=set)
 
 
 class Pushing:
@@ -59,12 +61,15 @@ class Pushing:
 
     def pushed(self) -> list[Op] | None:
         """The nodes with all groups that are worth it; None where there is none."""
-        taken: set[int] = set()
+        taken: set[int | str] = set()
         groups = []
         for name, (_, perm) in self._perms.items():
             group = self._grown(name, perm)
-            if group.nodes and taken.isdisjoint(group.nodes) and self._gain(group) > 0:
-                taken.update(group.nodes)
+            gain = self._gain(group)
+            # A Transpose cancels once only.
+            own: set[int | str] = {*group.nodes, *group.entries, *group.ends}
+            if group.nodes and gain > 0 and taken.isdisjoint(own):
+                taken |= own
                 groups.append(group)
         return self._written(groups) if groups else None
 
@@ -146,6 +151,7 @@ class Pushing:
                 perm = self._permutation(self._graph.ops[number])
                 if perm is not None and [group.perm[axis] for axis in perm] == [*range(len(perm))]:
                     gain += size
+                    group.ends.add(self._graph.ops[number].outputs[0])
         return gain
 
     def _written(self, groups: Sequence[_Group]) -> list[Op]:

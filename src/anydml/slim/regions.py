@@ -27,7 +27,7 @@ class Region:
     """Movement nodes that are connected, or read one value.
 
     Attributes:
-        ops: its nodes.
+        ops: its nodes, in order.
         results: names of the values that others read.
         before: what it cost.
         after: what it costs once it is composed.
@@ -71,7 +71,6 @@ class Regions:
     def __init__(self, following: Following) -> None:
         self.following = following
         self.steps = Steps()
-        self._originals: dict[str, Step] = {}
         self._bytes: dict[Op, int] = {}
         self._of: dict[Op, Region] = {}
         self.every = self._found()
@@ -81,16 +80,18 @@ class Regions:
         value = self.following.values.get(name)
         return None if value is None or value.op is None else self._of[value.op]
 
-    def original(self, name: str) -> Step:
-        """What makes a value, by the graph's own nodes."""
-        if name not in self._originals:
-            data = self.following.values[name].data
-            self._originals[name] = self.kept(name, {each: self.original(each) for each in data})
-        return self._originals[name]
+    def originals(self, region: Region) -> dict[str, Step]:
+        """What makes the results of a region, by its own nodes."""
+        found: dict[str, Step] = {}
+        for op in region.ops:
+            for name in filter(None, op.outputs):
+                data = self.following.values[name].data
+                found[name] = self.kept(name, {each: found.get(each) or self.kept(each, {}) for each in data})
+        return {name: found[name] for name in region.results}
 
     def cost(self, region: Region) -> Cost:
         """What a region's own nodes cost."""
-        return cost(*map(self.original, region.results))
+        return cost(*self.originals(region).values())
 
     def kept(self, name: str, data: Mapping[str, Step]) -> Step:
         """What makes a value, by the node that does, from steps that make what the node moves."""
@@ -147,6 +148,11 @@ class Regions:
             if region is not None:
                 region.results.append(name)
         found = {id(region): region for region in self._of.values()}
+        for region in found.values():
+            region.ops.clear()
+        for op in self.following.graph.ops:
+            if op in self._of:
+                self._of[op].ops.append(op)
         return [region for region in found.values() if region.results]
 
     def _joined(self, first: Region, second: Region) -> Region:

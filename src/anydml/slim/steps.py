@@ -72,6 +72,11 @@ class Step:
     nodes: int
 
     @property
+    def is_node(self) -> bool:
+        """Whether it is a node whose outputs are other steps."""
+        return not self.kind and bool(self.nodes)
+
+    @property
     def count(self) -> int:
         """Elements."""
         return math.prod(self.sizes)

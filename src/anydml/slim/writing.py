@@ -79,8 +79,16 @@ class Writer:
 
     def _step(self, step: Step, name: str) -> str:
         """Make a step; return the name of what it makes, which is like `name` if it is no result."""
-        if id(step) not in self._names:
-            self._names[id(step)] = self._new(step, name)
+        stack = [step]
+        while stack:
+            missing = [each for each in stack[-1].inputs if id(each) not in self._names]
+            if missing:
+                stack += reversed(missing)
+                continue
+            each = stack.pop()
+            if id(each) not in self._names:
+                # A node whose outputs are steps is made with the first of them.
+                self._names[id(each)] = "" if each.is_node else self._new(each, name)
         return self._names[id(step)]
 
     def _new(self, step: Step, name: str) -> str:
@@ -90,7 +98,7 @@ class Writer:
             return self._part(step, name)
         if step.kind == "Constant":
             return self._graph.constant(step.numbers, self._array(step.numbers))
-        inputs = [self._step(each, name) for each in step.inputs]
+        inputs = [self._names[id(each)] for each in step.inputs]
         found = self._free(step, name, step.kind.lower())
         more, attributes = self._details(step, found)
         self._make(step.kind, [*inputs, *more], found, **attributes)
@@ -101,7 +109,7 @@ class Writer:
         (node,) = step.inputs
         axis, lengths, number = step.numbers
         if id(node) not in self._splits:
-            inputs = [self._step(node.inputs[0], name), self._integers(name, lengths)]
+            inputs = [self._names[id(node.inputs[0])], self._integers(name, lengths)]
             parts = [self._plan.steps.part(node, k) for k in range(len(lengths))]
             outputs = self._splits[id(node)] = [self._free(part, name, "part") for part in parts]
             self._add(Op.make("Split", inputs, outputs, self._graph.new_name(name, "Split"), axis=axis))
@@ -111,9 +119,8 @@ class Writer:
         """A node that stays; its data may come from elsewhere."""
         op, output = step.numbers
         if op not in self._kept:
-            data = self._following.values[op.outputs[output]].data
-            moved = [self._step(each, name) for name, each in zip(data, step.inputs[0].inputs, strict=True)]
-            inputs = [*moved, *map(self._read, op.inputs[len(data) :])]
+            moved = [self._names[id(each)] for each in step.inputs[0].inputs]
+            inputs = [*moved, *map(self._read, op.inputs[len(moved) :])]
             # A name may have been given to a cheaper way to make the same.
             outputs = [self._graph.new_name(name, "kept") if name in self._made else name for name in op.outputs]
             self._kept[op] = op.replaced(inputs, outputs)
@@ -122,17 +129,23 @@ class Writer:
 
     def _array(self, name: str) -> Array:
         """A constant, moved as the graph's nodes do."""
-        known = self._following.values[name].tensor
-        if known is not None and known.array is not None:
-            return known.array
-        if name in self._graph.constants:
-            return self._graph.constants.read(name)
-        if name not in self._arrays:
-            op = self._graph.maker(name)
-            node = None if op is None else self._following.node(op)
-            assert node is not None, "it moves, or is a constant"
-            inputs = [self._array(each) if each else None for each in node.inputs]
-            self._arrays.update(zip(node.outputs, run_node(node, inputs, Budget()), strict=False))
+        stack = [name]
+        while stack:
+            tensor = self._following.values[stack[-1]].tensor
+            if tensor is not None and tensor.array is not None:
+                self._arrays[stack[-1]] = tensor.array
+            elif stack[-1] in self._graph.constants:
+                self._arrays[stack[-1]] = self._graph.constants.read(stack[-1])
+            op = self._graph.maker(stack[-1])
+            if stack[-1] in self._arrays or op is None:
+                stack.pop()
+            elif missing := [each for each in op.inputs if each and each not in self._arrays]:
+                stack += missing
+            else:
+                node = self._following.node(op)
+                assert node is not None, "it moves"
+                inputs = [self._arrays.get(each) for each in node.inputs]
+                self._arrays.update(zip(node.outputs, run_node(node, inputs, Budget()), strict=False))
         return self._arrays[name]
 
     def _make(self, kind: str, inputs: Iterable[str], output: str, **attributes: Any) -> None:
