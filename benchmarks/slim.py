@@ -1,9 +1,12 @@
 """What `anydml slim` leaves of models' movement, beside onnxslim, onnxsim and ONNX Runtime's own optimisation.
 
-Bytes and nodes are those that ONNX Runtime reports when it runs the files as they are; times are those of sessions with
-all its optimisations, beside those of two sessions of the same file. A file in which an operator that is not ONNX's own
-takes the place of attention is shown, but means are told without it, too: what it moves is not told. Needs torch,
-transformers, onnxscript, onnxslim and onnxsim.
+Bytes and nodes are those that ONNX Runtime reports when it runs the files as they are. Latencies are those of sessions
+with all its optimisations, divided by that of the exported file; "noise" is the same for the exported file twice.
+
+A file with an attention operator of com.microsoft is marked with a star. What that operator moves inside is not
+reported, and other runtimes do not have it, so the means are given with and without these files.
+
+Needs torch, transformers, onnxscript, onnxslim and onnxsim.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ PICKING = frozenset(
     ["Concat", "DepthToSpace", "Gather", "Slice", "SpaceToDepth", "Split", "Transpose", "TransposeBatchNormalization"]
 )
 
-HIDING = frozenset(["Attention", "MultiHeadAttention", "QAttention", "PackedAttention", "GroupQueryAttention"])
-"""Operators of com.microsoft that move inside of them."""
+ATTENTION = frozenset(["Attention", "MultiHeadAttention", "QAttention", "PackedAttention", "GroupQueryAttention"])
+"""Operators of com.microsoft that split their input into heads, transpose these and merge them, unreported."""
 
 Feeds = dict[str, Any]
 Contender = Callable[[Path, Path], None]
@@ -87,6 +90,18 @@ def _options(level: Any) -> Any:
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     return options
+
+
+def seconds(source: Path, target: Path) -> tuple[float, float]:
+    """What slimming a model takes: processor time once all is imported, and time of the command."""
+    model, taken = onnx.load(source), []
+    for _ in range(3):
+        start = time.process_time()
+        slim(model)
+        taken.append(time.process_time() - start)
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "anydml", "slim", source, "-o", target], check=True, capture_output=True)
+    return min(taken), time.perf_counter() - start
 
 
 def feeds(path: Path) -> Feeds:
@@ -168,18 +183,16 @@ def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"model": [moved, nodes], "nodes": len(onnx.load(path).graph.node)}
     for name, contender in CONTENDERS.items():
         target = folder / f"{path.stem}.{name}.onnx"
-        start = time.process_time()
         try:
             with quiet():
                 contender(path, target)
-            taken = time.process_time() - start
             moved, nodes, results = movement(target, given, folder)
         except Exception as error:
             row[name] = type(error).__name__
             continue
         written = onnx.load(target)
-        hides = any(node.domain == "com.microsoft" and node.op_type in HIDING for node in written.graph.node)
-        row[name] = [moved, nodes, round(taken, 2), hides]
+        hides = any(node.domain == "com.microsoft" and node.op_type in ATTENTION for node in written.graph.node)
+        row[name] = [moved, nodes, hides]
         if name in OWN:
             onnx.checker.check_model(written, full_check=True)
             row[f"{name} equal"] = all(map(functools.partial(np.array_equal, equal_nan=True), expected, results))
@@ -187,6 +200,7 @@ def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
                 float(np.max(np.abs(a - b), initial=0)) for a, b in zip(expected, results, strict=True)
             )
         if name == "anydml" and timed:
+            row["seconds"], row["command"] = seconds(path, folder / "command.onnx")
             row["time"], row["noise"] = round(ratio(path, target, given), 3), round(ratio(path, path, given), 3)
     return row
 
@@ -194,36 +208,43 @@ def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
 def table(rows: dict[str, dict[str, Any]]) -> str:
     """As Markdown, with the geometric means of what is left beside the best of the others."""
     lines = [
-        f"| model | as exported | {' | '.join(CONTENDERS)} | time | noise |",
-        f"|---|{'--:|' * (len(CONTENDERS) + 3)}",
+        f"| model | as exported | {' | '.join(CONTENDERS)} | latency | noise | s per 1,000 nodes | s of the command |",
+        f"|---|{'--:|' * (len(CONTENDERS) + 5)}",
     ]
     for name, row in rows.items():
         cells = [_cell(row.get(each)) for each in ("model", *CONTENDERS)]
-        lines.append(f"| {name} | {' | '.join(cells)} | {row.get('time', '')} | {row.get('noise', '')} |")
+        cells += [f"{row.get(each, '')}" for each in ("time", "noise")]
+        if "seconds" in row:
+            cells += [f"{1000 * row['seconds'] / row['nodes']:.2f}", f"{row['command']:.2f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     lines.append("")
     for own in OWN:
-        for title, also in (("all files", True), ("files without hidden movement", False)):
+        for title, also in (("all files", True), ("files without a star", False)):
             pairs = [(row[own], best) for row in rows.values() if (best := _best(row, also)) is not None]
             means = [_mean([(found[k] + 1) / (best[k] + 1) for found, best in pairs]) for k in (0, 1)]
             more = [n for n, row in rows.items() if (best := _best(row, also)) and any(map(gt, row[own], best))]
             lines.append(f"{own}, of the best of {title}: bytes {means[0]:.2f}, nodes {means[1]:.2f}, more: {more}")
         differ = [name for name, row in rows.items() if not row.get(f"{own} equal")]
         lines.append(f"{own}, not the same bit for bit: {differ}")
-    taken, nodes = [row["anydml"][2] for row in rows.values()], [row["nodes"] for row in rows.values()]
-    most = max(map(truediv, taken, nodes))
-    lines.append(f"anydml, seconds for 1,000 nodes: {1000 * sum(taken) / sum(nodes):.2f}, at most {1000 * most:.2f}")
+    known = [row for row in rows.values() if "seconds" in row]
+    if known:
+        taken, nodes = [row["seconds"] for row in known], [row["nodes"] for row in known]
+        most = 1000 * max(map(truediv, taken, nodes))
+        lines.append(f"anydml, s per 1,000 nodes: {1000 * sum(taken) / sum(nodes):.2f} in all, at most {most:.2f}")
     return "\n".join(lines)
 
 
-def _best(row: dict[str, Any], also_hidden: bool) -> list[int] | None:
+def _best(row: dict[str, Any], also_starred: bool) -> list[int] | None:
     """The fewest bytes and nodes that others leave."""
     others = [row[name] for name in CONTENDERS if name not in OWN and isinstance(row.get(name), list)]
-    known = [each[:2] for each in others if also_hidden or not each[3]]
+    known = [each[:2] for each in others if also_starred or not each[2]]
     return [min(column) for column in zip(*known, strict=True)] or None
 
 
 def _cell(found: Any) -> str:
-    return f"{found[0] // 1024}, {found[1]}" if isinstance(found, list) else str(found or "")
+    if not isinstance(found, list):
+        return str(found or "")
+    return f"{found[0] // 1024}, {found[1]}{'*' if any(found[2:]) else ''}"
 
 
 def _mean(ratios: list[float]) -> float:
