@@ -67,7 +67,7 @@ CASES = {
     "two, one, three": (split((40_000, 6), 1, [2, 1, 3]), "weave"),
     "planes together": (join((50_000, 3), 1, [1] * 3), "weave"),
     "a reversal": (slice1((512, 512), (512, 512), (1, -1)), "mirror"),
-    "mirrored pictures": (slice1((4, 8, 800, 3), (4, 8, 800, 3), (1, 1, -1, 1), UINT8), "weave"),
+    "mirrored pictures": (slice1((4, 8, 800, 3), (4, 8, 800, 3), (1, 1, -1, 1), UINT8), "mirror"),
     "every second": (slice1((512, 512), (512, 512), (1, 2)), "weave"),
     "a crop": (slice1((4, 3, 256, 256), (4, 3, 128, 128), (1,) * 4), "rows"),
     "rows backwards": (slice1((512, 512), (512, 512), (-1, 1)), "rows"),
