@@ -69,11 +69,6 @@ MOST_FOLLOWED = 1000
 """Elements of arguments that are followed one by one; larger arrays are drawn as boxes."""
 
 
-def to_heads(x: Array) -> Array:
-    """Rows become heads of rows."""
-    return x.reshape(len(x), 2, -1).swapaxes(0, 1)
-
-
 def joined(shard_0: Array, shard_1: Array) -> Array:
     """Two shards of a matrix become one."""
     return np.concatenate([shard_0, shard_1], axis=1)
@@ -107,7 +102,6 @@ def with_alpha(image: Array) -> Array:
 
 
 FUSED: dict[str, tuple[Any, list[Any]]] = {
-    "heads": (to_heads, [np.arange(12).reshape(3, 4)]),
     "shards": (joined, [np.arange(6).reshape(3, 2), np.arange(6, 12).reshape(3, 2)]),
     "rechunk": (series, [np.arange(8 * k, 8 * k + 8).reshape(2, 4) for k in range(3)]),
     "ragged": (padded, [[np.arange(1, 4), np.arange(4, 5), np.arange(5, 7)]]),

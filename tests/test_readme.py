@@ -94,7 +94,7 @@ def test_the_last_command_is_what_is_checked():
 
 def test_the_first_screen_says_what_it_is_how_to_start_and_when_not_to_use_it():
     first = "\n".join(TEXT.splitlines()[:45])
-    for part in ("\n**", "```python", "![", "\npip install .", "| the fastest other |", "\n**When not to use it:**"):
+    for part in ("\n**", "```python", "![", "\npip install .", "| fastest alternative |", "\n**When not to use it:**"):
         assert part in first, part
     assert len(re.findall(r"^- \*\*", first, re.M)) == 3
 
@@ -107,7 +107,7 @@ def test_the_checkpoint_is_the_one_that_was_measured():
     case = results("checkpoints")["cases"]["C2"]
     seconds = case["seconds"]
     assert f"{case['bytes'] / 1e6:.0f} MB" == "940 MB"
-    assert f"{seconds['anydml']:.2f} s, {case['grown_mib'] * 2**20 / 1e6:.0f} MB of memory |" in TEXT
+    assert f"{seconds['anydml']:.2f} s, {case['grown_mib'] * 2**20 / 1e6:.0f} MB of memory at most |" in TEXT
     assert f"| {seconds['torch']:.1f} s (PyTorch's tool; `cp` takes {seconds['cp']:.1f} s) |" in TEXT
 
 
