@@ -11,6 +11,7 @@ from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.sizes import StandIns
+from anydml.slim.slicing import sliced_at_once
 from anydml.slim.splitting import with_splits
 from anydml.slim.steps import Cost, Step, cost, every
 
@@ -99,7 +100,8 @@ class Plan:
         names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
         steps = self._steps(region)
         cheapest = {name: steps[name] for name in names}
-        starts = [cheapest, {name: old[name] for name in names}]
+        at_once = sliced_at_once(self._found, region)
+        starts = [{name: each[name] for name in names} for each in (cheapest, old, at_once)]
         if len(names) > 1:
             # Of the same nodes for several readers, none is cheaper alone.
             ways = {name: self._ways.get(name, ())[1:] for name in names}

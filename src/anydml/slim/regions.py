@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.steps import NODE, NOTHING, Cost, Step, Steps, cost, rows_weight
+from anydml.slim.windows import windows
 
 FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 """Operators that runtimes do by renaming a buffer."""
@@ -71,7 +72,7 @@ class Regions:
     def __init__(self, following: Following) -> None:
         self.following = following
         self.steps = Steps()
-        self._bytes: dict[Op, int] = {}
+        self._costs: dict[Op, tuple[int, int, int]] = {}
         self._of: dict[Op, Region] = {}
         self.every = self._found()
 
@@ -99,20 +100,22 @@ class Regions:
         op = found.op
         if op is None:
             return self.steps.there(name, found.sizes if found.tensor is not None else ())
+        if op not in self._costs:
+            self._costs[op] = self._cost(op, found.data)
+        return self.steps.kept(op, found.output, [data[each] for each in found.data], found.sizes, *self._costs[op])
+
+    def _cost(self, op: Op, data: Sequence[str]) -> tuple[int, int, int]:
+        """What a node moves, its weight, and how many nodes it counts for."""
         values = self.following.values
-        inputs = [data[each] for each in found.data]
-        if op not in self._bytes:
-            self._bytes[op] = sum(values[each].bytes for each in op.outputs if each)
-        size = self._bytes[op]
+        size = sum(values[each].bytes for each in op.outputs if each)
         moved = 0 if op.kind in FREE else 2 * size
         if op.kind in GROWING:
-            moved = size + values[found.data[0]].bytes
-        sources = [values[each].sizes for each in found.data]
+            moved = size + values[data[0]].bytes
+        sources, numbers = [values[each].sizes for each in data], self._numbers(op)
         results = [values[each].sizes for each in op.outputs if each]
-        weight = moved + sum(rows_weight(op.kind, sources, sizes, self._numbers(op)) for sizes in results)
-        more = [each for each in op.inputs[len(inputs) :] if each]
-        extra = WORKED_OUT if any(not values[each].is_constant for each in more) else 0
-        return self.steps.kept(op, found.output, inputs, found.sizes, moved, weight, NODE + extra)
+        weight = moved + sum(rows_weight(op.kind, sources, sizes, numbers) for sizes in results)
+        is_worked_out = any(not values[each].is_constant for each in op.inputs[len(data) :] if each)
+        return moved, weight, NODE + is_worked_out * WORKED_OUT
 
     def _numbers(self, op: Op) -> Any:
         """What the rows depend on that a node copies."""
@@ -120,13 +123,10 @@ class Regions:
         perm = op.attribute("perm")
         if op.kind == "Transpose":
             return [*perm.ints] if perm is not None else [*reversed(range(rank))]
-        steps = [1] * rank
-        if op.kind == "Slice" and len(op.inputs) > 4 and op.inputs[4]:
-            *_, axes, by = (self.following.values[each].tensor for each in op.inputs[1:] if each)
-            if axes is not None and by is not None and axes.array is not None and by.array is not None:
-                for axis, step in zip(axes.array.tolist(), by.array.tolist(), strict=False):
-                    steps[axis] = step
-        return steps if op.kind in ("Slice", "Split") else op.integer("axis", 0) % max(1, rank)
+        if op.kind in ("Slice", "Split"):
+            found = windows(self.following, op)
+            return [1] * rank if found is None else [by for _, _, by in found[0]]
+        return op.integer("axis", 0) % max(1, rank)
 
     def _found(self) -> list[Region]:
         values = self.following.values
