@@ -10,7 +10,7 @@ cdef class Form:
     cdef int64_t *codes
     cdef int64_t used, count, lookup_count
     cdef list patterns
-    cdef Move *room(self) except NULL
+    cdef Move *room(self, Move *own, size_t most) except NULL
     cdef int64_t fill(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
     cdef Pattern *pattern
 

@@ -88,9 +88,11 @@ class Form:
         PyMem_Free(self.codes)
         PyMem_Free(self.pattern)
 
-    def room(self):
-        """New room for the moves of a call, and for their lookups behind them."""
+    def room(self, own, most):
+        """Room for the moves of a call, and lookups behind them: the caller's own of so many bytes, or more and new."""
         size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
+        if size < most:
+            return own
         found: cython.p_void = PyMem_Malloc(max(size, 1))
         if found == cython.NULL:
             raise MemoryError

@@ -111,6 +111,7 @@ class Call:
         kind: Kind
         result: Result
         refused: int32_t = 0
+        few: Move[16]
         fit: cython.int
         donated: Reach
         form: Form = self.form
@@ -118,9 +119,7 @@ class Call:
         if given.count + count > ARRAYS or len(self.constants) + len(self.scratch) > ARRAYS:
             return None
         donated.low = donated.high = cython.NULL
-        held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
         made: list = []
-        is_lent: list = []
         if out is not None and not taken(self.tree, out, made):
             return None
         after: cython.pointer(int64_t) = found + self.tape.given + self.first
@@ -140,8 +139,6 @@ class Call:
                     return None
                 if fit == 2:
                     donated = around(donated, reach(cython.address(views[k]), kind.element))
-            # Asked now: the sizes of new tensors stand in room that the next result has, too.
-            is_lent.append(is_packed(cython.address(views[k]), kind.element))
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -158,31 +155,37 @@ class Call:
             j += 1
         for k in range(len(self.scratch)):
             number: cython.int = self.lent[k]
-            if number >= 0 and is_lent[number]:
+            is_lent: cython.bint = number >= 0
+            if is_lent and out is not None:
+                kind = kind_of(self.results[number], given)
+                is_lent = is_packed(cython.address(views[number]), kind.element)
+            if is_lent:
                 at[j] = views[number].data
             else:
                 size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
                 array = new_array(1, cython.address(size), WORD)
-                held.append(array)
+                made.append(array)
                 at[j] = address(array)
             j += 1
-        moves: cython.pointer(Move) = form.room()
+        moves: cython.pointer(Move) = form.room(few, cython.sizeof(few))
         try:
             # What is new may be written before it is known that indices are wrong.
             filled: int64_t = form.fill(found, at, moves, cython.address(refused) if out is None else cython.NULL)
             if filled < 0:
                 return None
-            filled = without_staying(moves, filled)
+            if out is not None:
+                filled = without_staying(moves, filled)
             if mixes(moves, filled, donated):
                 return None
             run(moves, filled)
             if refused:
                 return None
         finally:
-            PyMem_Free(moves)
+            if moves != few:
+                PyMem_Free(moves)
         if out is not None:
-            for array in made:
-                tell(array, given.kinds)
+            for k in range(count):
+                tell(made[k], given.kinds)
             return out
         return made[0] if self.is_one else built(self.tree, made)
 

@@ -42,7 +42,7 @@ class Compiled:
         for register, number in enumerate(numbers):
             self.numbers[cython.cast(cython.int, register)] = number
         # As they are where operands lie far apart from each other.
-        self.moves = self.form.room()
+        self.moves = self.form.room(cython.NULL, 0)
         at: cython.pointer(cython.p_char) = cython.cast(
             cython.pointer(cython.p_char), new(operand_count, cython.sizeof(cython.p_char))
         )
@@ -94,7 +94,7 @@ class Bound:
         self.outside = outside
         self.watching = ()
         self.refusing = []
-        self.moves = compiled.form.room()
+        self.moves = compiled.form.room(cython.NULL, 0)
         at: cython.pointer(cython.p_char) = cython.cast(
             cython.pointer(cython.p_char), new(len(operands), cython.sizeof(cython.p_char))
         )

@@ -9,7 +9,7 @@ from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.mem import PyMem_RawFree, PyMem_RawMalloc
-from cython.cimports.cpython.ref import PyObject
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t
@@ -36,7 +36,10 @@ def borrow():
 
 
 def give_back(given):
-    """Keep it for the next call."""
+    """Keep it for the next call, but none of the arrays."""
+    k: cython.int
+    for k in range(given.count):
+        Py_DECREF(cython.cast(object, given.arrays[k]))
     PyMem_RawFree(exchange(cython.address(idle), given))
 
 
@@ -51,7 +54,12 @@ def put(given, bytes, count):
 
 def word(given, kind, value):
     """Add a letter and a number to the key; returns as `put`."""
-    return put(given, cython.address(kind), 1) or put(given, cython.address(value), 8)
+    if given.used + 9 > KEY:
+        return 1
+    given.key[given.used] = kind
+    memcpy(given.key + given.used + 1, cython.address(value), 8)
+    given.used += 9
+    return 0
 
 
 def put_number(given, value):
@@ -135,6 +143,8 @@ def see_array(given, item):
             return 1
     else:
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
+    # Held, as another thread may take it out of a list meanwhile.
+    Py_INCREF(item)
     given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
     given.count += 1
     if given.numbers + 2 * v.rank > NUMBERS:
@@ -145,7 +155,7 @@ def see_array(given, item):
     if not packed:
         memcpy(given.number + given.numbers, v.s, 8 * v.rank)
         given.numbers += v.rank
-    return word(given, ord("a"), type_number) or word(given, ord("p") if packed else ord("r"), v.rank)
+    return word(given, ord("p") if packed else ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 
 def is_packed(v, element):

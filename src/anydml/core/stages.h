@@ -86,14 +86,17 @@ static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) 
 /* Moves one after the other, within the caches. */
 static void anydml_run(const anydml_move *m, int64_t count) {
   anydml_stage stage;
+  /* Tables that a few bytes are not worth are not looked for. */
+  int woven = -1;
   while (count > 0) {
     if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
       anydml_one(m++);
       count--;
       continue;
     }
-    stage.steps = stage.woven = 0;
-    stage.units = stage.together = 0;
+    if (woven < 0) woven = anydml_written(m, count) < ANYDML_WEAVE_FROM ? ANYDML_WEAVES : 0;
+    stage.woven = woven;
+    stage.steps = stage.units = stage.together = 0;
     const int64_t done = anydml_take(&stage, m, count, 0);
     anydml_work(&stage, 0, stage.units);
     m += done; count -= done;
