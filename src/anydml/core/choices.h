@@ -47,7 +47,9 @@ static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
   if (plane <= 2 * ANYDML_UNIT) {
     s->p1 = s->n1; s->p0 = s->n0;
     s->c1 = s->c0 = 1;
-    if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
+    /* Divisions take longer than the little work that most steps are. */
+    if (plane * s->planes <= ANYDML_UNIT) s->each = s->planes;
+    else if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
     s->units = s->each < s->planes ? anydml_up(s->planes, s->each) : 1;
     return;
   }
@@ -61,7 +63,7 @@ static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
 /* Whole lines of so many elements, or parts of one. */
 static void anydml_cut_lines(anydml_step *s, int64_t unit) {
   const int64_t line = s->n0 * s->element;
-  if (line <= unit) anydml_cut(s, unit / line, s->n0);
+  if (line <= unit) anydml_cut(s, s->n1 * line <= unit ? s->n1 : unit / line, s->n0);
   else {
     int64_t p0 = unit / s->element;
     /* Parts that begin where lines of the caches do, if elements can. */

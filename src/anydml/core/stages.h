@@ -14,7 +14,8 @@ static void anydml_together(anydml_stage *stage) {
   for (int k = 0; k < many; k++) {
     anydml_step *s = stage->step + k;
     if (s->c1 * s->c0 == 1) {
-      s->each = anydml_up(s->each, many);
+      const int64_t fit = ANYDML_UNIT / (s->n1 * s->n0 * s->element);
+      s->each = anydml_up(fit > 1 ? fit : 1, many);
       s->units = anydml_up(s->planes, s->each);
     } else if (s->c0 == 1) {
       s->p1 = anydml_up(s->p1, many);
