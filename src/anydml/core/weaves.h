@@ -129,7 +129,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
   int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS];
   _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
     const anydml_woven *v = w->woven + k;
-    mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = w->keep[k]; third[k] = w->third[k];
+    mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k];
     t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
   }
   _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; }

@@ -146,7 +146,7 @@ static int anydml_block_masks(anydml_weave *w) {
   int start[ANYDML_COLUMNS], n = 0;
   for (int j = 0; j < w->targets; j++) {
     start[j] = 64 * n;
-    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0};
+    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0}; }
   }
   /* Where bytes lie in the windows: of the first row, and then of as many more as there are. */
   uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
@@ -165,20 +165,10 @@ static int anydml_block_masks(anydml_weave *w) {
     const int last = 64 * final[j], back = last - 64 * first[j] - w->offset[final[j]][0] + w->offset[first[j]][0];
     for (int k = 0; k < 64 * n && back; k++) at[k] += at[k] >> 6 == final[j] ? back : 0;
   }
-  uint8_t pair[64 * ANYDML_WINDOWS], *mask = (uint8_t *)w->mask;
-  for (int k = 0; k < 64 * n; k++) { mask[k] = at[k] & 127; pair[k] = (uint8_t)(at[k] >> 7); }
-  /* A bit of each of eight bytes, side by side. */
-  const uint64_t lowest = UINT64_C(0x0101010101010101), gather = UINT64_C(0x0102040810204080);
-  for (int v = 0; v < n; v++) {
-    uint64_t bits, keep = 0, third = 0;
-    for (int k = 0; k < 8 && windows > 2; k++) {
-      memcpy(&bits, pair + 64 * v + 8 * k, 8);
-      keep |= (bits & lowest) * gather >> 56 << 8 * k;
-      third |= (bits >> 1 & lowest) * gather >> 56 << 8 * k;
-    }
-    w->keep[v] = keep;
-    w->third[v] = third;
-  }
+  /* Bytes without the highest bit of their places, which only six windows have. */
+  uint8_t *mask = (uint8_t *)w->mask;
+  for (int k = 0; k < 64 * n; k++) mask[k] = (uint8_t)at[k];
+  for (int k = 0; k < 64 * n && windows > 4; k++) w->third[k / 64] |= (uint64_t)(at[k] >> 8) << k % 64;
   w->count = count;
   w->windows = windows;
   return 1;
