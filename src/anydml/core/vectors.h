@@ -16,7 +16,7 @@ typedef anydml_v16 K(vec);
 #define ANYDML_ENDS(type, to, from, n) do { type v_ = *(const type *)(from), w_ = *(const type *)((from) + (n) - sizeof(type)); \
     *(type *)(to) = v_; *(type *)((to) + (n) - sizeof(type)) = w_; } while (0)
 
-/* Fewer bytes than two vectors have, at least 1. */
+/* As many bytes as two vectors have at most. */
 static inline void K(copy_few)(char *to, const char *from, int64_t n) {
 #if ANYDML_LANES == 4
   if (n >= 64) { ANYDML_ENDS(anydml_v64, to, from, n); return; }
@@ -51,7 +51,7 @@ static __attribute__((noinline)) void K(copy_more)(char *to, const char *from, i
 }
 
 static inline void K(copy)(char *to, const char *from, int64_t n) {
-  if (n < 2 * K(W)) K(copy_few)(to, from, n);
+  if (n <= 2 * K(W)) K(copy_few)(to, from, n);
   else K(copy_more)(to, from, n);
 }
 
