@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.values import Sizes, Tensor
 from anydml.slim.graph import Op
+from anydml.slim.parts import Parts, parts_of
 
 
 @dataclass(eq=False)
@@ -30,6 +33,17 @@ class Followed:
     output: int = 0
     data: tuple[str, ...] = ()
     is_constant: bool = False
+
+    @cached_property
+    def parts(self) -> list[Parts | None]:
+        """Each form by parts; None where elements are looked up."""
+        found: list[Parts | None] = []
+        for form in self.forms:
+            try:
+                found.append(parts_of(form))
+            except NotComposableError:
+                found.append(None)
+        return found
 
     @property
     def sizes(self) -> Sizes:

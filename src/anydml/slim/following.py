@@ -25,7 +25,6 @@ from anydml.onnx.values import Tensor
 from anydml.slim.composing import MOST_PIECES, Composing
 from anydml.slim.followed import Followed
 from anydml.slim.graph import Graph, Op
-from anydml.slim.parts import Parts, parts_of
 from anydml.slim.sizes import free_name
 
 _MOVES = """
@@ -111,13 +110,6 @@ class Following:
     def moves(self, op: Op) -> bool:
         """Whether a node is movement."""
         return any(value.op is op for _, value in self._visits[op].made)
-
-    def parts(self, form: Value) -> Parts | None:
-        """A form by parts, if it has any."""
-        try:
-            return parts_of(form)
-        except NotComposableError:
-            return None
 
     def operand(self, name: str) -> Value:
         """A value as something that is stored."""

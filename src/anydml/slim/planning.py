@@ -151,8 +151,7 @@ class Plan:
             return self.steps.fold(name, value.sizes)
         best = self._found.kept(name, {each: self._step(each) for each in value.data})
         ways = self._ways[name] = [best]
-        for form in value.forms:
-            parts = following.parts(form)
+        for parts in value.parts:
             if parts is None or (len(parts) > 1 and self._left < 0):
                 continue
             self._left -= len(parts) if len(parts) > 1 else 0

@@ -85,7 +85,7 @@ class Reading:
         if value.op is None:
             count = math.prod(value.sizes)
             return name, Part(0, 0, 0, (Run(count, 1, 1),) if count != 1 else ())
-        parts = self.following.parts(value.forms[0]) if value.forms else None
+        parts = value.parts[0] if value.forms else None
         if parts is None or len(parts) != 1 or parts[0].source < 0:
             return None
         return self.following.names[parts[0].source], parts[0]._replace(source=0)
@@ -97,7 +97,7 @@ class Reading:
             return set()
         if value.op is None:
             return {name}
-        parts = self.following.parts(value.forms[0]) if value.forms else None
+        parts = value.parts[0] if value.forms else None
         return {self.following.names[part.source] if part.source >= 0 else "" for part in parts or ()}
 
     def product(self, number: int) -> Product | None:

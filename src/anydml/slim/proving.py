@@ -18,7 +18,7 @@ from anydml.onnx.values import Array
 from anydml.slim.fingerprints import of_array
 from anydml.slim.followed import Followed
 from anydml.slim.following import Following
-from anydml.slim.parts import Part, Parts, places
+from anydml.slim.parts import Part, Parts, parts_of, places
 
 FEW = 1 << 20
 """Elements of a tensor up to which each is compared, where its parts differ."""
@@ -85,7 +85,7 @@ def _parts(following: Following, name: str) -> Parts | None:
     value = following.values[name]
     if value.op is not None and not value.forms:
         return None
-    return following.parts(value.forms[0] if value.forms else following.operand(name))
+    return value.parts[0] if value.forms else parts_of(following.operand(name))
 
 
 def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]] | None:

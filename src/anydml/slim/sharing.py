@@ -118,7 +118,7 @@ class Sharing:
     def _repeated(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """The sizes of a batch, cut where it repeats, and which of them repeat; None where it does not."""
         value = self._following.values[name]
-        parts = self._following.parts(value.forms[0]) if value.forms else None
+        parts = value.parts[0] if value.forms else None
         box = boxed(parts[0], value.sizes) if parts is not None and len(parts) == 1 else None
         if box is None or parts is None or parts[0].source < 0:
             return None
