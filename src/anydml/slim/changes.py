@@ -59,12 +59,17 @@ class Changing:
         self._following, self._values, self._stand_ins = following, following.values, stand_ins
 
     def inputs(self, op: Op, change: Change) -> dict[int, Sizes] | None:
-        """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones."""
+        """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones.
+
+        Args:
+            op: a node that computes.
+            change: what is done to what it makes.
+        """
         made = self._values.get(op.outputs[0]) if op.outputs else None
         if made is None or made.tensor is None or change.of(made.sizes) is None:
             return None
         values = [self._values.get(name) for name in (*op.inputs, *op.outputs) if name]
-        if self._following.moves(op) or not all(value and value.tensor for value in values):
+        if not all(value and value.tensor for value in values):
             return None
         if not op.inputs or not op.inputs[0] or not all(op.outputs):
             return None

@@ -34,6 +34,7 @@ class Reshaping:
         self._following, self._stand_ins = following, stand_ins
         self._graph, self._values = following.graph, following.values
         self._nodes, self._makers, self._users = self._graph.ops, self._graph.makers, self._graph.users
+        self._computing = [(number, op) for number, op in enumerate(self._nodes) if not following.moves(op)]
         self._changing = Changing(following, stand_ins)
         self._ops: list[Op] = []
 
@@ -60,7 +61,7 @@ class Reshaping:
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
         """Nodes that can be changed and are connected, without those that need more Reshapes than they save."""
-        left = {number for number, op in enumerate(self._nodes) if self._changing.inputs(op, change) is not None}
+        left = {number for number, op in self._computing if self._changing.inputs(op, change) is not None}
         while left:
             group, waiting = set[int](), [next(iter(left))]
             while waiting:
