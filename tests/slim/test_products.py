@@ -202,7 +202,7 @@ def test_layouts_put_constants_where_values_are(data):
     constant = np.random.default_rng(0).random([data.draw(st.sampled_from([1, size])) for size in shape[first:]])
     found = fine.of_constant(constant, shape)
     wide = np.broadcast_to(constant, shape).reshape(fine.sizes).transpose(fine.perm)
-    np.testing.assert_array_equal(np.broadcast_to(found, fine.turned), wide)
+    np.testing.assert_array_equal(np.broadcast_to(found, fine.transposed), wide)
 
 
 def drawn(draw):
@@ -211,10 +211,10 @@ def drawn(draw):
     columns, depth = heads * width, draw(st.sampled_from([8, 64]))
     perms = st.one_of(st.sampled_from([(0, 2, 1, 3), (0, 2, 3, 1)]), st.permutations(range(4)))
     perm = [*draw(perms, "perm")]
-    turned = [(batch, rows, heads, width)[axis] for axis in perm]
-    is_given_turned = draw(st.booleans(), "given turned")
-    sizes = [batch, depth, rows] if is_given_turned else [batch, rows, depth]
-    lines = ["a = Transpose <perm = [0, 2, 1]> (x)" if is_given_turned else "a = Identity (x)", "b = MatMul (a, w)"]
+    transposed = [(batch, rows, heads, width)[axis] for axis in perm]
+    is_given_transposed = draw(st.booleans(), "given transposed")
+    sizes = [batch, depth, rows] if is_given_transposed else [batch, rows, depth]
+    lines = ["a = Transpose <perm = [0, 2, 1]> (x)" if is_given_transposed else "a = Identity (x)", "b = MatMul (a, w)"]
     constants: dict[str, object] = {"w": (depth, columns), "n": [batch, rows, heads, width]}
     last = "b"
     for k in range(draw(st.integers(0, 3), "nodes")):
@@ -224,11 +224,11 @@ def drawn(draw):
         lines.append(f"d{k} = {kind} ({last}" + (")" if kind == "Relu" else f", c{k})"))
         last = f"d{k}"
     lines += [f"e = Reshape ({last}, n)", f"f = Transpose <perm = {perm}> (e)", "z = Neg (f)"]
-    results = [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, turned)]
+    results = [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, transposed)]
     if draw(st.booleans(), "read twice"):
         lines.append(f"y = Abs ({last})")
         results.append(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [batch, rows, columns]))
-    before = model(f"g (float{sizes} x) => (float{turned} z) {{ {' '.join(lines)} }}", **constants)
+    before = model(f"g (float{sizes} x) => (float{transposed} z) {{ {' '.join(lines)} }}", **constants)
     del before.graph.output[:]
     before.graph.output.extend(results)
     return before

@@ -1,4 +1,4 @@
-"""Axes on which a tensor is cut and turned: runs split where shapes have axes, and axes of 1 among them."""
+"""Axes on which a tensor is cut and transposed: runs split where shapes have axes, and axes of 1 among them."""
 
 from __future__ import annotations
 

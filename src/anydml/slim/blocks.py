@@ -21,7 +21,7 @@ def in_blocks(steps: Steps, part: Part, source: Step, sizes: tuple[int, ...], wi
             ("CRD", (n, channels, b, b, high, wide), (0, 1, 4, 2, 5, 3)),
             ("DCR", (n, b, b, channels, high, wide), (0, 3, 4, 1, 5, 2)),
         ):
-            if Layout(cut, perm).turned == (n, channels, high, b, wide, b) and Layout(cut, perm).is_of(part):
+            if Layout(cut, perm).transposed == (n, channels, high, b, wide, b) and Layout(cut, perm).is_of(part):
                 yield steps.blocks("DepthToSpace", source, sizes, b, mode, width)
     if rows < high and high % rows == 0:
         b = high // rows

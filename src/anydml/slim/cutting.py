@@ -85,7 +85,7 @@ class Cutting:
                 inputs = []
                 for k, name in enumerate(op.inputs):
                     is_given = number == product.number and k == 0
-                    axis = -2 if number == product.number and k == 1 and product.is_turned else -1
+                    axis = -2 if number == product.number and k == 1 and product.is_transposed else -1
                     part = name if is_given else self._part(name, span, axis, product.columns)
                     inputs.append(made.get(name, part))
                 (whole,) = op.outputs

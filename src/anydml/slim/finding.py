@@ -106,9 +106,9 @@ class Finder:
             part.runs,
         )
         for runs in dict.fromkeys(map(tuple, cuts)):
-            turned = self._cut_and_turned(part, runs, source, sizes)
-            if turned is not None:
-                yield turned
+            transposed = self._cut_and_transposed(part, runs, source, sizes)
+            if transposed is not None:
+                yield transposed
 
     def _cut(self, part: Part, source: Step) -> Step | None:
         """One Slice along the source's own axes, in their order."""
@@ -129,7 +129,7 @@ class Finder:
             taken.append((first, count, by))
         return self._steps.slice(source, taken, self._width) if math.prod(n for _, n, _ in taken) == part.size else None
 
-    def _cut_and_turned(self, part: Part, runs: Sequence[Run], source: Step, sizes: tuple[int, ...]) -> Step | None:
+    def _cut_and_transposed(self, part: Part, runs: Sequence[Run], source: Step, sizes: tuple[int, ...]) -> Step | None:
         """One Slice and one Transpose."""
         order = sorted(range(len(runs)), key=lambda k: -runs[k].stride)
         bound, rest = source.count, part.offset

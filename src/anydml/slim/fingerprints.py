@@ -136,10 +136,10 @@ class _Fingerprints:
             return [found]
         return self._unknown(op)
 
-    def _products(self, names: Sequence[str], first_turned: bool, second_turned: bool) -> Marks:
+    def _products(self, names: Sequence[str], first_transposed: bool, second_transposed: bool) -> Marks:
         """Of dot products, whichever of the factors comes first."""
-        rows = self._lines(names[0], -2 if first_turned else -1)[..., :, None]
-        columns = self._lines(names[1], -1 if second_turned else -2)[..., None, :]
+        rows = self._lines(names[0], -2 if first_transposed else -1)[..., :, None]
+        columns = self._lines(names[1], -1 if second_transposed else -2)[..., None, :]
         return _mixed(_seed("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
     def _gemm(self, op: Op) -> Marks | None:

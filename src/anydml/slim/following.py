@@ -1,4 +1,4 @@
-"""A graph's values, followed for given sizes: what each is made of by movement alone."""
+"""Follow a graph's values for given sizes: what each is made of by movement alone."""
 
 from __future__ import annotations
 

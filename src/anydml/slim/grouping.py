@@ -12,13 +12,13 @@ from anydml.slim.products import Product, Reader, Reading
 from anydml.slim.sizes import StandIns
 
 LEAST_ROWS = 16
-"""Rows from which on a product is worth turning: kernels work on as many columns at once."""
+"""Fewest rows of a product that is transposed: kernels compute as many columns at once."""
 
 PACKED = 2
 """How many times the rows of a product by heads its depth may be: runtimes pack matrices for each head in each run."""
 
 NODE_BYTES = 1 << 14
-"""Bytes whose movement takes as long as the Reshapes around a product that is turned."""
+"""Bytes whose movement takes as long as the Reshapes around a transposed product."""
 
 FLIP = (1, 0)
 MOST = 64
@@ -27,7 +27,7 @@ MOST = 64
 
 @dataclass
 class Group:
-    """What changes its order.
+    """Nodes that are computed in another order of axes.
 
     Attributes:
         layout: the new order.
@@ -58,7 +58,7 @@ class Grouping:
         self._reading, self._stand_ins = reading, stand_ins
 
     def groups(self) -> list[Group]:
-        """Those that are worth it, none of which share a node."""
+        """Return the groups that save bytes; no two of them share a node."""
         groups: list[Group] = []
         taken: set[int] = set()
         for group in sorted(self._groups(), key=lambda each: -each.gain):
@@ -71,7 +71,7 @@ class Grouping:
         return groups
 
     def _groups(self) -> Iterable[Group]:
-        """All that are worth it."""
+        """Yield all groups that save bytes."""
         reading = self._reading
         for product in reading.products():
             name = reading.following.graph.ops[product.number].outputs[0]
@@ -79,7 +79,7 @@ class Grouping:
                 continue
             for layout in self._layouts(name, product):
                 rows = product.rows if layout.perm == FLIP else layout.sizes[1]
-                # Columns of a product that is turned are computed in blocks, of which little may be idle.
+                # Columns of a product that is transposed are computed in blocks, of which little may be idle.
                 is_whole = -rows % LEAST_ROWS * LEAST_ROWS <= rows
                 if is_whole if layout.perm == FLIP else rows >= LEAST_ROWS and PACKED * rows >= product.depth:
                     group = self._grown(Group(layout, name, None), name, None)

@@ -76,12 +76,12 @@ class Laying:
         return (readers[0].number, biases[0]) if is_row else None
 
     def _product(
-        self, op: Op, product: Product, layout: Layout, reads_turned: bool, row: tuple[int, str] | None
+        self, op: Op, product: Product, layout: Layout, reads_transposed: bool, row: tuple[int, str] | None
     ) -> None:
         """A product in the new order, and what puts it back."""
         read, constant = self._graph.constants.read, self._graph.constant
         weights = read(product.weights)
-        weights = weights.T if product.is_turned else weights
+        weights = weights.T if product.is_transposed else weights
         bias_name = row[1] if row else product.bias
         bias = read(bias_name).reshape(-1) if bias_name else None
         output = self._graph.ops[row[0]].outputs[0] if row else op.outputs[0]
@@ -91,9 +91,9 @@ class Laying:
             left = constant(product.weights, weights.T)
             if bias is not None:
                 added = [constant(bias_name, bias.reshape(-1, 1))]
-            if self._is_turned(product) or reads_turned:
-                turned = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
-                made = self._add("Gemm" if added else "MatMul", [left, turned, *added], label)
+            if self._is_transposed(product) or reads_transposed:
+                transposed = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
+                made = self._add("Gemm" if added else "MatMul", [left, transposed, *added], label)
             else:
                 flat = self._shaped(product.given, (product.rows, product.depth))
                 made = self._add("Gemm", [left, flat, *added], label, transB=1)
@@ -108,16 +108,16 @@ class Laying:
                 made = self._add("Add", added, self._graph.new_name(label, "bias"))
         self._back(made, layout, output)
 
-    def _is_turned(self, product: Product) -> bool:
+    def _is_transposed(self, product: Product) -> bool:
         found = self._reading.source(product.given)
         return found is not None and flipped(found[1]) == (product.rows, product.depth)
 
     def _sink(self, op: Op, product: Product) -> None:
         """A product of what lies the other way around."""
-        turned = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
-        names = [turned, product.weights, *([product.bias] if product.bias else [])]
+        transposed = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
+        names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
-        made = self._add("Gemm", names, label, transA=1, transB=int(product.is_turned))
+        made = self._add("Gemm", names, label, transA=1, transB=int(product.is_transposed))
         self._reshape(made, self._following.values[op.outputs[0]].sizes, op.outputs[0])
 
     def _elementwise(self, op: Op, layout: Layout) -> None:
@@ -145,9 +145,9 @@ class Laying:
         return self._add("Transpose", [self._shaped(name, layout.sizes)], "", perm=layout.perm)
 
     def _back(self, made: str, layout: Layout, name: str) -> None:
-        """What was computed in the new order, under the name of what it was in the old one."""
-        turned = self._add("Transpose", [self._shaped(made, layout.turned)], "", perm=layout.back)
-        self._reshape(turned, self._following.values[name].sizes, name)
+        """Put a result back into the old order, under its old name."""
+        transposed = self._add("Transpose", [self._shaped(made, layout.transposed)], "", perm=layout.back)
+        self._reshape(transposed, self._following.values[name].sizes, name)
 
     def _shaped(self, name: str, sizes: Sequence[int]) -> str:
         return self._reshape(name, sizes, self._graph.new_name(name, "shape"))

@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     perm: tuple[int, ...]
 
     @property
-    def turned(self) -> tuple[int, ...]:
+    def transposed(self) -> tuple[int, ...]:
         """The shape in the new order."""
         return tuple(self.sizes[axis] for axis in self.perm)
 
@@ -35,7 +35,7 @@ class Layout(NamedTuple):
 
     def is_of(self, part: Part) -> bool:
         """Whether a part has all elements of a value in this order."""
-        steps, strides = row_major(self.turned), row_major(self.sizes)
+        steps, strides = row_major(self.transposed), row_major(self.sizes)
         runs = [Run(self.sizes[axis], step, strides[axis]) for axis, step in zip(self.perm, steps, strict=True)]
         return (part.at, part.offset, part.runs) == (0, 0, tidy(runs))
 

@@ -16,20 +16,20 @@ from anydml.slim.splitting import with_splits
 from anydml.slim.steps import Cost, Step, cost, every
 
 MOST_MIXED = 1 << 14
-"""Steps that are looked at, so that the results of a region share more of them."""
+"""Most steps that are tried in a region so that its results share more of them."""
 
 SPLIT_SIZES = 13
 """Opset from which on Split takes its sizes as an input."""
 
 PARTS = 1000
-"""Parts of values of several for which steps are looked for, and one more for each node of the model."""
+"""Most parts for which steps are searched, in values of several parts; one more per node of the graph."""
 
 FOLDED_BYTES = 1 << 16
-"""Of a constant that is larger than what it is made of."""
+"""Largest constant that may be larger than what it is made of, in bytes."""
 
 
 class Plan:
-    """How each value is made.
+    """The steps that make each value.
 
     Args:
         followings: the graph's values; then the same for other sizes.

@@ -1,4 +1,4 @@
-"""Products by constant matrices, and who reads what is computed of them."""
+"""Products by constant matrices, and the nodes that read their results, directly or through movement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Product:
         given: what is multiplied.
         weights: the matrix.
         bias: what is added to each row; empty where nothing is.
-        is_turned: whether the matrix is given the other way around.
+        is_transposed: whether the matrix is given the other way around.
         leading: the axes of what is multiplied before its last one.
         depth: the last one.
         columns: of the result.
@@ -31,7 +31,7 @@ class Product:
     given: str
     weights: str
     bias: str
-    is_turned: bool
+    is_transposed: bool
     leading: tuple[int, ...]
     depth: int
     columns: int
@@ -58,7 +58,7 @@ class Reader:
 
 
 class Reading:
-    """Who computes of which computed value.
+    """Which nodes read which computed values, directly or through movement.
 
     Args:
         following: the values of a graph whose movement is composed.
@@ -113,18 +113,18 @@ class Reading:
             return None
         if op.integer("transA", 0) or not is_plain_gemm(op):
             return None
-        turned = bool(op.integer("transB", 0))
+        transposed = bool(op.integer("transB", 0))
         *leading, depth = given.sizes
-        columns = weights.sizes[0 if turned else 1]
+        columns = weights.sizes[0 if transposed else 1]
         bias = op.inputs[2] if len(op.inputs) > 2 else ""
         if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
             return None
         if not result.tensor or not result.tensor.size:
             return None
-        return Product(number, op.inputs[0], op.inputs[1], bias, turned, tuple(leading), depth, columns)
+        return Product(number, op.inputs[0], op.inputs[1], bias, transposed, tuple(leading), depth, columns)
 
     def products(self) -> Iterator[Product]:
-        """All of a model."""
+        """Yield all such products of the graph."""
         for number in range(len(self.following.graph.ops)):
             found = self.product(number)
             if found is not None:

@@ -81,7 +81,7 @@ class Pushing:
         return tuple(perm.ints) if perm is not None else tuple(reversed(range(len(value.sizes))))
 
     def _grown(self, name: str, perm: tuple[int, ...]) -> _Group:
-        """All that can be done in the other order from one Transpose on."""
+        """Return the largest group behind one Transpose."""
         group = _Group(perm, {name: self._perms[name][0]}, {name})
         waiting = [*self._users.get(name, ())]
         while waiting and len(group.nodes) < MOST:
@@ -135,7 +135,7 @@ class Pushing:
         return value.tensor.size == 1 or (value.is_constant and len(value.sizes) <= len(group.perm))
 
     def _gain(self, group: _Group) -> int:
-        """Bytes that are not transposed any more, less those that are instead."""
+        """Return the bytes that need not be transposed any more, minus those that must be instead."""
         inside = {*group.nodes}
         gain = 0
         for name in group.values:
@@ -179,7 +179,7 @@ class Pushing:
             if name:
                 inputs[k] = group.entries.get(name) or names.get((id(group), name)) or self._constant(name, group)
         for output in op.outputs:
-            names[id(group), output] = self._graph.new_name(output, "turned")
+            names[id(group), output] = self._graph.new_name(output, "transposed")
         more: dict[str, Any] = {}
         if op.kind in ALONG:
             more["axis"] = group.perm[op.integer("axis", -1 if "oftmax" in op.kind else 0) % rank]

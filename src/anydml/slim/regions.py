@@ -12,13 +12,13 @@ from anydml.slim.steps import NODE, NOTHING, Cost, Step, Steps, cost, rows_weigh
 from anydml.slim.windows import windows
 
 FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that runtimes do by renaming a buffer."""
+"""Operators that copy nothing: runtimes only rename the buffer."""
 
 GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
-"""Operators that read their input once, and write something larger."""
+"""Operators that read their input once and write a larger output."""
 
 WORKED_OUT = NODE // 2
-"""What it counts for, as nodes, that a node's numbers are worked out when the model runs."""
+"""Added to the count of a node whose shapes or indices are computed when the model runs."""
 
 Key = tuple[frozenset[Op], tuple[str, ...]]
 
@@ -47,7 +47,7 @@ class Region:
 
     @property
     def title(self) -> str:
-        """What it is called: by what it makes."""
+        """A name for messages: the first result."""
         more = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
         return f"{self.results[0]}{more}"
 
@@ -166,7 +166,7 @@ class Regions:
         return first
 
     def _demanded(self) -> Iterable[str]:
-        """What is read by nodes that do not move, by graphs inside of nodes, and by whoever runs the model."""
+        """Names that nodes that compute, subgraphs and the caller read."""
         for op in self.following.graph.ops:
             if op not in self._of:
                 yield from op.inputs

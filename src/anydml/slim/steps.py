@@ -1,4 +1,4 @@
-"""Steps: what makes a tensor of others, each a node of the standard, and what it costs."""
+"""Steps: how a tensor is made from others by standard nodes, and what that costs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NODE = 720720
-"""What a node counts for: a node of several outputs is shared out evenly among them."""
+"""The count of one node, which divides by any small number of outputs."""
 
 CALL = 1 << 14
 """Bytes whose movement takes as long as it takes ONNX Runtime to call a node."""
@@ -23,7 +23,7 @@ SLOW = {"Transpose": 4, "DepthToSpace": 2}
 
 
 class Cost(NamedTuple):
-    """What is compared: the time that bytes and nodes take, then nodes, each `NODE`.
+    """A cost; costs are compared by weight, then by nodes.
 
     Attributes:
         weight: bytes that are read and written, `ROW` or more for each row, and `CALL` for each node.
@@ -42,7 +42,7 @@ class Cost(NamedTuple):
 
     @classmethod
     def sum(cls, costs: Iterable[Cost]) -> Cost:
-        """Of all."""
+        """Return the sum of some costs."""
         return cls(*map(sum, zip(NOTHING, *costs, strict=True)))
 
 
@@ -51,7 +51,7 @@ NOTHING = Cost(0, 0, 0)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A tensor, and how it is made.
+    """A tensor and the node that makes it.
 
     Attributes:
         kind: the operator; empty for a value that is there, and for one of a node that stays.
@@ -90,7 +90,7 @@ class Steps:
         self._costs: dict[int, Cost] = {}
 
     def cost(self, step: Step) -> Cost:
-        """What it takes to make one tensor."""
+        """Return the cost of one tensor."""
         if id(step) not in self._costs:
             self._costs[id(step)] = cost(step)
         return self._costs[id(step)]
@@ -177,7 +177,7 @@ class Steps:
         return self._step("Gather", (step,), sizes, (axis, tuple(indices)), moved, NODE)
 
     def concat(self, steps: Sequence[Step], axis: int, width: int) -> Step:
-        """One after the other; what is transposed in the same way is joined before."""
+        """Join along an axis; tensors that are transposed alike are joined first."""
         perms = {step.numbers if step.kind == "Transpose" else None for step in steps}
         if len(perms) == 1 and (perm := perms.pop()) is not None:
             return self.transpose(self.concat([each.inputs[0] for each in steps], perm[axis], width), perm, width)
@@ -225,7 +225,7 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def cost(*steps: Step) -> Cost:
-    """What it takes to make some tensors."""
+    """Return the cost of some tensors, each step counted once."""
     weight = nodes = moved = 0
     for step in every(steps):
         weight += step.weight
