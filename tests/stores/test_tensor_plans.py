@@ -84,6 +84,31 @@ def test_mappings_and_placements_are_one_program(name, tmp_path):
             assert asked == sum(each.nbytes for each in loaded.values())
 
 
+SIZES = {
+    "vocab_size": 48, "hidden_size": 24, "intermediate_size": 48, "moe_intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 12, "num_key_value_heads": 12, "head_dim": 4, "num_local_experts": 12, "num_experts": 12,
+}  # fmt: skip
+"""That 1 to 4 ranks can share."""
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_small_placement_goes_there_and_back(name, tmp_path):
+    kind = getattr(transformers, name)
+    known = kind.config_class().to_dict()
+    model = tiny_models.filled(kind(kind.config_class(**{key: n for key, n in SIZES.items() if key in known})))
+    model.save_pretrained(tmp_path / "in")
+    stores.convert(tmp_path / "in", tmp_path / "whole").run()
+    kind.from_pretrained(tmp_path / "in").save_pretrained(tmp_path / "theirs", save_original_format=False)
+    assert stores.verify(tmp_path / "whole", tmp_path / "theirs") is None
+    for pp, ep, tp in itertools.product((1, 2), (1, 2, 3, 4), (1, 2, 3, 4)):
+        ranks, out = {"pp": pp, "ep": ep, "tp": tp}, tmp_path / f"{pp}-{ep}-{tp}"
+        stores.convert(tmp_path / "in", out, ranks=ranks).run()
+        assert len([*out.glob("*.safetensors")]) == pp * ep * tp
+        assert stores.verify(out, tmp_path / "theirs") is None
+        stores.convert(tmp_path / "in", out, ranks=ranks, dcp=True, overwrite=True).run()
+        assert stores.verify(out, tmp_path / "theirs") is None
+
+
 def test_a_model_without_a_plan_is_refused(tmp_path):
     saved("BertModel", tmp_path)
     with pytest.raises(ModelError, match="BertModel has no tensor-parallel plan in transformers"):

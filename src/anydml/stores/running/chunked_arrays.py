@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -142,24 +141,17 @@ class _Kept:
     """An unnamed file with decoded chunks at offsets by their numbers."""
 
     def __init__(self, folder: Path) -> None:
-        descriptor, name = tempfile.mkstemp(prefix=".anydml-", dir=folder)
-        os.close(descriptor)
-        self.file = PlainFile(Path(name), True, is_kept=False)
+        self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
+        self.file = PlainFile(folder, True, False, self._held.fileno())
         self.numbers: set[int] = set()
         self._locks = [threading.Lock() for _ in range(LOCKS)]
-        self._name: str | None = name
-        if os.name == "posix":
-            os.unlink(name)
-            self._name = None
 
     def lock(self, number: int) -> threading.Lock:
         """The lock of a chunk, for decoding and reading it."""
         return self._locks[number % LOCKS]
 
     def close(self) -> None:
-        self.file.__exit__()
-        if self._name is not None:
-            os.unlink(self._name)
+        self._held.close()
 
 
 class ChunkWriter:

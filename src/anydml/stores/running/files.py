@@ -71,14 +71,18 @@ class PlainFile:
         path: of the file.
         is_written: whether it is written to.
         is_kept: whether its content must reach the disk.
+        descriptor: if it is open already.
     """
 
-    def __init__(self, path: Path, is_written: bool = False, is_kept: bool = True) -> None:
+    def __init__(
+        self, path: Path, is_written: bool = False, is_kept: bool = True, descriptor: int | None = None
+    ) -> None:
         self.path = path
         self._is_kept = is_kept
         self._lock = threading.Lock()
-        binary = getattr(os, "O_BINARY", 0)
-        self.descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | binary)
+        if descriptor is None:
+            descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self.descriptor = descriptor
 
     def __enter__(self) -> PlainFile:
         return self
