@@ -65,7 +65,7 @@ def bounded(make):
     with (
         mock.patch.object(regions.RegionMap, "within", counted(within)),
         mock.patch("anydml.stores.planning.choosing.block_io", counted(block_io)),
-        mock.patch("anydml.stores.planning.block_io.block_io", counted(block_io)),
+        mock.patch("anydml.stores.planning.file_blocking.block_io", counted(block_io)),
     ):
         try:
             found = make()

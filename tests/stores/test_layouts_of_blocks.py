@@ -6,7 +6,7 @@ import numpy as np
 from stores.test_opening import written
 
 from anydml import stores
-from anydml.stores.planning import block_io as layouts
+from anydml.stores.planning import file_blocking as layouts
 
 
 def test_layers_are_laid_out_once(tmp_path, monkeypatch):
@@ -44,19 +44,3 @@ def test_files_are_looked_up_once_whatever_they_have(tmp_path, monkeypatch):
         stores.reshard([tmp_path / f"{count}.safetensors"], tmp_path / "out.safetensors")
         found[count] = len(looked)
     assert found[3] == found[300] > 0
-
-
-def test_few_are_kept_and_none_that_is_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(layouts, "MOST_KEPT", 3)
-    np.save(tmp_path / "x.npy", np.arange(120_000, dtype=np.int32).reshape(400, 300))
-    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", permute=[1, 0], memory="60kB")
-    assert len(plan.blocks) > 3
-    found = plan.blocking.block_ios()
-    for block in plan.blocks:
-        found.of(block.group, block.operand, block.area)
-    assert len(found._kept) == 3
-    monkeypatch.setattr(layouts, "MOST_PLACES", 0)
-    assert not plan.blocking.block_ios()._kept
-    none = plan.blocking.block_ios()
-    none.of(*plan.blocks[0])
-    assert not none._kept

@@ -154,14 +154,15 @@ class ComparedBlocks(FileBlocks):
             yield number
 
     def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
+        operands = self._blocking.groups[self._blocking.blocks[number].group].operands
         there = np.empty(max(read.size, written.size), np.uint8)
         for transfer in io.writes:
             here = read if transfer.is_direct else written
-            self._transfer(transfer, there, True)
-            if number not in self.differences and (found := self._difference(transfer, here, there)):
+            self._transfer(operands, transfer, there, True)
+            if number not in self.differences and (found := self._difference(operands, transfer, here, there)):
                 self.differences[number] = found
 
-    def _difference(self, transfer: Transfer | Spans, here: Bytes, there: Bytes) -> str | None:
+    def _difference(self, operands: Sequence[int], transfer: Transfer | Spans, here: Bytes, there: Bytes) -> str | None:
         """Text on the first difference of a transfer."""
         lengths: Sequence[int] = (
             transfer.lengths.tolist() if isinstance(transfer, Spans) else [transfer.length] * transfer.buffer.size
@@ -171,7 +172,7 @@ class ComparedBlocks(FileBlocks):
             one, other = here[start : start + length], there[start : start + length]
             if not np.array_equal(one, other):
                 at = int((one != other).argmax())
-                lies, outputs = self._blocking.intervals[transfer.operand], self.plan.outputs
+                lies, outputs = self._blocking.intervals[operands[transfer.operand]], self.plan.outputs
                 byte = lies.offset + int(transfer.file[k // runs]) + k % runs * length + at
                 number = next(n for n in lies.outputs if byte < outputs[n].offset + outputs[n].nbytes)
                 target = outputs[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
-from anydml.moves.program import renumbered
 from anydml.stores.formats.store import Box
 from anydml.stores.planning.boxes import block_count, box_at
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
@@ -58,6 +57,12 @@ class BlockIO(NamedTuple):
     copied: BufferCopies | None = None
 
     @property
+    def places(self) -> int:
+        """Numbers that it consists of, about."""
+        rows = 0 if self.copied is None else self.copied.to.size
+        return rows + len(self.moves) + sum(each.buffer.size for each in (*self.reads, *self.writes))
+
+    @property
     def requests(self) -> int:
         """Reads and writes."""
         return sum(each.file.size for each in (*self.reads, *self.writes))
@@ -65,22 +70,18 @@ class BlockIO(NamedTuple):
 
 @dataclass(frozen=True)
 class MoveGroup:
-    """Moves that share files with each other, and with no other group.
+    """Moves that share files with each other, and with no other moves; groups of other files may be alike.
 
     Attributes:
         moves: in order, without lookups.
-        used: numbers of its operands, sorted.
-        sizes: bytes of the operands in files, by number, of all groups.
-        units: bytes per element, by operand, of all groups.
-        constants: contents of the operands in memory, of all groups.
+        sizes: bytes of each operand; −1 for constants.
+        units: bytes of an element, by operand.
         copies: copies that write other bytes than the moves.
     """
 
     moves: tuple[Move, ...]
-    used: tuple[int, ...]
-    sizes: Mapping[int, int]
-    units: Mapping[int, int]
-    constants: Mapping[int, np.ndarray[Any, Any]]
+    sizes: tuple[int, ...]
+    units: tuple[int, ...]
     copies: tuple[RunCopies, ...] = ()
 
     @cached_property
@@ -98,7 +99,7 @@ class MoveGroup:
             not self.copies
             and not self.is_ordered
             and all(can_be_cut(move, "source") for move in self.moves)
-            and not any(move.reads.operand in self.constants for move in self.moves)
+            and not any(self.sizes[move.reads.operand] < 0 for move in self.moves)
         ):
             found.append("source")
         return tuple(found)
@@ -106,22 +107,7 @@ class MoveGroup:
     @property
     def held(self) -> list[int]:
         """Numbers of the constants."""
-        return [k for k in self.used if k in self.constants]
-
-    def shape(self) -> Hashable:
-        """A key that is equal for groups that differ only in their files."""
-        used = self.used
-        numbers = {operand: k for k, operand in enumerate(used)}
-        moves = tuple(renumbered(move, numbers) for move in self.moves)
-        rows = tuple(
-            (
-                numbers[each.destination],
-                numbers[each.source],
-                *map(np.ndarray.tobytes, (each.to, each.at, each.lengths)),
-            )
-            for each in self.copies
-        )
-        return moves, rows, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
+        return [k for k, size in enumerate(self.sizes) if size < 0]
 
     def operands(self, side: Side) -> list[int]:
         """Operands in files on one side."""
@@ -182,7 +168,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> Block
             move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area, width))
             written += move.bytes_written
             source = move.source
-            if isinstance(source, Access) and source.operand not in group.constants:
+            if isinstance(source, Access) and group.sizes[source.operand] >= 0:
                 if not group.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
                     transfers.append(straight)
                     continue

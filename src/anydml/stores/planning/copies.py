@@ -77,6 +77,10 @@ class RunCopies:
         """Total bytes."""
         return int(self.lengths.sum())
 
+    def state(self) -> tuple[Any, ...]:
+        """Numbers and bytes that are equal for equal copies."""
+        return self.destination, self.source, self.to.tobytes(), self.at.tobytes(), self.lengths.tobytes()
+
     def moves(self) -> Iterator[Move]:
         """The same copies as moves."""
         for to, at, length in zip(self.to.tolist(), self.at.tolist(), self.lengths.tolist(), strict=True):

@@ -14,16 +14,19 @@ from anydml.moves import Program, simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
-from anydml.stores.planning.block_io import BlockIOCache
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.blocks import Cut, areas, areas_of
+from anydml.stores.planning.blocks import BlockIO, Cut, areas, areas_of, block_io
 from anydml.stores.planning.choosing import Block, blocks_of, chosen
+from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.cutting import Rectangle
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.text import bytes_text, counted
+
+MOST_KEPT, MOST_PLACES = 64, 8192
+"""Most blocks whose requests are kept for groups that are alike, and most offsets of each."""
 
 SPARE = 64
 """Bytes of a block's buffers that go into their alignment."""
@@ -39,8 +42,10 @@ class FileBlocking(Blocking[Block]):
         free: bytes of all buffers.
 
     Attributes:
-        groups: groups of moves that have files in common.
+        kinds: groups of moves of which no two are alike.
         cuts: how each of them is cut.
+        groups: of moves that have files in common.
+        constants: bytes, by the numbers of operands.
         intervals: where operands lie in files, by number.
 
     Raises:
@@ -68,7 +73,7 @@ class FileBlocking(Blocking[Block]):
             f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
             f"{counted(len(outputs), 'array')} of {counted(len(written), 'file')}"
         )
-        self.groups, self.intervals = move_groups_of(program, inputs, outputs, free)
+        self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
         self._cut()
         self._list(FEW)
 
@@ -80,22 +85,15 @@ class FileBlocking(Blocking[Block]):
     def _cut(self) -> None:
         """Decide how all work is cut."""
         self.cuts: list[Cut] = []
-        self.alike: list[int] = []
-        count = 0
-        known: dict[Hashable, tuple[int, Cut | None]] = {}
-        for number, group in enumerate(self.groups):
-            # The layers of a model differ by their files alone.
-            key = group.shape()
-            if key not in known:
-                known[key] = number, chosen(group, self.most)
-            first, cut = known[key]
+        count, groups = 0, Counter(each.kind for each in self.groups)
+        for number, kind in enumerate(self.kinds):
+            cut = chosen(kind, self.most)
             if cut is None:
                 raise BindingError(
                     f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}"
                 )
             self.cuts.append(cut)
-            self.alike.append(first)
-            count += sum(areas_of(group, cut, operand) for operand in group.operands(cut.side))
+            count += groups[number] * sum(areas_of(kind, cut, operand) for operand in kind.operands(cut.side))
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
     def _list(self, few: int | None) -> None:
@@ -104,7 +102,8 @@ class FileBlocking(Blocking[Block]):
         covered: dict[Hashable, tuple[Interval, Covered]] = {}
         read: set[int] = set()
         self.is_estimate = False
-        for number, (group, cut) in enumerate(zip(self.groups, self.cuts, strict=True)):
+        for number, (kind, operands) in enumerate(self.groups):
+            group, cut = self.kinds[kind], self.cuts[kind]
             for operand in group.operands(cut.side):
                 own = Counter[str]()
                 wholes: Iterable[Rectangle] = areas(group, cut, operand)
@@ -112,13 +111,13 @@ class FileBlocking(Blocking[Block]):
                 if few is not None and areas_of(group, cut, operand) > few:
                     self.is_estimate, wholes = True, (some := [*areas(group, cut, operand, LOOKED)])
                     whole, looked = group.sizes[operand], sum(area.bytes for area in some)
-                for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios.of):
+                for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
                     blocks.append((block.group, block.operand, *block.area))
                     own["blocks"] += 1
                     for each in io.reads:
                         own["reads"] += each.file.size
-                        read.add(each.operand)
-                        lies = self.intervals[each.operand]
+                        read.add(operands[each.operand])
+                        lies = self.intervals[operands[each.operand]]
                         own["bytes_read"] += lies.in_file(each.bytes)
                         covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
                             each.file + lies.offset, each.lengths
@@ -135,14 +134,28 @@ class FileBlocking(Blocking[Block]):
         self.count = totals.pop("blocks", 0)
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
 
-    def block_ios(self) -> BlockIOCache:
-        """Requests and moves of each block."""
-        return BlockIOCache(self.groups, self.cuts, self.alike)
+    def block_ios(self) -> Callable[[int, int, Rectangle], BlockIO]:
+        """A function that returns requests and moves of a block, by its group, operand and area."""
+        known: dict[tuple[int, int, Rectangle], BlockIO] = {}
+        several = Counter(each.kind for each in self.groups)
+
+        def io_of(number: int, operand: int, area: Rectangle) -> BlockIO:
+            kind = self.groups[number].kind
+            io = known.get((kind, operand, area))
+            if io is None:
+                io = block_io(self.kinds[kind], self.cuts[kind], operand, area)
+                if several[kind] > 1 and io.places <= MOST_PLACES:
+                    if len(known) == MOST_KEPT:
+                        known.clear()
+                    known[kind, operand, area] = io
+            return io
+
+        return io_of
 
     def block_bytes(self, number: int) -> int:
         """As `Blocking.block_bytes`."""
         group, operand, area = self.blocks[number]
-        return sum(each.bytes for each in self.block_ios().of(group, operand, area).writes)
+        return sum(each.bytes for each in self.block_ios()(group, operand, area).writes)
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
@@ -151,14 +164,11 @@ class FileBlocking(Blocking[Block]):
             yield repr(
                 (number, os.path.realpath(lies.path), lies.offset, lies.size, lies.cast and lies.cast.stored)
             ).encode()
-        for group in self.groups:
-            yield repr(group.moves).encode()
-            for rows in group.copies:
-                yield repr((rows.destination, rows.source)).encode()
-                for numbers in (rows.to, rows.at, rows.lengths):
-                    yield numbers.tobytes()
-            for number in group.held:
-                yield group.constants[number].tobytes()
+        yield repr(self.groups).encode()
+        for kind in self.kinds:
+            yield repr((kind.moves, *map(RunCopies.state, kind.copies))).encode()
+        for value in self.constants.values():
+            yield value.tobytes()
 
     def summary(self) -> Summary:
         """As `Blocking.summary`."""

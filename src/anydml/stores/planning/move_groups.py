@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves import Access, Move
+from anydml.moves.program import renumbered
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
@@ -23,10 +25,36 @@ SMALL = 1 << 20
 """Most bytes of an output that shares blocks with others."""
 
 
-def move_groups_of(
-    program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
-) -> tuple[list[MoveGroup], dict[int, Interval]]:
-    """The moves of a program in groups that share no operand, and the intervals of files of these, by number."""
+class PlacedGroup(NamedTuple):
+    """A group of moves between files.
+
+    Attributes:
+        kind: its number among groups of which no two are alike.
+        operands: number of the interval or constant that each operand is.
+    """
+
+    kind: int
+    operands: tuple[int, ...]
+
+
+class MoveGroups(NamedTuple):
+    """The moves of a program, in groups that share no operand.
+
+    Attributes:
+        kinds: no two of which are alike.
+        groups: all of them.
+        intervals: by number.
+        constants: bytes, by number.
+    """
+
+    kinds: list[MoveGroup]
+    groups: list[PlacedGroup]
+    intervals: dict[int, Interval]
+    constants: dict[int, np.ndarray[Any, Any]]
+
+
+def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> MoveGroups:
+    """The moves of a program in groups; indices in inputs take at most `free` bytes."""
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.rest.constants, count)}
@@ -55,16 +83,25 @@ def move_groups_of(
     alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
     left = [*program._replace(alike=alike).moves(count, alone)]
     intervals |= {k: places.interval(k) for k in _used(left, tables) if k < count}
-    sizes = {k: each.size for k, each in intervals.items()}
-    units = {k: each.unit for k, each in intervals.items()}
-    groups = list[MoveGroup]()
+    found, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
     for own, rows in _apart([*left, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
-        groups.append(MoveGroup(tuple(own), tuple(sorted(_used(own, rows))), sizes, units, constants, tuple(rows)))
-    return groups, intervals
+        operands = tuple(sorted(_used(own, rows)))
+        numbers = {operand: k for k, operand in enumerate(operands)}
+        moves = tuple(renumbered(move, numbers) for move in own)
+        bytes_of = tuple(intervals[k].size if k in intervals else -1 for k in operands)
+        units = tuple(intervals[k].unit if k in intervals else 0 for k in operands)
+        own_rows = [replace(each, destination=numbers[each.destination], source=numbers[each.source]) for each in rows]
+        # The layers of a model differ by their files alone.
+        key = moves, bytes_of, units, *map(RunCopies.state, own_rows)
+        if key not in alike_to:
+            alike_to[key] = len(found.kinds)
+            found.kinds.append(MoveGroup(moves, bytes_of, units, tuple(own_rows)))
+        found.groups.append(PlacedGroup(alike_to[key], operands))
+    return found
 
 
 def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:

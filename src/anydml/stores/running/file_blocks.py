@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -72,15 +72,16 @@ class FileBlocks(BlocksWriter):
     def _done(self, number: int, slot: np.ndarray[Any, Any]) -> int:
         """Read, move and write a block, and return the number of bytes written."""
         block = self._blocking.blocks[number]
-        group = self._blocking.groups[block.group]
-        io = self._block_ios.of(block.group, block.operand, block.area)
+        kind, operands = self._blocking.groups[block.group]
+        io = self._block_ios(block.group, block.operand, block.area)
         first = io.sizes[0]
         read, written = slot[:first], slot[first : first + io.sizes[1]]
         if not io.is_covered:
             written[:] = 0
         for transfer in io.reads:
-            self._transfer(transfer, written if transfer.is_direct else read, True)
-        self._move(io.moves, [read, written, *(group.constants[k] for k in group.held)])
+            self._transfer(operands, transfer, written if transfer.is_direct else read, True)
+        constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].held)
+        self._move(io.moves, [read, written, *constants])
         if io.copied is not None:
             io.copied.run(read, written)
         self._write(number, io, read, written)
@@ -88,11 +89,14 @@ class FileBlocks(BlocksWriter):
 
     def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
         """Write the buffers of a block."""
+        operands = self._blocking.groups[self._blocking.blocks[number].group].operands
         for transfer in io.writes:
-            self._transfer(transfer, read if transfer.is_direct else written, False)
+            self._transfer(operands, transfer, read if transfer.is_direct else written, False)
 
-    def _transfer(self, transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
-        file, base = self._files[transfer.operand]
+    def _transfer(
+        self, operands: Sequence[int], transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool
+    ) -> None:
+        file, base = self._files[operands[transfer.operand]]
         places = (transfer.file + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write
         if isinstance(transfer, Spans):
