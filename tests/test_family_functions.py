@@ -165,7 +165,7 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.sequence(np.array(["a"]), "a", "b"), "sequence: x is <U1, but only numbers make a sequence"),
         (lambda: dml.fill(X.astype("i1"), 300), "fill: value is 300, which is no element of int8"),
         (lambda: dml.fill(np.zeros(2, "V2"), 1), r"but NumPy knows only the size of \|V2: fill with 0"),
-        (lambda: dml.where(X, X, X), "where: condition is float64, but a mask is of bools"),
+        (lambda: dml.where(X, X, X), "where: condition is float64, but a mask must have bools"),
         (lambda: dml.where(X > 1, X, X.astype("f4")), "where: y is float32, but x is float64"),
         (lambda: dml.where(X[:, :2] > 1, X, X), r"condition has shape \[2, 2\], x has shape \[2, 3\]"),
         (lambda: dml.upsample(X, [0, 1]), r"upsample: scales is \[0, 1\]"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anydml.functions.traced import registered_by
+from anydml.functions.traced import register_functions
 from anydml.tracing.fused import planned_by
 
 
@@ -26,5 +26,5 @@ def _plan_function(*arguments: Any) -> Any:
     return plan_function(*arguments)
 
 
-registered_by(torch=_torch_functions, dask=_lazy_functions)
+register_functions(torch=_torch_functions, dask=_lazy_functions)
 planned_by(_plan_function)

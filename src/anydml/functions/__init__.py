@@ -1,14 +1,14 @@
-"""The operators as functions on arrays: any array in, new contiguous arrays of its kind (or `out`) back.
+"""The operators as functions on arrays: they return new contiguous arrays, or write to `out`.
 
-An array is NumPy's, PyTorch's, JAX's, CuPy's, or of any library that speaks DLPack; results are of its library, dtype
-and device. It is read where it lies: in host memory by the CPU engine, on a GPU by the GPU engine, on the caller's
-current stream, where the parts of a split share one block of memory. Lists and scalars are NumPy's. All arrays of one
-call are of one library and on one device; only sizes and indices may be lists, or NumPy's, beside another's.
-A mask is not moved, so masked arrays are refused.
+Arrays are NumPy's, PyTorch's, JAX's, CuPy's, or those of any library that supports DLPack; results have the same
+library, dtype and device. Arrays are read in place: in host memory by the CPU engine, on a GPU by the GPU engine, on
+the caller's current stream, where the parts of a split share one block of memory. Lists and scalars are converted by
+NumPy. All arrays of a call must be of one library and on one device; only sizes and indices may be lists or NumPy
+arrays in any case. Masks are not moved, so masked arrays are refused.
 
-No feature level binds them, nor a limit on elements; arrays have at most 64 dimensions, as NumPy's do; empty arrays and
-parts are welcome. Arguments that break a rule raise `DescError`, an `out` that does not fit raises `BindingError`;
-nothing is written before.
+Neither feature levels nor a maximum number of elements apply; arrays have at most 64 dimensions, as in NumPy; arrays
+and parts may be empty. Arguments that break a rule raise `DescError`, an `out` that does not fit raises `BindingError`,
+before anything is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """A function, made when it is first asked for: importing the package makes none."""
+        """Create a function on first access: importing the package creates none."""
         if name not in FUNCTIONS:
             raise AttributeError(unknown(__name__, name, __all__))
         return globals().setdefault(name, _derived(FUNCTIONS[name]))

@@ -1,4 +1,4 @@
-"""The functions' arguments, brought to one form or refused: lists of arrays, indices, integers that are data, words."""
+"""Conversion and checks of the functions' arguments: lists of arrays, indices, masks, sizes and strings."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
 MASKS = frozenset(("bool", "uint8", "int8"))
-"""Names of masks' dtypes: a byte each, true where it is not 0."""
+"""Dtypes of masks: one byte per element, true unless it is 0."""
 
 MOST_INDICES = 1 << 60
-"""As many INT64 numbers have more bytes than addresses have."""
+"""This many INT64 indices would exceed the address space."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 
 def is_movable(dtype: np.dtype[Any]) -> bool:
-    """Whether elements are plain bytes; objects and variable-length strings are references that NumPy must count."""
+    """Whether elements are plain bytes, unlike objects and variable-length strings, whose references NumPy counts."""
     return not dtype.hasobject and dtype.kind != "T"
 
 
 def joined_dtype(arrays: Sequence[Array]) -> np.dtype[Any] | None:
-    """The dtype that holds all arrays: their one dtype, or the longest of their strings'; None where they differ."""
+    """Return the common dtype of arrays, the longest for strings of several lengths, or None if there is none."""
     dtypes = {array.dtype for array in arrays}
     if len(dtypes) > 1 and {dtype.kind for dtype in dtypes} not in ({"U"}, {"S"}):
         return None
@@ -42,20 +42,20 @@ def joined_dtype(arrays: Sequence[Array]) -> np.dtype[Any] | None:
 
 
 def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis: int) -> Sizes:
-    """The parts' sizes that SplitTraining's second input stands for.
+    """Return the sizes of the parts, from the second input of SplitTraining.
 
     Raises:
-        DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
+        DescError: `split` is not a 1-D list of integers, has a wrong sum, or does not have one entry per output.
     """
     return known_sizes(name, all_parts(name, "split", split), num_outputs, whole, axis)
 
 
 def are_indices(array: Array, given: Any) -> bool:
-    """Whether an array holds indices: it is of integers, or what NumPy made of an empty list.
+    """Whether an array may be indices: its elements are integers, or it was converted from an empty list.
 
     Args:
-        array: as the engines see it.
-        given: what the caller gave.
+        array: the indices as the engines see them.
+        given: the caller's argument.
     """
     if array.dtype in _INDEX_DTYPES or array.dtype.kind in "iu":
         return True
@@ -63,51 +63,51 @@ def are_indices(array: Array, given: Any) -> bool:
 
 
 def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Indices as INT32, INT64, UINT32 or UINT64 in native byte order, on x's device; other integers become INT64."""
+    """Return indices on x's device, as INT32, INT64, UINT32 or UINT64 in native byte order; others become INT64."""
     if array.dtype not in _INDEX_DTYPES:
         if isinstance(array, DeviceArray):
             return as_array(integers(array))
         array = in_words(array)
-    return _beside(array, x, adapter)
+    return _on_same_device(array, x, adapter)
 
 
-def _beside(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """An array on x's device."""
+def _on_same_device(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """Upload a host array if x is on a GPU."""
     if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
         return as_array(adapter.upload(array))
     return array
 
 
-def listed(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
-    """A list of arrays.
+def as_tuple(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
+    """Return a list of arrays as a tuple.
 
     Raises:
-        DescTypeError: it is none.
+        DescTypeError: it is not iterable.
     """
     check_length(name, field, arrays)
     try:
         items = iter(arrays)
     except TypeError:
-        # Arrays of no dimensions have the methods of lists all the same.
+        # Arrays without dimensions have `__iter__`, too, which raises.
         raise wrong(name, field, arrays, "a list of arrays") from None
     return tuple(items)
 
 
-def parts_of(name: str, field: str, arrays: Sequence[Array]) -> None:
-    """Arrays that are joined have one dtype, or are strings.
+def check_joined(name: str, field: str, arrays: Sequence[Array]) -> None:
+    """Check that the arrays of a list have one dtype, or are strings.
 
     Raises:
-        DescError: they have several.
+        DescError: they have several dtypes.
     """
     if joined_dtype(arrays) is None:
         check_data(name, [f"{field}[{i}]" for i in range(len(arrays))], arrays)
 
 
 def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
-    """All data has one dtype.
+    """Check that all arrays have one dtype.
 
     Raises:
-        DescError: it has several.
+        DescError: they have several dtypes.
     """
     first = arrays[0].dtype
     for field, array in zip(fields, arrays, strict=True):
@@ -117,7 +117,7 @@ def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
 
 
 def check_out_list(name: str, out: Any) -> None:
-    """`out` of several results is a list.
+    """Check that `out` is a list, for a function with several results.
 
     Raises:
         BindingError: it is not.
@@ -133,10 +133,10 @@ def check_out_list(name: str, out: Any) -> None:
 
 
 def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
-    """One of several words.
+    """Check that a value is one of several strings.
 
     Raises:
-        DescError: it is none of them.
+        DescError: it is not.
     """
     if not isinstance(value, str) or value not in words:
         text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
@@ -144,10 +144,10 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
 
 
 def all_parts(name: str, field: str, values: Any) -> Listed:
-    """Integers that are read before anything is moved.
+    """Return integers whose values are needed before anything is moved, such as sizes.
 
     Raises:
-        BindingError: they lie on a GPU.
+        BindingError: they are on a GPU.
     """
     if isinstance(values, Listed):
         return values
@@ -158,19 +158,19 @@ def all_parts(name: str, field: str, values: Any) -> Listed:
     return Listed(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
 
 
-def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Indices as engines take them.
+def checked_indices(name: str, field: str, array: Array, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """Return indices in the form that the engines take.
 
     Args:
-        name: what errors call the function.
-        field: what they call the indices.
-        array: as the engines see it.
-        given: what the caller gave.
-        x: where they have to lie.
-        adapter: whose x is.
+        name: the function's name, for errors.
+        field: the argument's name, for errors.
+        array: the indices as the engines see them.
+        given: the caller's argument.
+        x: the array on whose device the indices must be.
+        adapter: x's adapter; None for NumPy arrays.
 
     Raises:
-        DescError: they are no integers.
+        DescError: they are not integers, or 2⁶⁰ or more.
     """
     if not are_indices(array, given):
         message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
@@ -183,36 +183,36 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
     return index_array(array, x, adapter)
 
 
-def seen_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """A mask as engines take it: on x's device.
+def checked_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """Return a mask on x's device.
 
     Raises:
-        DescError: it is none.
+        DescError: its elements are neither bools nor 8-bit integers.
     """
     check_mask(name, field, array.dtype)
-    return _beside(array, x, adapter)
+    return _on_same_device(array, x, adapter)
 
 
 def check_mask(name: str, field: str, dtype: Any) -> None:
-    """A mask has a byte an element.
+    """Check that a mask has one byte per element.
 
     Args:
-        name: what errors call the function.
-        field: what they call the mask.
-        dtype: NumPy's, or its name.
+        name: the function's name, for errors.
+        field: the argument's name, for errors.
+        dtype: the mask's NumPy dtype, or its name.
 
     Raises:
-        DescError: it is of another dtype.
+        DescError: the dtype is neither bool nor an 8-bit integer.
     """
     if str(dtype) not in MASKS:
-        message = f"{name}: {field} is {dtype}, but a mask is of bools or 8-bit integers: pass {field} != 0"
-        raise DescError(message, name, field, f"{field} must be of bools or 8-bit integers")
+        message = f"{name}: {field} is {dtype}, but a mask must have bools or 8-bit integers: pass {field} != 0"
+        raise DescError(message, name, field, f"{field} must have bools or 8-bit integers")
 
 
 def with_lengths(
     function: Function, joined: Any, inputs: Sequence[Array], arguments: Parameters, adapter: ArrayAdapter | None
 ) -> tuple[Any, Any]:
-    """A result, and the inputs' lengths, in host memory."""
+    """Return the result of a join, and the inputs' lengths as an array in host memory."""
     assert function.lengths is not None
     shapes = [array.shape for array in inputs]
     lengths = np.array(function.lengths(shapes, function.infer(function.label, shapes, arguments).parameters), np.int64)

@@ -1,7 +1,7 @@
-"""One path for every function and engine: a call's plan is looked up by its layouts, or made; then bytes move.
+"""Calls of functions on arrays, on every engine: a plan is looked up by the arrays' layouts, or made, and then run.
 
-All that depends on shapes, strides, dtypes and numbers alone is decided, and refused, when the plan is made. What is
-left for each call: memory for the results, or the checks of `out`'s addresses; and the work.
+Decisions and errors that depend on shapes, strides, dtypes and numbers alone are part of making the plan. Each call
+allocates the results, or checks the addresses of `out`, and moves the elements.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anydml.binding import check_overlap, check_writeable
 from anydml.engines import array_engine
 from anydml.engines.protocol import ArrayEngine
 from anydml.functions.lowering import by_numpy
-from anydml.functions.planning import PLANS, Plan, out_names, planned
+from anydml.functions.planning import PLANS, CallPlan, make_plan, out_names
 from anydml.memory.host import address_of
 from anydml.operators.function import Function
 
@@ -36,21 +36,21 @@ def call(
     """Run a function.
 
     Args:
-        name: what errors call it.
-        function: what it does.
+        name: the function's name, for errors.
+        function: its rules.
         inputs: arrays as the engines see them.
-        arguments: the others, hashable, each of Python's own types.
+        arguments: the other arguments, hashable, of Python's own types.
         out: the caller's arrays to write to; None for new ones.
-        adapter: whose the inputs are, None for NumPy's.
-        engine: where it runs; by default where the inputs lie.
+        adapter: the adapter of the inputs; None for NumPy arrays.
+        engine: the engine to use; by default that of the inputs' memory.
 
     Returns:
         The caller's `out`, or new arrays of the adapter's library.
 
     Raises:
         DescError: the arguments break a rule of the function.
-        BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
-        MemoryError: the system does not give what the results, or NumPy on the way to them, take.
+        BindingError: `out` does not fit, is read-only, or overlaps; or the inputs are on several devices.
+        MemoryError: there is no memory for the results, or for NumPy's temporary arrays.
     """
     if engine is None:
         engine = array_engine(name, inputs)
@@ -59,17 +59,17 @@ def call(
         targets = _targets(name, fields, out, adapter, engine)
     else:
         targets = None
-    is_in_place = targets is not None and function.in_place is not None and _are_one(inputs[0], targets[0])
+    is_in_place = targets is not None and function.in_place is not None and _is_same_array(inputs[0], targets[0])
     read = inputs[1:] if is_in_place else inputs
     layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
     places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])
     key = engine.key, function, is_in_place, arguments, layouts, places
     plan = PLANS.get(key)
     if plan is None:
-        plan = planned(name, function, inputs, arguments, targets, engine, is_in_place)
+        plan = make_plan(name, function, inputs, arguments, targets, engine, is_in_place)
         PLANS.keep(key, plan)
     if targets is None:
-        return _new(name, function, plan, inputs, adapter, engine)
+        return _run_to_new(name, function, plan, inputs, adapter, engine)
     assert out is not None
     for field, target in zip(fields, targets, strict=True):
         check_writeable(name, field, target)
@@ -83,16 +83,16 @@ def call(
     return [*out]
 
 
-def _are_one(x: Array, target: Array) -> bool:
-    """Whether two arrays are the same elements in the same places."""
+def _is_same_array(x: Array, target: Array) -> bool:
+    """Whether two arrays have the same elements at the same addresses."""
     layouts = [(each.shape, each.strides, each.dtype, address_of(each)) for each in (x, target)]
     return layouts[0] == layouts[1]
 
 
-def _new(
+def _run_to_new(
     name: str,
     function: Function,
-    plan: Plan,
+    plan: CallPlan,
     inputs: Sequence[Array],
     adapter: ArrayAdapter | None,
     engine: ArrayEngine,
@@ -102,14 +102,14 @@ def _new(
     return given if adapter is None else [engine.give(adapter, result) for result in given]
 
 
-def _run(name: str, function: Function, plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+def _run(name: str, function: Function, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *outputs))
     elif not plan.is_empty:
         try:
             by_numpy(function, inputs, plan.inferred, outputs)
         except MemoryError:
-            # NumPy names an array that the caller has never seen.
+            # NumPy's message would be about a temporary array.
             shapes = " and ".join([str(each.shape) for each in inputs])
             message = f"{name}: there is no memory to move {plan.dtype} elements of arrays of shapes {shapes}"
             raise MemoryError(message) from None

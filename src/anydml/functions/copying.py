@@ -1,4 +1,4 @@
-"""`copy`: the elements of any view, packed. Views describe (transposed, reversed, stepped, repeated), anydml moves."""
+"""`copy`: the elements of any view (transposed, reversed, stepped, broadcast) as a contiguous array."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from anydml.arrays import received
 from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.calling import call
-from anydml.functions.traced import copied, fused_functions, registered_for
+from anydml.functions.traced import copied_to, fused_functions, registered_for
 from anydml.operators.function import ARRAY, Function, Inferred, Parameter, Parameters, Sizes
 from anydml.operators.slice import lower_slice
 
-moved = native("copy")
+_native_copy = native("copy")
 
 
 def copy(x: Any, out: Any | None = None) -> Any:
-    """The elements of an array, moved: ``result[c] = x[c]``.
+    """Copy the elements of an array: ``result[c] = x[c]``.
 
     Args:
         x: array of any shape, dtype and strides: a transposed, reversed, stepped or broadcast view, of any library.
-        out: array of x's shape and dtype to write to, with strides of its own.
+        out: array of x's shape and dtype to write to, of any strides.
 
     Returns:
         A new contiguous array, or `out`.
@@ -36,24 +36,24 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    if moved is not None and (type(x) is ndarray or is_native(x)):
-        found = moved(x, out)
+    if _native_copy is not None and (type(x) is ndarray or is_native(x)):
+        found = _native_copy(x, out)
         if found is not None:
             return found
-    return _copied(x, out)
+    return _general_copy(x, out)
 
 
-def _copied(x: Any, out: Any | None) -> Any:
-    """The same where compiled code does not do it all."""
-    is_own = type(x) is ndarray
+def _general_copy(x: Any, out: Any | None) -> Any:
+    """Copy arrays that compiled code does not handle, or raise an error."""
+    is_numpy = type(x) is ndarray
     if (functions := fused_functions(x)) is not None:
-        return copied("copy", "out", functions.copy(x), out)
-    if not is_own and (registered := registered_for(x)) is not None:
+        return copied_to("copy", "out", functions.copy(x), out)
+    if not is_numpy and (registered := registered_for(x)) is not None:
         if hasattr(registered, "lazily"):
-            return copied("copy", "out", registered.copy(x), out)
-        # PyTorch copies as well, and its compiler sees through it.
-        return copied("copy", "out", x.contiguous().clone(), out)
-    array, adapter = (x, None) if is_own else received("copy", x)
+            return copied_to("copy", "out", registered.copy(x), out)
+        # PyTorch's own copy, which its compiler can trace.
+        return copied_to("copy", "out", x.contiguous().clone(), out)
+    array, adapter = (x, None) if is_numpy else received("copy", x)
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]
 
 

@@ -1,4 +1,4 @@
-"""`nonzero_coordinates` and `compress`: the shapes of their results depend on elements."""
+"""`nonzero_coordinates` and `compress`, whose results have shapes that depend on elements."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
     The result's size depends on the condition, so there is no ``out``.
 
     Args:
-        condition: array or list of bools or numbers, which hold if they are not zero. Without an axis, of x's shape or
-            of one dimension and x's number of elements; with an axis, of the sizes of x from that axis on: with axis
-            0, a condition of several dimensions selects by the first dimensions of x.
+        condition: array or list of bools or numbers; zero is false. Without an axis, it has x's shape, or one
+            dimension and x's number of elements; with an axis, it has the sizes of x from that axis on: with axis 0,
+            a condition of several dimensions selects by the first dimensions of x.
         x: array of any shape and dtype, of any library.
-        axis: −rank to rank − 1; by default, elements are selected, in row-major order. Only with axis 0 the condition
-            may have more than one dimension.
+        axis: −rank to rank − 1; by default, elements are selected, in row-major order. Only with axis 0 may the
+            condition have more than one dimension.
 
     Returns:
-        A new contiguous array of x's library: ``numpy.compress``, ``x[condition]`` of NumPy, `torch.masked_select`.
+        A new contiguous array of x's library, as from ``numpy.compress``, ``x[condition]`` or ``torch.masked_select``.
 
     Raises:
         DescError: the axis is out of range, or the condition's sizes do not fit.
-        BindingError: x has no memory that could be read, or the condition is another library's or on another device.
+        BindingError: x has no memory that could be read, or the condition is of another library or on another device.
         FuseError: the condition is traced: shapes would depend on elements.
 
     Examples:
@@ -51,11 +51,11 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
         found = finding.compress(condition, x, axis)
         if found is not None:
             return found
-    return _compressed(condition, x, axis)
+    return _general_compress(condition, x, axis)
 
 
-def _compressed(condition: Any, x: Any, axis: int | None) -> Any:
-    """The same where compiled code does not do it: indices are found, then gathered."""
+def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
+    """Compress arrays that compiled code does not handle: find the coordinates, then gather."""
     if (fused := fused_functions(x, condition)) is not None:
         return fused.compress(condition, x, axis)
     if is_tensor(x) and registered_for(x) is not None:
@@ -63,10 +63,10 @@ def _compressed(condition: Any, x: Any, axis: int | None) -> Any:
 
         condition = torch.as_tensor(condition, device=x.device)
     else:
-        (seen, adapter), (flags, other) = received("compress", x), received("compress", condition, "condition")
+        (view, adapter), (flags, other) = received("compress", x), received("compress", condition, "condition")
         if other is not None:
             check_place("compress", "condition", other, adapter, "x")
-        x, condition = (x if adapter else seen), (condition if other else flags)
+        x, condition = (x if adapter else view), (condition if other else flags)
     shape, wanted = tuple(x.shape), tuple(condition.shape)
     first = 0 if axis is None else axis_of("compress", len(shape), axis)
     if axis is None:
@@ -83,16 +83,16 @@ def _compressed(condition: Any, x: Any, axis: int | None) -> Any:
 
 
 def nonzero_coordinates(x: Any) -> Any:
-    """The coordinates of all elements that are not zero, a row each, in row-major order, as `numpy.argwhere`.
+    """Find the coordinates of all elements that are not zero, in row-major order, as `numpy.argwhere`.
 
-    DML_OPERATOR_NONZERO_COORDINATES without its limits: its count is the number of rows, and there are no others. A
-    negative zero is zero, NaN is not. How many rows there are depends on elements, so there is no ``out``.
+    DML_OPERATOR_NONZERO_COORDINATES without its limits: the number of rows is its count, and no unused rows follow.
+    Negative zero is zero, NaN is not. The number of rows depends on the elements, so there is no ``out``.
 
     Args:
         x: array of any shape and dtype, of any library.
 
     Returns:
-        An INT64 array of x's library, of one row an element found and one column a dimension.
+        An INT64 array of x's library, with one row per element found and one column per dimension.
 
     Raises:
         BindingError: x has no memory that could be read.
@@ -105,11 +105,11 @@ def nonzero_coordinates(x: Any) -> Any:
     """
     if (fused := fused_functions(x)) is not None:
         return fused.nonzero_coordinates(x)
-    if is_tensor(x) and not _repeats(x):
+    if is_tensor(x) and not _is_broadcast(x):
         try:
             return x.nonzero()
         except NotImplementedError:
-            # Says what is wrong with a tensor without elements that could be read.
+            # Raises an error that says why the tensor cannot be read.
             received("nonzero_coordinates", x)
             raise
     array, adapter = received("nonzero_coordinates", x)
@@ -121,8 +121,8 @@ def nonzero_coordinates(x: Any) -> Any:
     return found if adapter is None else adapter.give_lengths(found)
 
 
-def _repeats(x: Any) -> bool:
-    """Whether strides of a tensor in host memory repeat elements, perhaps more often than anybody waits for."""
+def _is_broadcast(x: Any) -> bool:
+    """Whether a tensor in host memory is broadcast: PyTorch would search all of its elements."""
     return x.device.type == "cpu" and str(x.layout) == "torch.strided" and 0 in x.stride()
 
 

@@ -1,4 +1,4 @@
-"""What functions come to without compiled code: moves, or NumPy's own ways for elements that only it can move."""
+"""Functions lowered to moves, and run by NumPy on elements that only NumPy can move."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Array = np.ndarray[Any, Any]
 
 
 def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    """Write the results of a function whose elements only NumPy moves."""
+    """Write the results of a function on elements that only NumPy can move."""
     if function.by_numpy is not None:
         function.by_numpy(inputs, inferred, outputs)
     elif inferred.views:
         for output, view in zip(outputs, inferred.views, strict=True):
             output[...] = inputs[0][view]
     else:
-        _by_positions(function, inputs, inferred, outputs)
+        _by_numbers(function, inputs, inferred, outputs)
 
 
-def moves_of(
+def nonempty_moves(
     lower: Lowering, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    """What a function is lowered to: only the moves that move anything."""
+    """Lower a function, and leave out moves of no elements."""
     return tuple(move for move in lower(inputs, outputs, parameters, is_packed) if 0 not in move.sizes)
 
 
-def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    """Elements are looked up where the moves put their numbers, which count from 1; 0 is what is no input's."""
+def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
+    """Move the numbers of the elements, then look the elements up: inputs count from 1, and 0 is the fill value."""
     count = function.data_count(len(inputs))
     data, indices = inputs[:count], inputs[count:]
     numbers, flat = [], [np.empty(1, data[0].dtype)]
@@ -52,17 +52,17 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
     parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
     operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
     layouts = [Layout.of(each) for each in operands]
-    moves = moves_of(function.lower, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
+    moves = nonempty_moves(function.lower, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
     roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
     if function.constants is not None:
         roles += constant_operands(function.constants(layouts[: len(inputs)], layouts[len(inputs) :], parameters))
     NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
     whole = np.concatenate(flat)
     for output, where in zip(outputs, operands[len(inputs) :], strict=True):
-        # By a list of places: one object is found itself, and may be an array.
+        # A 1-D index: a scalar one would return an object itself, which may be an array.
         output[...] = whole[where.reshape(-1)].reshape(output.shape)
 
 
 def constant_operands(constants: Sequence[Constant]) -> list[Operand]:
-    """What a program has them as."""
+    """Return the operands of a program's constants."""
     return [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]

@@ -1,4 +1,4 @@
-"""What a function's call does, decided from layouts and arguments alone, or refused."""
+"""Plans of calls, made from layouts and arguments alone; calls that break a rule are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import is_movable, joined_dtype
-from anydml.functions.lowering import constant_operands, moves_of
+from anydml.functions.lowering import constant_operands, nonempty_moves
 from anydml.moves import Operand, Program
 from anydml.operators.function import Function, Inferred, Sizes
 from anydml.tensor import Layout
@@ -22,17 +22,17 @@ from anydml.text import counted
 Array = np.ndarray[Any, Any]
 
 PLANS = ProgramCache()
-"""Plans for layouts seen before, of calls that compiled code does not do."""
+"""Cached plans of the calls that compiled code does not handle."""
 
 
-class Plan(NamedTuple):
-    """What calls with the same layouts and arguments share.
+class CallPlan(NamedTuple):
+    """The part of a call that all calls with the same layouts and arguments share.
 
     Attributes:
         inferred: parameters and shapes.
-        dtype: of the results.
-        compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
-        is_empty: whether there is nothing to do.
+        dtype: dtype of the results.
+        compiled: the compiled program; None if NumPy moves the elements, or there are none.
+        is_empty: whether there are no elements to move.
     """
 
     inferred: Inferred
@@ -42,17 +42,17 @@ class Plan(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Bytes that are kept, about."""
-        kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
-        return kept
+        """Approximate size in bytes."""
+        size: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
+        return size
 
 
 def out_names(function: Function, out: Sequence[Any] | None) -> list[str]:
-    """What errors call the arrays of `out`."""
+    """Return the names of the arrays of `out`, for errors."""
     return [f"out[{i}]" for i in range(0 if out is None else len(out))] if function.has_parts else ["out"]
 
 
-def planned(
+def make_plan(
     name: str,
     function: Function,
     inputs: Sequence[Array],
@@ -60,22 +60,22 @@ def planned(
     targets: Sequence[Array] | None,
     engine: ArrayEngine,
     is_in_place: bool,
-) -> Plan:
-    """The plan of a call.
+) -> CallPlan:
+    """Make the plan of a call.
 
     Args:
-        name: what errors call it.
-        function: what it does.
+        name: the function's name, for errors.
+        function: its rules.
         inputs: arrays as the engines see them.
-        arguments: the others.
+        arguments: the other arguments.
         targets: the caller's arrays to write to; None for new ones.
-        engine: where it runs.
+        engine: the engine that compiles the program.
         is_in_place: whether the target is the first input itself.
 
     Raises:
         DescError: the arguments break a rule of the function.
         BindingError: targets do not fit.
-        MemoryError: what it reads beside the inputs has more bytes than addresses have.
+        MemoryError: the program's constants exceed the address space.
     """
     inferred = function.infer(name, [array.shape for array in inputs], arguments)
     dtype = inputs[0].dtype
@@ -89,23 +89,23 @@ def planned(
         check_size(name, shape, dtype)
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
-        return Plan(inferred, dtype, None, is_empty=True)
+        return CallPlan(inferred, dtype, None, is_empty=True)
     most = function.written_by_numpy
     is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
     if engine.is_numpys and is_numpys_own:
-        return Plan(inferred, dtype, None, is_empty=False)
+        return CallPlan(inferred, dtype, None, is_empty=False)
     program = program_of(name, function, inputs, targets, inferred, dtype, is_in_place)
     if program.constant_bytes >= 1 << 63:
-        raise MemoryError(f"{name}: it takes {program.constant_bytes} bytes, and addresses have fewer than 2⁶³")
+        raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")
     compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)
-    return Plan(inferred, dtype, compiled, is_empty=False)
+    return CallPlan(inferred, dtype, compiled, is_empty=False)
 
 
 def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
-    """An array of this shape can be.
+    """Check that an array of this shape can exist.
 
     Raises:
-        DescError: it has more bytes than addresses have, or would have, were its empty dimensions left out.
+        DescError: it has 2⁶³ or more bytes; dimensions of size 0 are not counted, as in NumPy.
     """
     if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
         message = f"{name}: the result has shape {shape} and dtype {dtype}"
@@ -121,13 +121,13 @@ def program_of(
     dtype: np.dtype[Any],
     is_in_place: bool,
 ) -> Program:
-    """The program of a call, whose results are packed, or the caller's."""
+    """Lower a call to a program, with the layouts of the targets, or packed results."""
     layouts = [Layout.of(array) for array in inputs]
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
     is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
     lower = function.in_place if is_in_place and function.in_place is not None else function.lower
-    moves = moves_of(lower, layouts, results, inferred.parameters, is_packed)
+    moves = nonempty_moves(lower, layouts, results, inferred.parameters, is_packed)
     fields = function.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     operands = [Operand("input", field) for field in fields]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
@@ -141,7 +141,7 @@ def _check_targets(
 ) -> None:
     if len(targets) != len(shapes):
         message = f"{name}: out has {counted(len(targets), 'array')} for {counted(len(shapes), 'part')}"
-        raise BindingError(message, name, "out", "one array a part")
+        raise BindingError(message, name, "out", "out must have one array per part")
     for field, target, shape in zip(fields, targets, shapes, strict=True):
         if target.shape != shape or target.dtype != dtype:
             message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"

@@ -1,7 +1,7 @@
-"""The functions on what is traced, or lazy.
+"""Dispatch of calls on traced and lazy arrays.
 
-While PyTorch compiles, exports or records them they are calls of its registered operators; while `fuse`
-traces them they are part of its program; on Dask's arrays they are tasks that run later.
+While PyTorch compiles, exports or records, a call becomes one of its registered operators; while `fuse` traces, it
+becomes part of the program; on a Dask array, it becomes tasks that run later.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from anydml.errors import BindingError
 from anydml.text import a, counted
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
-"""What `registered_by` was given."""
+"""Functions that load a module of functions, by the name of its library."""
 
 
-def registered_by(**loads: Callable[[], Any]) -> None:
-    """Have calls on tensors that PyTorch compiles, and on Dask's arrays, made by the functions of what these give.
+def register_functions(**loads: Callable[[], Any]) -> None:
+    """Register the modules whose functions handle tensors that PyTorch compiles, and Dask arrays.
 
-    Those stand above this package, which does not import them.
+    They are on a higher floor, so this package does not import them.
     """
     _REGISTERED.update(loads)
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether an array is Dask's."""
+    """Whether an array is a Dask array."""
     return type(x).__module__.startswith("dask.array")
 
 
 def lazy_functions() -> Any:
-    """`anydml.dask`: the functions on Dask's arrays."""
+    """Return `anydml.dask`, which has the functions on Dask arrays."""
     return _REGISTERED["dask"]()
 
 
 def registered_for(x: Any) -> Any:
-    """What has the functions for x: `anydml.dask` for its arrays; `anydml.torch`, if PyTorch compiles or records it.
+    """Return the namespace of functions that take x, if x is traced or lazy.
 
     Args:
         x: a function's first array.
 
     Returns:
-        None for all that is no traced array.
+        That of `fuse`; `anydml.dask`; `anydml.torch` while PyTorch compiles or records; None for all other arrays.
     """
     if (functions := fused_functions(x)) is not None:
         return functions
-    # Not by sys.modules: a compiler that sees it looks at every module, while other threads import more.
+    # Not by sys.modules: PyTorch's compiler would look at every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
         return lazy_functions() if is_lazy(x) else None
     import torch
@@ -63,24 +63,24 @@ def registered_for(x: Any) -> Any:
 
 
 def fused_functions(*arrays: Any) -> Any:
-    """The functions on what `fuse` traces, if one of these arrays is; else None."""
+    """Return the functions on arrays that `fuse` traces, if one of these arrays is, else None."""
     for array in arrays:
         if type(array) is not np.ndarray and hasattr(type(array), "anydml_functions"):
             return array.anydml_functions
     return None
 
 
-def copied(name: str, field: str, result: Any, out: Any) -> Any:
-    """A result, or `out`, which the result is copied to: it is made before, so that it may overlap what was read.
+def copied_to(name: str, field: str, result: Any, out: Any) -> Any:
+    """Copy a result to `out`, if there is one. The result exists already, so `out` may overlap the inputs.
 
     Args:
-        name: what errors call the function.
-        field: what they call `out`.
+        name: the function's name, for errors.
+        field: the name of `out`, for errors.
         result: a tensor.
-        out: the tensor to write to, or None.
+        out: the tensor to write to; None to return the result itself.
 
     Raises:
-        BindingError: `out` is no tensor of the result's device, shape and dtype.
+        BindingError: `out` is not a tensor with the result's device, shape and dtype.
     """
     if out is None:
         return result
@@ -101,11 +101,11 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     return out.copy_(result)
 
 
-def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
-    """The parts of a split, or `out`'s tensors, which they are copied to.
+def all_copied_to(name: str, results: Sequence[Any], out: Any) -> list[Any]:
+    """Copy the parts of a split to the tensors of `out`, if there are any.
 
     Raises:
-        BindingError: there are more or fewer than parts, or one does not fit.
+        BindingError: `out` does not have one tensor per part, or one does not fit.
     """
     if out is None:
         return list(results)
@@ -115,5 +115,5 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
         lazy_functions().check_out(name, out)
     if len(out) != len(results):
         message = f"{name}: out has {counted(len(out), 'array')} for {counted(len(results), 'part')}"
-        raise BindingError(message, name, "out", "one array a part")
-    return [copied(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]
+        raise BindingError(message, name, "out", "out must have one array per part")
+    return [copied_to(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]
