@@ -1,1 +1,1 @@
-"""Addresses and windows of host memory, arrays on a device, what overlaps, and memory that is used again."""
+"""Host memory and its limits, arrays on a device, tests for overlap, and memory of results."""

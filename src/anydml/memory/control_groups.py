@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 ROOT = ""
-"""The folder of the system's files."""
+"""The folder in which /proc and /sys are."""
 
 
 def text(path: str) -> str:
@@ -22,11 +22,11 @@ def text(path: str) -> str:
 def groups(controller: str) -> Iterator[tuple[str, int]]:
     """Yield the folders of the groups that this process is in, inner ones first, and their version, 2 or 1.
 
-    A container often sees its own group as the root, while the kernel still names it as the machine does: folders may
-    not exist.
+    A container often sees its own group as the root, although the kernel reports the path on the machine, so folders
+    may be missing.
 
     Args:
-        controller: its name in version 1, such as ``"memory"``.
+        controller: the controller's name in version 1, such as ``"memory"``.
     """
     root = "/sys/fs/cgroup"
     paths = {"": "/", controller: "/"}
@@ -36,7 +36,7 @@ def groups(controller: str) -> Iterator[tuple[str, int]]:
             if not controllers or controller in controllers.split(","):
                 paths[controller if controllers else ""] = path
     except (OSError, ValueError):
-        # The roots remain.
+        # Only the root groups are tried.
         pass
     for top, path, version in (
         (root, paths[""], 2),
@@ -49,9 +49,9 @@ def groups(controller: str) -> Iterator[tuple[str, int]]:
 
 
 def processors() -> int | None:
-    """Return how many processors' time this process may use, rounded up, or None without a limit.
+    """Return the number of processors whose time this process may use, rounded up, or None without a limit.
 
-    Containers are limited so (``docker run --cpus``, Kubernetes' limits): they see all of the machine's processors.
+    Containers see all of the machine's processors, and are limited in time (``docker run --cpus``, Kubernetes).
     """
     found = [quota for group, version in groups("cpu") if (quota := _quota(group, version)) is not None]
     return min(found, default=None)

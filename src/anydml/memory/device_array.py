@@ -1,7 +1,7 @@
-"""Arrays on a GPU, whoever made them, as everything but their engine sees them.
+"""`DeviceArray`: an array of any library on a GPU, as all code but the GPU engine sees it.
 
-The checks of descs, bindings and functions ask an array for its address, shape, strides and dtype, and never read it.
-So they are shown a `DeviceArray`: a NumPy array over the device's addresses, to be looked at, not into.
+The checks of descs, bindings and functions need an array's address, shape, strides and dtype, but not its elements. A
+`DeviceArray` is a NumPy array over device addresses, which provides these.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ _CUDA_DEVICES = (2, 10, 13)
 
 
 class DeviceArray(np.ndarray[Any, Any]):
-    """A NumPy array over memory of a GPU. What it holds must never be read or written through it.
+    """A NumPy array over memory of a GPU. Its elements must never be read or written through it.
 
     Attributes:
-        owner: the array that it stands for, kept alive.
+        owner: the array that it represents, kept alive.
         gpu: number of the GPU.
     """
 
     owner: Any
     gpu: int
-    __array_ufunc__ = None  # type: ignore[assignment]  # NumPy's way to refuse arithmetic
+    __array_ufunc__ = None  # type: ignore[assignment]  # makes NumPy refuse arithmetic
 
     def __array_finalize__(self, base: Any) -> None:
         self.owner = getattr(base, "owner", None)
         self.gpu = getattr(base, "gpu", 0)
 
     def min(self, *args: Any, **kwargs: Any) -> Any:
-        """The smallest of some integers, found on the device; the host waits for it."""
+        """Return the smallest integer, computed on the device; the host waits for it."""
         return _extreme(self, "min")
 
     def max(self, *args: Any, **kwargs: Any) -> Any:
-        """The largest of some integers, found on the device; the host waits for it."""
+        """Return the largest integer, computed on the device; the host waits for it."""
         return _extreme(self, "max")
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        message = "a DeviceArray shows the addresses of an array on a GPU, so it can be neither pickled nor copied"
+        message = "a DeviceArray has only the addresses of an array on a GPU, so it can be neither pickled nor copied"
         raise TypeError(f"{message}; copy its owner")
 
     def __copy__(self) -> NoReturn:
@@ -59,7 +59,7 @@ class DeviceArray(np.ndarray[Any, Any]):
 
 
 def _extreme(indices: DeviceArray, name: str) -> int:
-    """The smallest or largest index, by the ``"min"`` or ``"max"`` of its library. The host waits for it."""
+    """Return the smallest or largest index, by the owner's method ``min`` or ``max``. The host waits for it."""
     if is_cupy(indices.owner):
         return int(getattr(indices.owner, name)())
     tensor = as_tensor(indices.owner, indices.gpu)
@@ -67,21 +67,21 @@ def _extreme(indices: DeviceArray, name: str) -> int:
         return int(getattr(tensor, name)())
     import torch
 
-    # PyTorch orders no unsigned integers but bytes. With its highest bit turned, each is in order as a signed one.
+    # PyTorch compares no unsigned integers but bytes. Flipping the highest bit maps them to signed ones in order.
     signed = tensor.view(getattr(torch, f"int{8 * indices.itemsize}"))
     lowest: int = torch.iinfo(signed.dtype).min
     return int(getattr(signed ^ lowest, name)()) - lowest
 
 
 def as_array(array: Any) -> np.ndarray[Any, Any]:
-    """An array of NumPy's, or a `DeviceArray` for one that lies on a GPU."""
+    """Convert to a NumPy array, or to a `DeviceArray` if the array is on a GPU."""
     if type(array) is np.ndarray:
         return array
     return device_array(array) if is_on_device(array) else np.asarray(array)
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array lies on a GPU. Nothing is imported or copied to find out."""
+    """Whether an array is on a GPU. Imports and copies nothing."""
     if isinstance(array, (np.ndarray, np.generic, list, tuple, int, float)):
         return isinstance(array, DeviceArray)
     if device := getattr(array, "__dlpack_device__", None):
@@ -90,10 +90,10 @@ def is_on_device(array: Any) -> bool:
 
 
 def device_array(array: Any) -> DeviceArray:
-    """Show a PyTorch or CuPy array, or any with DLPack or ``__cuda_array_interface__``, to NumPy.
+    """Return a `DeviceArray` for an array of PyTorch, CuPy, or with DLPack or ``__cuda_array_interface__``.
 
     Raises:
-        BindingError: it does not lie on a GPU.
+        BindingError: it is not on a GPU.
     """
     if isinstance(array, DeviceArray):
         return array
@@ -108,13 +108,13 @@ def device_array(array: Any) -> DeviceArray:
 
 
 def is_tensor(array: Any) -> bool:
-    """Whether an array is PyTorch's."""
+    """Whether an array is a PyTorch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def as_tensor(owner: Any, gpu: int) -> Any:
-    """An array on a GPU, as a tensor of PyTorch's over the same memory."""
+    """Return a PyTorch tensor over the memory of an array on a GPU."""
     if is_tensor(owner):
         return owner
     import torch
@@ -123,18 +123,18 @@ def as_tensor(owner: Any, gpu: int) -> Any:
 
 
 def is_cupy(owner: Any) -> bool:
-    """Whether an array is CuPy's."""
+    """Whether an array is a CuPy array."""
     return type(owner).__module__.partition(".")[0] == "cupy"
 
 
 def integers(indices: DeviceArray) -> Any:
-    """Indices of any integer type as a new INT64 array: CuPy's for its own arrays, else PyTorch's."""
+    """Convert indices of any integer type to INT64: a new CuPy array for a CuPy array, else a PyTorch tensor."""
     owner: Any = indices.owner
     return owner.astype("int64") if is_cupy(owner) else as_tensor(owner, indices.gpu).long()
 
 
 def _interface(array: Any) -> dict[str, Any]:
-    # PyTorch's own interface refuses tensors that need gradients and types that NumPy lacks.
+    # PyTorch's own interface refuses tensors that require gradients, and dtypes that NumPy lacks.
     if not is_tensor(array) and hasattr(array, "__cuda_array_interface__"):
         interface = array.__cuda_array_interface__
         return {"version": 3, **{key: interface.get(key) for key in ("shape", "typestr", "data", "strides")}}
@@ -143,7 +143,7 @@ def _interface(array: Any) -> dict[str, Any]:
 
         array = torch.from_dlpack(array)
     if array.is_neg() or array.is_conj():
-        message = "a tensor whose memory is yet to be negated or conjugated"
+        message = "a tensor that is a lazy conjugate or negative"
         raise BindingError(f"{message}: pass tensor.resolve_neg().resolve_conj()", None, None, message)
     size = array.element_size()
     return {
@@ -156,10 +156,10 @@ def _interface(array: Any) -> dict[str, Any]:
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:
-    """NumPy's dtype for PyTorch's; plain bytes of the same size for those that NumPy lacks, such as bfloat16."""
+    """Return NumPy's dtype for PyTorch's, or bytes of the same size for one that NumPy lacks, such as bfloat16."""
     try:
         found = np.dtype(str(dtype).removeprefix("torch."))
     except TypeError:
         found = None
-    # Names that other packages add to NumPy have no type string that it could read back.
+    # NumPy cannot parse the type strings of dtypes that other packages add to it.
     return found if found is not None and found.isbuiltin == 1 else np.dtype((np.void, dtype.itemsize))

@@ -1,4 +1,4 @@
-"""Addresses, and views of memory by byte offset and byte strides, whatever array owns it."""
+"""Addresses of arrays, and views of their memory by byte offset and byte strides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS: dict[int, np.dtype[Any]] = {
 
 
 class Described:
-    """Memory that an array owns, described to NumPy; keeps the owner alive."""
+    """An object with an array interface over memory of an owner, which it keeps alive."""
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -30,27 +30,27 @@ class Described:
         self.__array_interface__ = interface
 
 
-class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # ctypes makes the base
-    """All memory from an address on; keeps the owner alive."""
+class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time
+    """A ctypes array of all memory from an address on, which keeps the owner alive."""
 
     __slots__ = ("owner",)
 
 
 ANYWHERE = 1 << 20
-"""Where arrays without elements lie: at address 0 NumPy would take memory of its own."""
+"""The address of arrays without elements: for address 0, NumPy would allocate memory."""
 
 
 def array_at(
     address: int, owner: Any, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
 ) -> Array:
-    """A NumPy array over memory of any library's, which it keeps alive. The caller answers for address and bounds.
+    """Return a NumPy array over memory of another library. The caller guarantees that the memory is valid.
 
     Args:
-        address: of the first element.
-        owner: what has the memory, given back by `owner_of`.
-        shape: sizes, by dimension.
-        dtype: of the elements.
-        strides: in bytes, 0 or more, by dimension; None where the elements lie packed.
+        address: address of the first element.
+        owner: owner of the memory, kept alive; `owner_of` returns it.
+        shape: one size per dimension.
+        dtype: dtype of the elements.
+        strides: one per dimension, in bytes, 0 or more; None if packed.
     """
     memory = _Owned.from_address(address or ANYWHERE)
     memory.owner = owner
@@ -58,23 +58,23 @@ def array_at(
 
 
 def owner_of(array: Array) -> Any:
-    """The owner of an array that `array_at` made."""
+    """Return the owner of an array that `array_at` made."""
     return array.base.owner  # type: ignore[union-attr]  # it is an _Owned
 
 
 def address_of(array: Array) -> int:
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def element_dtype(size: int) -> np.dtype[Any]:
-    """A dtype of `size` bytes that NumPy moves without looking inside."""
+    """Return a dtype of `size` bytes that NumPy copies bit for bit."""
     return _WORDS.get(size) or np.dtype((np.void, size))
 
 
 def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """A view of the memory `offset` bytes from an array's first element. The caller answers for its bounds."""
+    """Return a view of memory `offset` bytes from an array's first element. The caller guarantees its bounds."""
     if offset >= 0 and array.flags.c_contiguous and array.dtype.char in "Bbhilqefdg?HILQ":
         try:
             return np.ndarray(sizes, dtype, array, offset, strides)

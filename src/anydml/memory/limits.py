@@ -1,4 +1,4 @@
-"""How much memory this process may take: of all that there is, and of what is left right now."""
+"""The memory that this process may use: in total, and at present."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from anydml.memory import control_groups
 from anydml.memory.control_groups import text
 
 NO_LIMIT = 2**62
-"""Version 1 of control groups has no word for "no limit": its files then say some number just below 2⁶³."""
+"""Limits from here on mean no limit: version 1 of control groups then writes a number just below 2⁶³."""
 
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
-"""Files that hold a group's limit and its use, and the line of its memory.stat that says how many of the used bytes
-are pages of files that nobody uses (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
+"""Files with a group's limit and usage, and the key of memory.stat that counts the used bytes in pages of files that
+can be reclaimed (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
 
 
 def available_memory() -> int | None:
-    """Bytes that can be allocated without swapping, or None where the system does not say.
+    """Return the bytes that can be allocated without swapping, or None if that is unknown.
 
-    Linux promises memory that it does not have, so an allocation that succeeds proves nothing: the least of
-    MemAvailable, of what this process's control groups have left, the outer ones included, and of what its own limit
-    on address space (``ulimit -v``) leaves is the answer. Elsewhere it is the physical memory.
+    Linux overcommits memory, so an allocation that succeeds proves nothing. The result is the minimum of MemAvailable,
+    of the memory left in this process's control groups and the groups around them, and of the memory left under its
+    limit on address space (``ulimit -v``); on other systems, the physical memory.
     """
     found = [amount for amount in (_meminfo(), _control_group(), _address_space()) if amount is not None]
     return min(found) if found else _physical()
 
 
 def whole_memory() -> int | None:
-    """Bytes that this process could have if nothing were in use, or None where the system does not say.
+    """Return the bytes that this process could use if all memory were free, or None if that is unknown.
 
-    The least of the machine's memory, of the limits of this process's control groups, and of its own limit on address
-    space.
+    This is the minimum of the machine's memory, of the limits of this process's control groups, and of its limit on
+    address space.
     """
     limits = [_limit(f"{group}/{files[0]}") for group, files in _groups()]
     found = [amount for amount in (_physical(), _address_space_limit(), *limits) if amount is not None]
@@ -58,7 +58,7 @@ def _meminfo() -> int | None:
 
 
 def _control_group() -> int | None:
-    """The least that any of this process's control groups, of either version, has left; None without a limit."""
+    """Return the least memory left in any of this process's control groups, or None without a limit."""
     left = [_left(group, *files) for group, files in _groups()]
     return min((amount for amount in left if amount is not None), default=None)
 
@@ -69,7 +69,7 @@ def _groups() -> Iterator[tuple[str, tuple[str, str, str]]]:
 
 
 def _limit(file: str) -> int | None:
-    """A control group's limit."""
+    """Return a control group's limit, or None."""
     try:
         limit = int(text(file))
     except (OSError, ValueError):
@@ -78,7 +78,7 @@ def _limit(file: str) -> int | None:
     return None if limit >= NO_LIMIT else limit
 
 
-def _left(group: str, limit_file: str, used_file: str, unused: str) -> int | None:
+def _left(group: str, limit_file: str, used_file: str, reclaimable: str) -> int | None:
     limit = _limit(f"{group}/{limit_file}")
     if limit is None:
         return None
@@ -88,13 +88,13 @@ def _left(group: str, limit_file: str, used_file: str, unused: str) -> int | Non
         return None
     try:
         stat = dict(line.split() for line in text(f"{group}/memory.stat").splitlines())
-        return max(0, limit - used + int(stat.get(unused, 0)))
+        return max(0, limit - used + int(stat.get(reclaimable, 0)))
     except (OSError, ValueError):
         return max(0, limit - used)
 
 
 def _address_space() -> int | None:
-    """What this process's limit on address space leaves."""
+    """Return the bytes left under this process's limit on address space, or None without a limit."""
     limit = _address_space_limit()
     if limit is None or sys.platform == "win32":
         return None
@@ -103,7 +103,7 @@ def _address_space() -> int | None:
 
         pages = int(text("/proc/self/statm").split()[0])
     except (ImportError, OSError, ValueError, IndexError):
-        # Another system than Linux.
+        # Not Linux.
         return None
     return max(0, limit - pages * resource.getpagesize())
 

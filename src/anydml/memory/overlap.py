@@ -1,9 +1,9 @@
-"""Which of many arrays share a byte of memory: exact, and fast where thousands of them are parts of one array.
+"""A test whether arrays share memory: exact, and fast even for thousands of arrays that are parts of one array.
 
-Packed arrays are compared in the order of their addresses, and mostly that is all. Arrays whose bounds lie apart share
-nothing. Columns of one array have bounds that mesh; but seen modulo the step from row to row, each is a short interval,
-and intervals that lie apart share nothing either. So a set of arrays is cut into ever smaller ones, by bounds and by
-such steps in turn; only what cannot be told apart so is compared in pairs.
+Packed arrays, the usual case, are compared in the order of their addresses. Arrays whose bounds are disjoint share
+nothing. The bounds of columns of one array do overlap; but modulo the step between rows, each column is a short
+interval, and columns whose intervals are disjoint share nothing either. So a set of arrays is divided again and again,
+by bounds and by such steps; only arrays that cannot be separated in this way are compared in pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 FEW_PAIRS = 32
 STEPS = 64
-"""Pairs that are compared at once, because to cut a set into smaller ones would take longer; steps that are tried."""
+"""Number of pairs up to which comparing is faster than dividing the set; number of steps that are tried."""
 
 
 class _Lattice(NamedTuple):
@@ -29,9 +29,9 @@ class _Lattice(NamedTuple):
 
     Attributes:
         low: address of the first byte.
-        run: bytes that lie side by side.
-        dimensions: ``(step, size)`` of what is left, steps above 0, the largest first.
-        number: which array it is.
+        run: number of contiguous bytes.
+        dimensions: ``(step, size)`` of the other dimensions; steps are positive, the largest first.
+        number: the array's number.
     """
 
     low: int
@@ -41,13 +41,13 @@ class _Lattice(NamedTuple):
 
 
 def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, int] | None:
-    """The numbers of an output and of another array that share a byte, the smaller first; None if no two do.
+    """Return the numbers of an output and another array that share a byte, the smaller first, or None.
 
-    Exact, but for strides too hard to decide: those count as sharing.
+    Exact, except for strides that are too hard to decide: those count as sharing.
 
     Args:
         arrays: inputs, then outputs.
-        first_output: number of inputs, which may share what they like with each other.
+        first_output: the number of inputs, which may share memory with each other.
     """
     if _are_packed_apart(arrays, first_output):
         return None
@@ -56,9 +56,9 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         group = pending.pop()
         outputs = [each for each in group if each.number >= first_output]
         if len(outputs) * len(group) > FEW_PAIRS:
-            parts = _cut(group)
+            parts = _divide(group)
             if len(parts) > 1:
-                # What was cut by one step may now be cut by every other again.
+                # A part may be divisible by a step that could not divide the whole.
                 pending += parts
                 continue
         for one in outputs:
@@ -95,7 +95,7 @@ def _lattice(array: Array, number: int) -> _Lattice:
         if size == 1 or not stride:
             continue
         if stride <= run:
-            # Every byte up to the last run's end is touched.
+            # The runs leave no gaps.
             run += (size - 1) * stride
         else:
             dimensions.append((stride, size))
@@ -103,22 +103,22 @@ def _lattice(array: Array, number: int) -> _Lattice:
     return _Lattice(low, run, tuple(reversed(dimensions)), number)
 
 
-def _cut(group: list[_Lattice]) -> list[list[_Lattice]]:
-    """Sets that share nothing with each other, by bounds or by one of the largest steps; one set where none tells."""
-    parts = _apart([(each.low, each.low + _reach(each, 0), each) for each in group])
+def _divide(group: list[_Lattice]) -> list[list[_Lattice]]:
+    """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
+    parts = _connected([(each.low, each.low + _reach(each, 0), each) for each in group])
     steps = sorted({step for each in group for step, _ in each.dimensions}, reverse=True)
     for step in steps[:STEPS]:
         if len(parts) > 1:
             break
-        parts = _cut_by(group, step)
+        parts = _divide_by(group, step)
     return parts
 
 
-def _cut_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
-    """The same by what all steps of at least `least` are multiples of."""
+def _divide_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
+    """Divide a set modulo the greatest common divisor of all steps of at least `least`."""
     outer = [sum(step >= least for step, _ in each.dimensions) for each in group]
     period = math.gcd(*(step for each, k in zip(group, outer, strict=True) for step, _ in each.dimensions[:k]))
-    # The circle is cut open where one array begins; what reaches over that point goes on at 0.
+    # Addresses modulo the period count from one array; intervals that cross the end continue at 0.
     origin = group[0].low
     intervals = []
     for each, k in zip(group, outer, strict=True):
@@ -128,16 +128,16 @@ def _cut_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
         intervals.append((start, min(start + reach, period), each))
         if start + reach > period:
             intervals.append((0, start + reach - period, each))
-    return _apart(intervals)
+    return _connected(intervals)
 
 
 def _reach(each: _Lattice, first: int) -> int:
-    """Bytes from the first to the last that the dimensions from `first` on touch."""
+    """Return the bytes that the dimensions from `first` on span."""
     return each.run + sum((size - 1) * step for step, size in each.dimensions[first:])
 
 
-def _apart(intervals: list[tuple[int, int, _Lattice]]) -> list[list[_Lattice]]:
-    """The sets of lattices whose intervals hang together; a lattice with two intervals joins their sets."""
+def _connected(intervals: list[tuple[int, int, _Lattice]]) -> list[list[_Lattice]]:
+    """Return the sets of lattices whose intervals are connected; a lattice with two intervals connects their sets."""
     intervals.sort(key=lambda interval: interval[:2])
     sets: list[dict[int, _Lattice]] = []
     reach = -1
@@ -147,7 +147,7 @@ def _apart(intervals: list[tuple[int, int, _Lattice]]) -> list[list[_Lattice]]:
         sets[-1][each.number] = each
         reach = max(reach, end)
     for last in range(len(sets) - 1, 0, -1):
-        # Intervals that went round begin at 0, in the first set.
+        # Intervals that crossed the end begin at 0, in the first set.
         if sets[last].keys() & sets[0].keys():
             sets[0] |= sets.pop(last)
     return [list(each.values()) for each in sets]

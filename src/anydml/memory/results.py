@@ -1,6 +1,6 @@
-"""Memory of new results in host memory: NumPy's arrays, which own it.
+"""Allocation of results in host memory, as NumPy arrays that own it.
 
-Where the compiled core is missing, they are `numpy.empty`'s, and no memory waits to be used again.
+Without the compiled core, `numpy.empty` allocates them, and freed memory is not cached.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from anydml.memory.limits import whole_memory
 from anydml.text import counted
 
 SHARE = 16
-"""What waits to be used takes at most this part of the memory, where nobody says how much."""
+"""The default limit of cached memory is the total memory divided by this."""
 
 MEMORY = 8 << 30
-"""Bytes of memory where the system does not say."""
+"""Bytes of memory that are assumed if the total is unknown."""
 
 HUGE = 4 << 20
-"""Bytes from which memory is asked for in huge pages, as NumPy does."""
+"""Bytes from which huge pages are requested, as in NumPy."""
 
 _new: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A new packed array.
+    """Return a new packed array.
 
     Raises:
-        MemoryError: the system does not give so much.
+        MemoryError: there is not enough memory.
     """
     try:
         return _new(shape, dtype)
@@ -42,18 +42,18 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def ask_for_huge_pages(address: int, size: int) -> None:
-    """Have large new memory come in huge pages where the system has them: its first touch costs less.
+    """Request huge pages for large new memory, where the system has them: page faults then cost less.
 
     Args:
-        address: of memory that was not touched yet.
-        size: in bytes.
+        address: address of memory that was not accessed yet.
+        size: bytes.
     """
     if core is not None and size >= HUGE:
         core.ask_for_huge_pages(address, size)
 
 
 def default_limit() -> int:
-    """Bytes that wait at most where nobody says how many."""
+    """Return the default limit of cached memory, in bytes."""
     return (whole_memory() or MEMORY) // SHARE
 
 
@@ -62,7 +62,7 @@ if core is not None:
 
 
 def empty_cache() -> None:
-    """Give memory that waits for new results back to the system; results that are in use keep theirs.
+    """Return cached memory of former results to the system. Results that are in use keep theirs.
 
     Examples:
         >>> dml.empty_cache()
@@ -72,17 +72,17 @@ def empty_cache() -> None:
 
 
 def set_cache_limit(size: int) -> None:
-    """Let memory that waits for new results take so many bytes at most.
+    """Limit the memory that is cached for new results.
 
-    New results of 256 KiB and more, in host memory, take the memory of results that are no longer used. What waits
-    longer than some seconds is given back to the system.
+    New results of 256 KiB and more, in host memory, reuse the memory of results that were freed. Memory that is not
+    reused for some seconds is returned to the system.
 
     Args:
-        size: bytes, at least 0; 0 turns this off. The default is a sixteenth of the memory.
+        size: bytes, at least 0; 0 turns the cache off. The default is a sixteenth of the memory.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is below 0.
+        TypeError: `size` is not an integer.
+        ValueError: `size` is negative.
 
     Examples:
         >>> dml.set_cache_limit(64 << 20)
@@ -90,8 +90,8 @@ def set_cache_limit(size: int) -> None:
     try:
         number = operator.index(size)
     except TypeError:
-        raise TypeError(f"set_cache_limit: {size!r} is no number of bytes, such as 64 << 20") from None
+        raise TypeError(f"set_cache_limit: {size!r} is not a number of bytes, such as 64 << 20") from None
     if number < 0:
-        raise ValueError(f"set_cache_limit: {number} bytes; 0 keeps none, and there are no fewer")
+        raise ValueError(f"set_cache_limit: {number} bytes; the limit must be 0 or more")
     if core is not None:
         core.set_limit(number)
