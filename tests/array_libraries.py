@@ -93,7 +93,7 @@ class Jax(Library):
     # 64-bit types are off unless the caller turns them on.
     dtypes = tuple(name for name in DTYPES if name != "int64")
     can_write = False
-    why_not = "out is a JAX array which never changes: leave out away"
+    why_not = "out is a JAX array that is immutable: omit out"
 
     def __init__(self):
         import jax

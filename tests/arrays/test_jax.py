@@ -67,7 +67,7 @@ def test_packed_types_survive():
         ),
         (lambda x: jax.vmap(lambda y: dml.join([y]))(x[None]), r"arrays\[0\] is a JAX array that is traced"),
         (lambda x: dml.split(jax.random.split(jax.random.key(0), 2), 2), "key.*: pass jax.random.key_data of it"),
-        (lambda x: dml.join([x], out=x), "out is a JAX array which never changes: leave out away and take the result"),
+        (lambda x: dml.join([x], out=x), "out is a JAX array that is immutable: omit out, and use the result"),
     ],
 )
 def test_arrays_without_memory_to_read_or_write(call, message):

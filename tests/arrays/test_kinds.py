@@ -137,5 +137,5 @@ def test_two_libraries_in_one_call(library):
     ):
         with pytest.raises(dml.BindingError, match=message) as caught:
             call()
-        assert caught.value.rule == "all arrays of a call are of one library and lie on one device"
+        assert caught.value.rule == "all arrays of a call must be of one library and on one device"
         assert "\n" not in str(caught.value)

@@ -1,13 +1,13 @@
-"""Arrays of other libraries: read where they lie, and answered in kind.
+"""Adapters for arrays of other libraries: arrays are read in place, and results are of the same library.
 
-An `ArrayAdapter` holds one array of a caller who does not use NumPy. The engines see its memory as a NumPy array (a
-`DeviceArray` on a GPU), without a copy; results are made for its library and device, without a copy either.
-`array_api_compat` says whose array it is; no library is imported that the caller has not imported.
+An `ArrayAdapter` wraps one array of another library than NumPy. The engines see its memory as a NumPy array (a
+`DeviceArray` on a GPU), without a copy; results become arrays of its library and device, without a copy either.
+`array_api_compat` identifies the library; no library is imported that the caller has not imported.
 
     pytorch   PyTorch: host memory and GPUs
     jax       JAX: host memory, and GPUs through DLPack
     cupy      CuPy: GPUs
-    dlpack    whatever else speaks DLPack, or has ``__cuda_array_interface__``
+    dlpack    any other library with DLPack or ``__cuda_array_interface__``
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every library's arrays are asked."""
+"""The interface of adapters: one subclass per library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anydml.memory.results import empty
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-ONE_PLACE = "all arrays of a call are of one library and lie on one device"
+ONE_PLACE = "all arrays of a call must be of one library and on one device"
 
 
 class ArrayAdapter:
@@ -25,71 +25,71 @@ class ArrayAdapter:
     __slots__ = ("array",)
 
     LIBRARY: ClassVar[str]
-    """What errors call such an array, such as ``"a PyTorch tensor"``."""
+    """A noun for the library's arrays, for errors, such as ``"a PyTorch tensor"``."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
 
     @property
     def device(self) -> Any:
-        """Where the array lies, as the library calls it: ``cpu``, ``cuda:0`` … It can be compared, and printed."""
-        raise AssertionError("every library knows")
+        """The array's device, as the library represents it: comparable, and printed as ``cpu`` or ``cuda:0``."""
+        raise NotImplementedError
 
     def view(self, name: str, field: str) -> Array:
-        """The array's memory, to be read: a NumPy array, or a `DeviceArray`.
+        """Return a view of the array's memory for reading: a NumPy array, or a `DeviceArray`.
 
         Args:
             name: the function's name, for errors.
-            field: the argument's.
+            field: the argument's name, for errors.
 
         Raises:
-            BindingError: it has no memory that could be read.
+            BindingError: the array has no memory that can be read.
         """
-        raise AssertionError("every library knows")
+        raise NotImplementedError
 
     def target(self, name: str, field: str) -> Array:
-        """The array's memory, to be written: a NumPy array, or a `DeviceArray`.
+        """Return a view of the array's memory for writing: a NumPy array, or a `DeviceArray`.
 
         Raises:
-            BindingError: it has no memory that could be written.
+            BindingError: the array has no memory that can be written.
         """
         return self.view(name, field)
 
     def written(self) -> None:
-        """Say that what `target` gave was written."""
+        """Notify the library that the memory from `target` was written."""
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Host memory for a result that `give` can take.
+        """Allocate host memory for a result that `give` converts.
 
         Raises:
-            BindingError: the library has no way to take it.
+            BindingError: the library cannot convert it.
         """
         return empty(shape, dtype)
 
     def give(self, result: Array) -> Any:
-        """An array of this library, device and dtype, over the memory of one that `empty` gave."""
-        raise AssertionError("every library knows")
+        """Return an array of this library, device and dtype over memory from `empty`, without a copy."""
+        raise NotImplementedError
 
     def give_from_device(self, result: Any) -> Any:
-        """The same for what the GPU engine returned."""
+        """Convert a result of the GPU engine to an array of this library."""
         return result
 
     def holds(self, dtype: np.dtype[Any]) -> bool:
-        """Whether `empty` gives memory for elements of another dtype than this array's."""
+        """Whether `empty` and `give` support a dtype other than this array's."""
         return False
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """INT64 sizes, as an array of this library in host memory."""
+        """Convert INT64 sizes to an array of this library in host memory."""
         return self.give(lengths)
 
     def upload(self, indices: Array) -> Any:
-        """Host integers, as an array that lies where this one does."""
+        """Copy integers from host memory to this array's device."""
         return indices
 
     def refuse(self, name: str, field: str, reason: str, hint: str) -> NoReturn:
-        """Raise `BindingError`: what the array is, and what to pass instead."""
+        """Raise `BindingError` with the reason and a hint at the remedy."""
         message = f"{name}: {field} is {self.LIBRARY} {reason}: {hint}"
-        raise BindingError(message, name, field, "an array must have memory that can be moved")
+        raise BindingError(message, name, field, "an array must have memory that can be read and written")
 
     def __str__(self) -> str:
         return f"{self.LIBRARY} on {self.device}"

@@ -1,4 +1,4 @@
-"""CuPy's arrays, always on a GPU: the GPU engine knows them, and gives back its own."""
+"""The adapter of CuPy arrays, which are always on a GPU. The GPU engine allocates results as CuPy arrays."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from anydml.memory.device_array import device_array
 
 
 class CupyAdapter(ArrayAdapter):
-    """An array on a GPU."""
+    """A CuPy array."""
 
     __slots__ = ()
     LIBRARY = "a CuPy array"
 
     @property
     def device(self) -> str:
-        """Its GPU, by number."""
+        """The GPU, by number."""
         return f"cuda:{self.array.device.id}"
 
     def view(self, name: str, field: str) -> Array:
-        """The array's memory."""
+        """Return a view of the array's memory."""
         return device_array(self.array)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """NumPy's own: CuPy has no arrays in host memory."""
+        """Return the NumPy array: CuPy has no arrays in host memory."""
         return lengths
 
     def upload(self, indices: Array) -> Any:
-        """An array on the same GPU."""
+        """Copy integers to the same GPU."""
         with cupy.cuda.Device(self.array.device.id):
             return cupy.asarray(indices)

@@ -1,4 +1,4 @@
-"""Arrays of any other library: by DLPack, or by ``__cuda_array_interface__``."""
+"""The adapter of arrays of any other library, through DLPack or ``__cuda_array_interface__``."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.memory.device_array import DeviceArray, device_array, is_on_device
 
 _HOST_DEVICES = (1, 3, 11)
-"""DLPack's numbers for host memory: plain, and pinned for CUDA and ROCm."""
+"""DLPack's numbers for host memory: pageable, and pinned for CUDA and ROCm."""
 
 
 class DlpackAdapter(ArrayAdapter):
-    """An array of a library that nothing is known of but what its attributes say."""
+    """An array of which only standard attributes are known."""
 
     __slots__ = ()
 
     @property
-    def LIBRARY(self) -> str:  # type: ignore[override]  # noqa: N802  # every array has its own
-        """By the name of its package."""
+    def LIBRARY(self) -> str:  # type: ignore[override]  # noqa: N802  # depends on the array
+        """A noun with the name of the array's package."""
         return f"an array of {_package(self.array)}"
 
     @property
     def device(self) -> Any:
-        """As the library calls it, if it keeps the array API standard, else by DLPack's numbers."""
+        """The attribute ``device`` of the array API standard, else a name made of DLPack's numbers."""
         if hasattr(self.array, "__array_namespace__") and hasattr(self.array, "device"):
             return self.array.device
         if not hasattr(self.array, "__dlpack_device__"):
@@ -43,10 +43,10 @@ class DlpackAdapter(ArrayAdapter):
         return int(kind), int(number)
 
     def view(self, name: str, field: str) -> Array:
-        """The array's memory.
+        """Return a view of the array's memory.
 
         Raises:
-            BindingError: it lies neither in host memory nor on a GPU, or NumPy cannot read it.
+            BindingError: it is neither in host memory nor on a GPU, or NumPy cannot read it.
         """
         if is_on_device(self.array):
             return self._on_device()
@@ -58,45 +58,45 @@ class DlpackAdapter(ArrayAdapter):
             return self.refuse(name, field, f"that NumPy cannot read ({error})", "pass a NumPy array")
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Memory that the library takes through DLPack.
+        """Allocate memory that `give` passes to the library by DLPack.
 
         Raises:
-            BindingError: it has no from_dlpack.
+            BindingError: the library has no from_dlpack.
         """
         if self._from_dlpack is None:
             self.refuse(name, "x", "whose library has no from_dlpack", "pass numpy.from_dlpack(x), or out")
         return super().empty(name, shape, dtype)
 
     def give(self, result: Array) -> Any:
-        """The library's array over the same memory, on the same of its devices."""
-        take = self._from_dlpack
-        if take is None:
+        """Return an array of the library over the same memory, on this array's device."""
+        from_dlpack = self._from_dlpack
+        if from_dlpack is None:
             return result
-        given = take(result)
+        given = from_dlpack(result)
         if (device := getattr(self.array, "device", None)) != getattr(given, "device", None):
             import array_api_compat
 
-            # Only a library with several devices in host memory comes here.
+            # The library has several devices in host memory.
             return array_api_compat.to_device(given, device)
         return given
 
     def give_from_device(self, result: Any) -> Any:
-        """A tensor of PyTorch's as the library's array, where it can take one."""
+        """Convert a PyTorch tensor to an array of the library, if it has from_dlpack."""
         return self.give(result)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """The library's array in host memory; NumPy's for a GPU's."""
+        """Return an array of the library, or a NumPy array if this one is on a GPU."""
         return lengths if is_on_device(self.array) else self.give(lengths)
 
     def upload(self, indices: Array) -> Any:
-        """A tensor of PyTorch's, as all that the engine makes for an unknown library."""
+        """Copy integers to this array's GPU, as a PyTorch tensor."""
         import torch
 
         return torch.from_numpy(indices).to(f"cuda:{self._dlpack_device[1]}")
 
     def _on_device(self) -> DeviceArray:
         if hasattr(self.array, "__dlpack__"):
-            # Through PyTorch, whose streams the engine runs on, so that DLPack keeps them in order.
+            # By PyTorch, whose streams the engine uses, so that DLPack synchronizes with them.
             import torch
 
             return device_array(torch.from_dlpack(self.array))
@@ -104,7 +104,7 @@ class DlpackAdapter(ArrayAdapter):
 
     @property
     def _from_dlpack(self) -> Callable[[Any], Any] | None:
-        """How the array's library takes arrays of others."""
+        """The library's from_dlpack, or None."""
         namespace = getattr(self.array, "__array_namespace__", None)
         library = sys.modules.get(_package(self.array)) if namespace is None else namespace()
         return getattr(library, "from_dlpack", None)

@@ -1,4 +1,4 @@
-"""JAX's arrays. Read only once there is one, so that importing jax here imports nothing new."""
+"""The adapter of JAX arrays. Imported when there is one, so the import of jax costs nothing."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from anydml.memory.device_array import device_array
 from anydml.memory.results import empty
 
 ALIGNMENT = 64
-"""XLA reads host memory in place from such addresses on, and copies all other."""
+"""XLA uses host memory in place at multiples of this address, and copies other memory."""
 
 BYTE = np.dtype(np.uint8)
 
 SMALL = 32 << 10
-"""Bytes of arrays up to which calls are NumPy's: their results may lie anywhere, and are copied once more."""
+"""Total bytes of arrays up to which calls use NumPy views: XLA copies their results, which may be unaligned."""
 
 
 class JaxAdapter(ArrayAdapter):
-    """An array on one device: a CPU's or a GPU's."""
+    """A JAX array on one device, a CPU or a GPU."""
 
     __slots__ = ()
     LIBRARY = "a JAX array"
 
     @property
     def device(self) -> str:
-        """JAX's name of it; of all of them, where the array is sharded."""
+        """The name of the device, or the names of all devices of a sharded array."""
         if isinstance(self.array, jax.core.Tracer):
             return "no device"
         return ", ".join(sorted(map(_name, self.array.devices())))
 
     def view(self, name: str, field: str) -> Array:
-        """The array's memory; on a GPU through DLPack, which keeps the streams in order.
+        """Return a view of the array's memory; on a GPU by DLPack, which synchronizes the streams.
 
         Raises:
-            BindingError: it is traced, sharded, a random key, or lies on neither CPU nor GPU.
+            BindingError: it is traced, sharded, a random key, or on neither a CPU nor a GPU.
         """
         array = self.array
         if isinstance(array, jax.core.Tracer):
@@ -56,46 +56,46 @@ class JaxAdapter(ArrayAdapter):
             return np.asarray(array)
         if platform not in ("gpu", "cuda", "rocm"):
             self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
-        # The engine runs on PyTorch's streams, so that PyTorch is there already, or has to be.
+        # The engine uses PyTorch's streams, so it requires PyTorch in any case.
         import torch
 
         return device_array(torch.from_dlpack(array))
 
     def target(self, name: str, field: str) -> Array:
-        """JAX's arrays never change.
+        """Refuse the array: JAX arrays are immutable.
 
         Raises:
             BindingError: always.
         """
-        return self.refuse(name, field, "which never changes", "leave out away and take the result")
+        return self.refuse(name, field, "that is immutable", "omit out, and use the result")
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Memory that XLA takes without a copy."""
+        """Allocate memory that XLA uses without a copy."""
         memory = empty((math.prod(shape) * dtype.itemsize + ALIGNMENT - 1,), BYTE)
         start = -memory.ctypes.data % ALIGNMENT
         return np.ndarray(shape, dtype, memory, start)
 
     def give(self, result: Array) -> Any:
-        """An array over the same memory, on the same device, committed to it if this one is."""
+        """Return an array over the same memory, on the same device, committed to it if this one is."""
         return given([result], self.array)[0]
 
     def give_from_device(self, result: Any) -> Any:
-        """A tensor of PyTorch's as an array of JAX's, through DLPack."""
+        """Convert a PyTorch tensor to a JAX array by DLPack."""
         return jax.dlpack.from_dlpack(result)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """INT64 on a CPU, whatever jax_enable_x64 says."""
+        """Return an INT64 array on a CPU, even without jax_enable_x64."""
         return put(lengths, None if "cpu" in self.device else jax.devices("cpu")[0])
 
     def upload(self, indices: Array) -> Any:
-        """A tensor of PyTorch's, as all that the engine sees on a GPU."""
+        """Copy integers to this array's GPU, as a PyTorch tensor."""
         import torch
 
         return torch.from_numpy(indices).to(torch.from_dlpack(self.array).device)
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
-    """NumPy's arrays over the memory of small arrays on one CPU device; None of others."""
+    """Return NumPy views of small arrays on one CPU device, or None."""
     if any(type(array) is not _KIND for array in arrays):
         return None
     places = arrays[0].devices()
@@ -106,7 +106,7 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
     try:
         views = [*map(np.asarray, arrays)]
     except RuntimeError:
-        # One was deleted, or given away.
+        # One was deleted or donated.
         return None
     return views if sum([view.nbytes for view in views]) <= SMALL else None
 

@@ -1,7 +1,7 @@
-"""PyTorch's tensors. Read only once there is one, so that importing torch here imports nothing new.
+"""The adapter of PyTorch tensors. Imported when there is one, so the import of torch costs nothing.
 
-Tensors are read by their address: a NumPy array of PyTorch's making would bar a tensor's storage from being resized
-ever again. Results are tensors of PyTorch's making for the same reason.
+Tensors are read by their address: after a conversion by PyTorch, a tensor's storage could never be resized again. For
+the same reason, results are allocated by PyTorch.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class TorchAdapter(ArrayAdapter):
 
     @property
     def device(self) -> Any:
-        """PyTorch's own."""
+        """The tensor's device."""
         return self.array.device
 
     def view(self, name: str, field: str, is_target: bool = False) -> Array:
-        """The tensor's memory. A lazy conjugate or negative is made real, which copies.
+        """Return a view of the tensor's memory. A lazy conjugate or negative is resolved, which copies.
 
         Raises:
-            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), it records gradients or has
-                a tangent, or calls are recorded.
+            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), requires gradients or has a
+                tangent, or calls are recorded.
         """
         tensor = self.array
         if is_recorded() or (has_modes() and _get_mode(_PROXIES) is not None):
             recorder = "torch.jit.trace" if is_recorded() else "make_fx"
-            self.refuse(name, field, f"while {recorder} records", "what it records are calls of torch.ops.anydml")
-        tensor = self._plain(name, field, is_target)
+            self.refuse(name, field, f"while {recorder} records", "it records calls of torch.ops.anydml only")
+        tensor = self._resolved(name, field, is_target)
         dtype = _numpy_dtype(tensor.dtype)
         try:
             held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
@@ -67,7 +67,7 @@ class TorchAdapter(ArrayAdapter):
         return array_at(address, tensor, tuple(tensor.shape), dtype, strides)
 
     def target(self, name: str, field: str) -> Array:
-        """The tensor's memory, to be written.
+        """Return a view of the tensor's memory for writing.
 
         Raises:
             BindingError: as `view`, or the tensor is a lazy conjugate or negative.
@@ -75,14 +75,14 @@ class TorchAdapter(ArrayAdapter):
         return self.view(name, field, is_target=True)
 
     def written(self) -> None:
-        """Tell autograd, as PyTorch's own writes do."""
-        _written((self.array,))
+        """Increment the tensor's version, as PyTorch's own writes do, so that autograd notices."""
+        _bump_versions((self.array,))
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """The memory of a new tensor in host memory.
+        """Allocate a tensor in host memory, and return its memory.
 
         Raises:
-            BindingError: new tensors have none now: they are fake, or a transform's.
+            BindingError: new tensors have no memory under the current mode or transform.
         """
         array = self.array
         kind = array.dtype if dtype == _numpy_dtype(array.dtype) else getattr(torch, dtype.name)
@@ -91,7 +91,7 @@ class TorchAdapter(ArrayAdapter):
         else:
             tensor = torch.empty(shape, dtype=kind, device="cpu")
         try:
-            # Asked of a fake tensor, PyTorch would warn.
+            # PyTorch would warn about the address of a fake tensor.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
         except RuntimeError:
             address = None
@@ -102,26 +102,26 @@ class TorchAdapter(ArrayAdapter):
         return result
 
     def give(self, result: Array) -> Any:
-        """The tensor whose memory `empty` gave."""
+        """Return the tensor whose memory `empty` returned."""
         return owner_of(result)
 
     def holds(self, dtype: np.dtype[Any]) -> bool:
-        """In host memory, those that PyTorch has."""
+        """Whether PyTorch has the dtype, and the tensor is in host memory."""
         return self.array.is_cpu and isinstance(getattr(torch, dtype.name, None), torch.dtype)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """A tensor in host memory."""
+        """Return a tensor in host memory."""
         return torch.from_numpy(lengths).clone()
 
     def upload(self, indices: Array) -> Any:
-        """A tensor on this one's device."""
+        """Copy integers to this tensor's device."""
         return torch.from_numpy(indices).to(self.array.device)
 
     def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVED) -> None:
-        """Refuse tensors whose elements do not lie in strides, or not on a device of these types.
+        """Check that the tensor is strided and on a device of one of these types.
 
         Raises:
-            BindingError: it is nested, sparse, quantized, or elsewhere.
+            BindingError: it is nested, sparse, quantized, or on another device.
         """
         tensor = self.array
         if tensor.is_nested:
@@ -133,8 +133,8 @@ class TorchAdapter(ArrayAdapter):
         if not ((tensor.is_cpu and "cpu" in devices) or tensor.device.type in devices):
             self.refuse(name, field, f"on {tensor.device}", "arrays are moved on cpu and cuda")
 
-    def _plain(self, name: str, field: str, is_target: bool) -> Any:
-        """The tensor without lazy signs."""
+    def _resolved(self, name: str, field: str, is_target: bool) -> Any:
+        """Return the tensor detached, with lazy conjugates and negatives resolved."""
         self.check_kind(name, field)
         tensor, kind = self.array, type(self.array)
         if tensor.requires_grad and torch.is_grad_enabled():
@@ -152,36 +152,36 @@ class TorchAdapter(ArrayAdapter):
         if not (tensor.is_conj() or tensor.is_neg()):
             return tensor
         if is_target:
-            self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
+            self.refuse(name, field, "that is a lazy conjugate or negative", "out must be a tensor with its own memory")
         return tensor.resolve_conj().resolve_neg()
 
 
 def is_dual(tensor: Any) -> bool:
-    """Whether forward mode gave a tensor a tangent that is carried now."""
+    """Whether a tensor has a tangent in the current level of forward-mode differentiation."""
     if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled():
         return False
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def is_traced() -> bool:
-    """Whether calls are recorded now, or tensors may have tangents: compiled code sees neither."""
+    """Whether calls are recorded now, or tensors may have tangents: compiled code supports neither."""
     return bool(is_compiling() or forward_ad._current_level >= 0 or _count_modes())
 
 
 def has_modes() -> bool:
-    """Whether there are dispatch modes, which see calls of PyTorch's operators: recorders, counters, fake tensors."""
+    """Whether dispatch modes intercept PyTorch's operators now: recorders, counters, fake tensors."""
     return bool(_count_modes()) and not _is_excluded(_PYTHON)
 
 
 def is_recorded() -> bool:
-    """Whether `torch.jit.trace` records the calls of now: those that it makes itself it does not."""
-    # The compiler does not see through what follows.
+    """Whether `torch.jit.trace` records calls now; it does not record those that it makes itself."""
+    # The compiler cannot trace the calls that follow.
     return not torch.compiler.is_compiling() and bool(_is_included(_TRACER)) and not _is_excluded(_TRACER)
 
 
 @cache
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """NumPy's dtype of the same name, or ml_dtypes' of the same name and size, or plain bytes."""
+    """Return the dtype of the same name from NumPy, or of the same name and size from ml_dtypes, or plain bytes."""
     name = str(dtype).removeprefix("torch.")
     try:
         known: np.dtype[Any] = np.dtype(name)
@@ -195,12 +195,12 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
 
 
-def _written(tensors: Iterable[Any]) -> None:
+def _bump_versions(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
-def _packed() -> dict[int, np.dtype[Any]]:
-    """NumPy's dtypes by DLPack's numbers of those without lazy conjugates and without a scale."""
+def _dlpack_dtypes() -> dict[int, np.dtype[Any]]:
+    """Return NumPy's dtypes by DLPack's codes, for dtypes without lazy conjugates and without a scale."""
     codes = {"i": 0, "u": 1, "f": 2, "b": 6}
     found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in map(np.dtype, "?BHIQbhiqefd")}
     return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
@@ -213,12 +213,12 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
-_QUESTIONS = torch._C._is_tracing, _count_modes
-_STATES = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
-_PLAIN = torch.Tensor, torch.nn.Parameter
+_TRACING_CHECKS = torch._C._is_tracing, _count_modes
+_TRACING_FLAGS = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
+_TENSOR_TYPES = torch.Tensor, torch.nn.Parameter
 
-# torch.compile sees through nothing that is compiled; what else there is, that asks itself, in less time.
-TRACED.update(dict.fromkeys(_PLAIN, is_dynamo_compiling))
+# torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
+TRACED.update(dict.fromkeys(_TENSOR_TYPES, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.know(_PLAIN, _QUESTIONS, _STATES, _written, _packed())
+    tensors.know(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes())

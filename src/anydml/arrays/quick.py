@@ -1,6 +1,6 @@
-"""Other libraries' arrays that compiled code reads itself, and what Python has to ask of them first.
+"""Arrays of other libraries that compiled code reads directly, and the checks that Python must make first.
 
-And those that NumPy sees in less time than anything else takes: calls on them are calls on NumPy's arrays.
+Also bridges: calls on small arrays of some libraries run on NumPy views, which takes the least time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from numpy import ndarray
 
 
 def is_native(array: Any) -> bool:
-    """Whether compiled code may look at an array that is none of NumPy's: calls on it are run now, not recorded."""
+    """Whether compiled code may read an array of another library: calls on it are run, not traced."""
     kind = type(array)
     return kind in TRACED and not TRACED[kind]()
 
 
 def are_native(arrays: Any) -> bool:
-    """Whether it may look at a list of arrays, NumPy's or others, by the first."""
+    """Whether compiled code may read the arrays of a list, judged by the first."""
     kind = type(arrays)
     if (kind is not list and kind is not tuple) or not arrays:
         return False
@@ -27,28 +27,28 @@ def are_native(arrays: Any) -> bool:
 
 
 def is_recorded() -> bool:
-    """Whether calls on any library's arrays are recorded now."""
-    for ask in RECORDS:  # noqa: SIM110  a generator takes twice as long
-        if ask():
+    """Whether any library records calls now."""
+    for records in RECORDS:  # noqa: SIM110  a generator takes twice as long
+        if records():
             return True
     return False
 
 
 RECORDS: list[Callable[[], bool]] = []
-"""What `TRACED` asks, once for each library."""
+"""One function per library, which returns whether it records calls now."""
 
 
 TRACED: dict[type, Callable[[], bool]] = {}
-"""By types of other libraries' arrays: whether calls are recorded now rather than run."""
+"""By type of array: a function that returns whether calls on it are traced now rather than run."""
 
 
 class Bridge(NamedTuple):
-    """Arrays of one type that NumPy's functions are called for.
+    """The conversion of arrays of one type to NumPy views, and of results back.
 
     Attributes:
-        views: NumPy's arrays over the memory of some; None unless all are of that type, lie at one place in host
-            memory, and are so small that a copy of their results is nothing.
-        give: NumPy arrays that nobody else has as arrays at the place of another one.
+        views: returns NumPy views of arrays; None unless all are of that type, on one device in host memory, and so
+            small that a copy of their results costs next to nothing.
+        give: converts NumPy arrays without other references to arrays on the device of the second argument.
     """
 
     views: Callable[[Sequence[Any]], list[ndarray[Any, Any]] | None]
@@ -56,4 +56,4 @@ class Bridge(NamedTuple):
 
 
 BRIDGES: dict[type, Bridge] = {}
-"""Filled by the modules of the libraries, once there is an array of theirs."""
+"""Bridges by type of array, added when the module of the library is imported."""

@@ -1,4 +1,4 @@
-"""The way in: whose array an argument is, and whether the arguments of one call can work together."""
+"""Conversion of arguments to the arrays that engines see, and checks of their libraries, devices and dtypes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from anydml.memory.device_array import DeviceArray
 from anydml.text import a
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
-"""What NumPy reads itself."""
+"""Types that NumPy reads itself."""
 
 _ARRAY = "an array, or nested lists of equal lengths"
 
 _own: dict[type, type[ArrayAdapter] | None] = dict.fromkeys(_PLAIN)
-"""The answers of `_guest_class` for types of libraries, which stay as long as the process."""
+"""Adapters by type, for the types of libraries, which exist as long as the process."""
 
 _classes: WeakKeyDictionary[type, type[ArrayAdapter] | None] = WeakKeyDictionary()
-"""The answers for all other types, which may be let go."""
+"""Adapters by type, for all other types, which may be collected."""
 
 
 def guest_of(array: Any) -> ArrayAdapter | None:
-    """The `ArrayAdapter` for an array of another library; None for NumPy's, and for all that NumPy has to read itself.
+    """Return the `ArrayAdapter` of an array of another library, or None for everything that NumPy has to read.
 
-    A `ArrayAdapter` is its own.
+    An `ArrayAdapter` is returned unchanged.
     """
     kind = type(array)
     if kind in _own:
@@ -43,13 +43,13 @@ def guest_of(array: Any) -> ArrayAdapter | None:
     elif kind in _classes:
         adapter = _classes[kind]
     else:
-        adapter = _guest_class(array)
-        answers = _own if kind.__module__.partition(".")[0] in ("torch", "jaxlib", "cupy") else _classes
-        answers[kind] = adapter
+        adapter = _adapter_class(array)
+        known = _own if kind.__module__.partition(".")[0] in ("torch", "jaxlib", "cupy") else _classes
+        known[kind] = adapter
     return None if adapter is None else adapter(array)
 
 
-def _guest_class(array: Any) -> type[ArrayAdapter] | None:
+def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
     import array_api_compat
 
     if array_api_compat.is_torch_array(array):
@@ -72,11 +72,11 @@ def _guest_class(array: Any) -> type[ArrayAdapter] | None:
 
 
 def received(name: str, array: Any, field: str = "x") -> tuple[Array, ArrayAdapter | None]:
-    """An argument as the engines see it, and whose it is: None for NumPy's own, and for lists and scalars.
+    """Return an argument as the engines see it, and its adapter: None for NumPy arrays, lists and scalars.
 
     Raises:
-        BindingError: it has no memory that could be read.
-        DescError: it has more dimensions than NumPy's arrays.
+        BindingError: it has no memory that can be read.
+        DescError: it has more dimensions than NumPy supports.
     """
     adapter = guest_of(array)
     return (as_numpy(name, field, array) if adapter is None else _view(name, field, adapter)), adapter
@@ -88,12 +88,12 @@ def _view(name: str, field: str, adapter: ArrayAdapter) -> Array:
 
 
 def as_numpy(name: str, field: str, array: Any) -> Array:
-    """An array of NumPy's, from whatever NumPy reads.
+    """Convert an argument to a NumPy array.
 
     Raises:
         BindingError: it has a mask, or is not in memory.
-        DescTypeError: it is no array, but a text or an object; or NumPy does not read it, such as lists of unequal
-            lengths.
+        DescTypeError: it is a string or another object that is not an array, or NumPy cannot convert it, such as lists
+            of unequal lengths.
     """
     if type(array) is np.ndarray or isinstance(array, DeviceArray):
         return array
@@ -104,25 +104,25 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         found = np.asarray(array)
     except (TypeError, ValueError):
         raise wrong(name, field, array, _ARRAY) from None
-    # NumPy makes an array of no dimensions of whatever it does not know.
+    # NumPy converts unknown objects to arrays without dimensions.
     if not found.ndim and found.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
         raise wrong(name, field, array, _ARRAY)
     return found
 
 
 def _refuse_mask(name: str, field: str, array: Any) -> None:
-    # To name `np.ma` imports it, which takes longer than any call.
+    # Accessing `np.ma` imports it, which takes longer than any call.
     if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
         message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a call of its own"
         raise BindingError(message, name, field, "a mask is not moved")
 
 
 def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
-    """Arrays that are to be joined, as the engines see them, and whose they are.
+    """Return arrays to be joined as the engines see them, and the adapter of the first.
 
     Raises:
         BindingError: they are of two libraries or on two devices.
-        DescError: they are of two dtypes.
+        DescError: they have two dtypes.
     """
     if not arrays:
         return (), None
@@ -136,24 +136,24 @@ def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], A
 
 
 def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
-    """Arrays that are to be joined are of one library, device and dtype.
+    """Check that arrays to be joined are of one library, device and dtype.
 
     Raises:
         BindingError: they are of two libraries or on two devices.
-        DescError: they are of two dtypes.
+        DescError: they have two dtypes.
     """
     first = adapters[0]
     wanted = _dtype(first)
     for i, adapter in enumerate(adapters[1:], 1):
         check_place(name, f"arrays[{i}]", adapter, first, "arrays[0]")
-        # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
+        # The library's own dtypes: NumPy may have one dtype for both, or none.
         if (dtype := _dtype(adapter)) != wanted:
             message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
 
 def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
-    """Indices as the engines see them: of x's library and device, or plain ones of the host.
+    """Return indices as the engines see them: of x's library and device, or from a list or NumPy array.
 
     Raises:
         BindingError: they are of another library or on another device.
@@ -166,10 +166,10 @@ def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str
 
 
 def host_values(name: str, field: str, values: Any) -> Array:
-    """Numbers that are read before anything is moved: a list, or an array of any library in host memory.
+    """Return numbers that are needed before anything is moved: a list, or an array of any library in host memory.
 
     Raises:
-        BindingError: they lie on a GPU.
+        BindingError: they are on a GPU.
     """
     view, adapter = received(name, values, field)
     check_host(name, field, adapter or view, not isinstance(view, DeviceArray))
@@ -177,28 +177,28 @@ def host_values(name: str, field: str, values: Any) -> Array:
 
 
 def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
-    """Numbers that are read before anything is moved lie in host memory.
+    """Check that numbers that are needed before anything is moved are in host memory.
 
     Raises:
-        BindingError: they do not.
+        BindingError: they are not.
     """
     if not are_on_host:
-        message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy there"
-        raise BindingError(message, name, field, f"{field} must lie in host memory")
+        message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy in host memory"
+        raise BindingError(message, name, field, f"{field} must be in host memory")
 
 
 def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None, is_alike: bool = True) -> Array:
-    """An `out` as the engines see it.
+    """Return an `out` as the engines see it.
 
     Args:
         name: the function's name, for errors.
-        field: the argument's.
-        array: what the caller gave.
-        adapter: whose the inputs are.
-        is_alike: whether its dtype has to be the adapter's.
+        field: the argument's name, for errors.
+        array: the caller's argument.
+        adapter: the adapter of the inputs; None for NumPy arrays.
+        is_alike: whether the dtype must be that of the adapter's array.
 
     Raises:
-        BindingError: it is of another library or device than the inputs, or cannot be written.
+        BindingError: it is of another library or on another device than the inputs, or cannot be written.
     """
     out = guest_of(array)
     if out is None and not isinstance(array, np.ndarray):
@@ -218,10 +218,10 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
 def check_place(
     name: str, field: str, adapter: ArrayAdapter | None, other: ArrayAdapter | None, other_field: str
 ) -> None:
-    """Both are NumPy's, or of one library and device.
+    """Check that two arrays are both NumPy's, or of one library and device.
 
     Raises:
-        BindingError: naming both.
+        BindingError: they are not.
     """
     if adapter is other or (type(adapter) is type(other) and adapter and other and adapter.device == other.device):
         return
