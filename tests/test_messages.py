@@ -66,7 +66,10 @@ def test_a_refusal_says_what_to_do(call, end):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: dml.set_num_threads("all"), "set_num_threads: 'all' is no number of threads, such as os.cpu_count()"),
+        (
+            lambda: dml.set_num_threads("all"),
+            "set_num_threads: 'all' is not a number of threads, such as os.cpu_count()",
+        ),
         (lambda: dxdispatch.load(3), "load takes the path of a file, as a str or pathlib.Path, not 3"),
         (lambda: dxdispatch.load(b"m.json"), "load takes the path of a file, as a str or pathlib.Path, not b'm.json'"),
         (lambda: dxdispatch.run(None), "run takes a model from anydml.dxdispatch.load, not NoneType"),

@@ -1,4 +1,4 @@
-"""The CPU engine: the compiled core, or NumPy where that is not there.
+"""The CPU engine: the compiled core, or NumPy if the core is missing.
 
 Reading order: `engine` (programs), `arrays` (results of functions), `threads`, `nonzero`.
 """
@@ -15,13 +15,13 @@ _HOST = HostArrays()
 
 
 def open_engine(device: str) -> Engine:
-    """The engine of ``"cpu"``."""
+    """Return the engine for ``"cpu"``."""
     only_name("cpu", device)
     return CpuEngine()
 
 
 def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
-    """The engine behind functions on arrays in host memory."""
+    """Return the engine for functions on arrays in host memory."""
     return _HOST
 
 

@@ -1,4 +1,4 @@
-"""Functions on arrays in host memory: their results, and their programs."""
+"""The engine for functions on arrays in host memory: allocates results, compiles programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anydml.moves import Program
 
 
 class HostArrays:
-    """The engine behind functions on arrays in host memory."""
+    """The engine for functions on arrays in host memory."""
 
     key: Hashable = "cpu"
     is_numpys = True
@@ -23,7 +23,7 @@ class HostArrays:
     def compile_program(
         self, program: Program, shapes: Sequence[tuple[int, ...]] | None = None, itemsize: int = 1
     ) -> CpuProgram:
-        """Simplify, and pack."""
+        """Simplify the moves, and compile them."""
         return CpuProgram(program)
 
     def results(
@@ -34,10 +34,10 @@ class HostArrays:
         dtype: np.dtype[Any],
         adapter: ArrayAdapter | None,
     ) -> tuple[list[Any], list[Array]]:
-        """New contiguous arrays, in memory that the adapter's library can take.
+        """Allocate contiguous arrays, in memory that the adapter's library accepts.
 
         Raises:
-            BindingError: the library has no way to take them.
+            BindingError: the library accepts none.
         """
         if adapter is None:
             arrays = [empty(shape, dtype) for shape in shapes]
@@ -46,9 +46,9 @@ class HostArrays:
         return arrays, arrays
 
     def give(self, adapter: ArrayAdapter, result: Any) -> Any:
-        """The array that the adapter's library makes of one of `results`."""
+        """Convert one of `results` to an array of the adapter's library."""
         return adapter.give(result)
 
     def target(self, name: str, field: str, array: Array) -> Array:
-        """As it is."""
+        """Return the array unchanged."""
         return array

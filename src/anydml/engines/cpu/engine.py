@@ -1,6 +1,6 @@
-"""The CPU engine: moves are simplified and packed once; bound to operands they run in one step of compiled code.
+"""The CPU engine: moves are simplified and compiled once; bound to operands, they run in one native call.
 
-NumPy does what the compiled core does not hold, and everything where there is no such core.
+NumPy runs the programs that the compiled core does not support, and all programs if there is no core.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from anydml.moves import Program, simplify
 from anydml.text import counted
 
 FIXED_WEIGHT, MOVE_WEIGHT = 1536, 1400
-"""Bytes that a program keeps, about: in any case, and for each move."""
+"""Approximate bytes of a program: a constant, and bytes per move."""
 
-SHOWN = 64
-"""Moves and stages that an explanation shows at most."""
+MOST_SHOWN = 64
+"""Number of moves, and of stages, that an explanation shows at most."""
 
 Bound = Callable[[], object]
 
@@ -31,7 +31,7 @@ class CpuEngine:
     """Runs moves on host memory."""
 
     def compile(self, program: Program) -> CompiledProgram:
-        """Simplify and pack, where nothing does it at once."""
+        """Use the host kernel if the program has one; otherwise simplify and compile the moves."""
         return HostKernelProgram.of(program, argwhere, "cpu") or CpuProgram(program)
 
 
@@ -39,36 +39,36 @@ class CpuProgram:
     """A program's moves, ready to be bound to operands.
 
     Args:
-        source: the program, whose constants and scratch are the engine's to provide.
+        source: the program; the engine provides its constants and scratch.
 
     Attributes:
-        source: the same, with simplified moves.
-        packed: the moves as the compiled core takes them; None where NumPy does them.
+        source: the program, with simplified moves.
+        packed: the moves in the form of the compiled core; None if NumPy runs them.
     """
 
     def __init__(self, source: Program) -> None:
         self.source = source.with_moves(simplify(source.moves))
         self.packed: Any = None
-        self._numpys: CompiledProgram | None = None
+        self._by_numpy: CompiledProgram | None = None
         if core.program is not None:
             with contextlib.suppress(core.program.UnfitError):
                 self.packed = core.program.Compiled(self.source.moves, len(source.operands))
         if self.packed is None:
             from anydml.engines.numpy.engine import NumpyProgram
 
-            self._numpys = NumpyProgram(self.source)
+            self._by_numpy = NumpyProgram(self.source)
 
     @property
     def weight(self) -> int:
-        """Bytes that the program and the arguments it was made from keep, about."""
+        """Approximate bytes of the program and of the arguments it was made from."""
         return FIXED_WEIGHT + MOVE_WEIGHT * len(self.source.moves) + self.source.constant_bytes
 
     def bind(self, operands: Sequence[Array]) -> Bound:
-        """The moves between these operands' addresses, or NumPy's views of them."""
-        if self._numpys is not None:
-            return self._numpys.bind(operands)
-        every = (*operands, *scratch_arrays(self.source))
-        bound: Bound = self.packed.bind(every, partial(_refuse, self.source, every))
+        """Bind the moves to the operands' addresses, or to NumPy views of the operands."""
+        if self._by_numpy is not None:
+            return self._by_numpy.bind(operands)
+        buffers = (*operands, *scratch_arrays(self.source))
+        bound: Bound = self.packed.bind(buffers, partial(_raise_index_error, self.source, buffers))
         return bound
 
     def run(self, operands: Sequence[Array]) -> None:
@@ -84,22 +84,22 @@ class CpuProgram:
             lines.append("  by NumPy: there is no compiled code for it here")
         else:
             stages = self.packed.stages()
-            lines += [_said(*stage) for stage in stages[:SHOWN]]
-            lines += [f"  … {len(stages) - SHOWN} more"] if len(stages) > SHOWN else []
-        lines += [f"    {move}" for move in moves[:SHOWN]]
-        lines += [f"    … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
+            lines += [_stage_line(*stage) for stage in stages[:MOST_SHOWN]]
+            lines += [f"  … {len(stages) - MOST_SHOWN} more"] if len(stages) > MOST_SHOWN else []
+        lines += [f"    {move}" for move in moves[:MOST_SHOWN]]
+        lines += [f"    … {len(moves) - MOST_SHOWN} more"] if len(moves) > MOST_SHOWN else []
         return "\n".join(lines)
 
 
-def _refuse(program: Program, operands: Sequence[Array]) -> None:
-    """Raise the error for the first index that may not be outside its axis."""
+def _raise_index_error(program: Program, operands: Sequence[Array]) -> None:
+    """Raise the error for the first index that is outside its axis, but must not be."""
     from anydml.engines.numpy.general import bind_refusals
 
     for refuse in bind_refusals(program, operands):
         refuse()
 
 
-def _said(names: Sequence[str], moves: int, is_past: bool, parts: int) -> str:
-    """What the compiled core does at once, for people."""
+def _stage_line(names: Sequence[str], moves: int, is_past: bool, parts: int) -> str:
+    """Describe a stage of the compiled core."""
     past = ", stored past the caches" if is_past else ""
     return f"  {', '.join(names)}: {counted(moves, 'move')} in {counted(parts, 'part')}{past}"

@@ -1,4 +1,4 @@
-"""How many threads share large work."""
+"""The number of threads that share large work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from anydml.core import pool
 from anydml.memory.control_groups import processors
 
 MOST = 1024
-"""More than any machine makes use of, and fewer than a system refuses."""
+"""More threads than any machine benefits from, and fewer than a system refuses to start."""
 
 
 def available_cores() -> int:
-    """The cores that this process may use: those it is bound to, or as many as its control groups give it time on."""
+    """Return the number of cores that this process may use, by its affinity and its control groups."""
     if sys.platform == "linux":
         return min(len(os.sched_getaffinity(0)), processors() or MOST)
     return os.cpu_count() or 1
@@ -26,22 +26,22 @@ def _default_threads() -> int:
     if text.isascii() and text.isdigit() and int(text) > 0:
         return min(int(text), MOST)
     if text:
-        message = f"ANYDML_NUM_THREADS is {text!r}, which is no number of threads; using {available_cores()}"
+        message = f"ANYDML_NUM_THREADS is {text!r}, which is not a number of threads; using {available_cores()}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     return available_cores()
 
 
 def set_num_threads(threads: int) -> None:
-    """Share large work between this many threads, the caller included.
+    """Set the number of threads that share large work, the caller's included.
 
-    Where there is no compiled core, NumPy does all work in the caller's thread, whatever the number.
+    Without the compiled core, NumPy does all work in the caller's thread.
 
     Args:
         threads: 1 to 1024. The default is ANYDML_NUM_THREADS, or the cores that this process may use.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is less than 1, or more than 1024.
+        TypeError: `threads` is not an integer.
+        ValueError: `threads` is less than 1, or more than 1024.
 
     Examples:
         >>> before = dml.get_num_threads()
@@ -53,16 +53,16 @@ def set_num_threads(threads: int) -> None:
     try:
         number = operator.index(threads)
     except TypeError:
-        raise TypeError(f"set_num_threads: {threads!r} is no number of threads, such as os.cpu_count()") from None
+        raise TypeError(f"set_num_threads: {threads!r} is not a number of threads, such as os.cpu_count()") from None
     if not 1 <= number <= MOST:
-        raise ValueError(f"set_num_threads: {number} threads; there is at least the caller, and at most {MOST}")
+        raise ValueError(f"set_num_threads: {number} threads; the number must be 1 to {MOST}")
     _CHOSEN[:] = [number]
     if pool is not None:
         pool.set_threads(number)
 
 
 def get_num_threads() -> int:
-    """Threads that large work is shared between, the caller included.
+    """Return the number of threads that share large work, the caller's included.
 
     Examples:
         >>> dml.get_num_threads() >= 1
