@@ -17,7 +17,7 @@ from anydml import dxdispatch, stores
 from anydml.explain import boxes
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
-from anydml.explain.stripes import TURNS
+from anydml.explain.stripes import MOST_STRIPES
 from anydml.explain.svg import COLOURS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
@@ -388,7 +388,7 @@ def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
     stacked = dml.fuse(lambda x, y: np.stack([x, y], -1).reshape(100, -1))
     joined = dml.fuse(lambda x, y: np.concatenate([x, y], 1))
     drawn = [[*parts(dml.explain(function, *given).sections[0])][1] for function in (stacked, joined)]
-    assert [len(stripes) for stripes in drawn] == [2 * TURNS, 2]
+    assert [len(stripes) for stripes in drawn] == [2 * MOST_STRIPES, 2]
     for stripes in drawn:
         ends = sorted((x, x + width, colour) for colour, x, _, width, _ in stripes)
         assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))
@@ -400,7 +400,7 @@ def test_interleaved_rows_take_turns_downwards(count):
     interleaved = dml.fuse(lambda x, y: np.stack([x, y], 1).reshape(-1, 50))
     (section,) = dml.explain(interleaved, np.zeros((count, 50)), np.zeros((count, 50))).sections
     stripes = list(parts(section))[1]
-    assert len(stripes) == 2 * TURNS
+    assert len(stripes) == 2 * MOST_STRIPES
     assert {(x, width) for _, x, _, width, _ in stripes} == {(stripes[0][1], stripes[0][3])}
     ends = sorted((y, y + height, colour) for colour, _, y, _, height in stripes)
     assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))

@@ -28,7 +28,7 @@ def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...
     """
     from anydml.errors import ModelError
     from anydml.explain import explain as explained
-    from anydml.explain.words import notation
+    from anydml.explain.terminal import notation
 
     for option, path in (("--html", html), ("--svg", svg)):
         if path is not None and Path(path).suffix.lower() != f".{option[2:]}":

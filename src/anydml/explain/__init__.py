@@ -1,7 +1,6 @@
-"""What moves where: as text, as a picture, as a page, and in notebooks.
+"""Explanations of programs: text, pictures, pages, and output in notebooks.
 
-Everything is made from programs and their moves alone, so operators, graphs and fused functions are explained by the
-same code.
+They are made from programs and their moves alone, so the same code explains operators, graphs and fused functions.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Explanation:
-    """What moves where. ``print(explanation)`` says it in words; a notebook shows pictures.
+    """An explanation of one or more programs: ``print`` shows it as text, a notebook as pictures.
 
     Attributes:
-        title: what is explained.
-        sections: one a program.
-        notes: what is said after them, such as what is left out.
+        title: the title of the page.
+        sections: one per program.
+        notes: lines after the sections, such as a list of omissions.
 
     Examples:
         >>> explanation = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3))
@@ -38,7 +37,7 @@ class Explanation:
         self.notes = tuple(notes)
 
     def svg(self, number: int = 0) -> str:
-        """The picture of one section: every element where it is small, boxes to scale where it is not.
+        """Draw one section: every element if it is small, else boxes to scale.
 
         Raises:
             IndexError: there is no such section.
@@ -48,18 +47,18 @@ class Explanation:
         return drawing(self.sections[number])
 
     def html(self) -> str:
-        """A page of its own: pictures, the same as tables, and what runs. It fetches nothing."""
+        """Return a self-contained page with pictures, tables and compiled programs. It loads nothing."""
         from anydml.explain.page import page
 
         return page(self.title, self.sections, self.notes)
 
     def save(self, path: str | Path) -> None:
-        """Write the page, or the picture of the first section, as the file's name ends: ``.html`` or ``.svg``.
+        """Write the page, or the picture of the first section, depending on the suffix: ``.html`` or ``.svg``.
 
         Raises:
-            ValueError: it ends in something else.
-            IndexError: there is nothing to draw.
-            ModelError: it cannot be written.
+            ValueError: the suffix is another one.
+            IndexError: there are no sections.
+            ModelError: the file cannot be written.
         """
         from pathlib import Path
 
@@ -78,9 +77,9 @@ class Explanation:
         write_whole(target, lambda file: file.write(text), JsonPath(str(path)))
 
     def __str__(self) -> str:
-        from anydml.explain.words import words
+        from anydml.explain.terminal import as_text
 
-        return "\n\n".join([*map(words, self.sections), *map(printable, self.notes)])
+        return "\n\n".join([*map(as_text, self.sections), *map(printable, self.notes)])
 
     def __repr__(self) -> str:
         return f"Explanation({self.title})"
@@ -98,24 +97,24 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     """Explain what moves where.
 
     Args:
-        thing: an operator desc, a compiled or bound operator, a function (explained as `fuse` makes it), a program or
-            what has a method `program` that makes one, a plan over files, or a model: what `dxdispatch.load` or
+        thing: an operator desc, a compiled or bound operator, a function (explained as `fuse` compiles it), a program
+            or an object whose method `program` returns one, a plan over files, or a model that `dxdispatch.load` or
             `anydml.onnx.load` returned.
-        arguments: of a desc, a compiled operator or a program: arrays for its first inputs, whose values are then
-            shown, and whose indices are followed. Of a function: its arguments.
-        device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
-            has its own.
-        keywords: more arguments of a function; of an ONNX model, sizes that it only names.
+        arguments: for a desc, a compiled operator or a program: arrays for its first inputs, whose values are shown
+            and whose indices are followed; for a function: its arguments.
+        device: the device to compile for, whose kernels are named; an empty string compiles nothing. A compiled or
+            bound operator has its own device.
+        keywords: keyword arguments of a function, or sizes for the named dimensions of an ONNX model.
 
     Returns:
-        What can be printed, shown by a notebook, and saved.
+        An explanation, which can be printed, displayed in a notebook, and saved.
 
     Raises:
         DescError: a desc breaks a rule.
         ModelError: a model cannot be run, or has operators that anydml does not have.
         FuseError: a function does more than move.
-        ValueError: arrays do not fit, or there is no such device.
-        TypeError: nothing is known of such things.
+        ValueError: arrays do not fit, or the device does not exist.
+        TypeError: objects of this type cannot be explained.
 
     Examples:
         >>> import anydml as dml
@@ -138,43 +137,43 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
 
     is_called = inspect.isroutine(thing) and (arguments or keywords)
     if isinstance(thing, Fused) or is_called:
-        return _one(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
+        return _of_one(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
     if type(thing).__name__ == "ModelProto" and not arguments:
-        return _several("ONNX model", subjects.of_onnx(thing, device, keywords))
+        return _of_several("ONNX model", subjects.of_onnx(thing, device, keywords))
     if keywords:
         given = ", ".join(keywords)
         raise TypeError(f"explain takes keywords for functions and ONNX models only, not {given}")
     if isinstance(thing, OperatorDesc):
-        return _one(subjects.of_desc(thing, arguments, device))
+        return _of_one(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
-        return _one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
+        return _of_one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
     made = thing.program() if callable(getattr(thing, "program", None)) else thing
     if isinstance(made, Program):
-        return _one(subjects.of_program(made, arguments, device))
+        return _of_one(subjects.of_program(made, arguments, device))
     if inspect.isroutine(thing):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
         raise TypeError(f"explain takes arrays for what is not bound, but this is {a(type(thing).__name__)}")
     if isinstance(thing, BoundOperator):
-        return _one(subjects.of_bound(thing.desc, thing._operands, thing))
+        return _of_one(subjects.of_bound(thing.desc, thing._operands, thing))
     if isinstance(thing, Model):
-        return _several(str(thing.place), subjects.of_model(thing, device))
+        return _of_several(str(thing.place), subjects.of_model(thing, device))
     if isinstance(getattr(thing, "program", None), Program):
-        return _one(subjects.of_plan(thing))
+        return _of_one(subjects.of_plan(thing))
     message = f"explain takes a desc, an operator, a function, a program, a plan or a model, not {type(thing).__name__}"
     if isinstance(thing, str | os.PathLike):
         message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
 
 
-def _one(section: Section) -> Explanation:
+def _of_one(section: Section) -> Explanation:
     return Explanation(section.title, [section])
 
 
-def _several(title: str, found: Any) -> Explanation:
+def _of_several(title: str, found: Any) -> Explanation:
     from anydml.explain import subjects
 
-    sections, notes = subjects.some(found)
+    sections, notes = subjects.first_sections(found)
     return Explanation(title, sections, notes if sections or notes else ["Nothing moves."])
 
 

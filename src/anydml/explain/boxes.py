@@ -1,4 +1,4 @@
-"""The picture of a large program: tensors and what moves touch of them as boxes to scale."""
+"""Pictures of large programs: tensors, and the parts that moves access, as boxes to scale."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from anydml.explain.svg import COLOURS, LINE, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
 
 WIDTH, HEIGHT, LEAST, LEAST_TENSOR = 220, 180, 6, 28
-"""Pixels of the longest axes, and of the shortest parts and tensors: so much is not to scale."""
+"""Pixels of the longest axes, and the least pixels of parts and tensors, which are then not to scale."""
 
 LABEL = 36
 MOST_TENSORS, MOST_MOVES = 40, 64
-"""What one picture shows; a page says the rest in its tables."""
+"""Tensors and moves that one picture shows at most; a page has the rest in its tables."""
 
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A tensor on paper: its last axis across, some or all of the others down."""
+    """The box of a tensor: its last axis is horizontal, some or all of the others are vertical."""
 
     tensor: Tensor
     down: tuple[int, ...]
@@ -39,7 +39,7 @@ class Sheet:
         return self.y + LABEL + self.height
 
     def span(self, ranges: Sequence[Range]) -> tuple[Range, Range]:
-        """The first and last row and column of a box of coordinates."""
+        """Return the first and last row, and the first and last column, of a range of coordinates."""
         top = bottom = 0
         for axis in self.down:
             size = self.tensor.sizes[axis]
@@ -47,7 +47,7 @@ class Sheet:
         return (top, bottom), ranges[-1] if ranges else (0, 0)
 
     def part(self, ranges: Sequence[Range]) -> Place:
-        """Where a box of coordinates lies: x, y, width and height, at least a few pixels each."""
+        """Return x, y, width and height of a range of coordinates, at least a few pixels each."""
         rows, columns = _rows_and_columns(self.tensor, self.down)
         (top, bottom), (left, right) = self.span(ranges)
         x = self.x + self.width * left // columns
@@ -58,7 +58,7 @@ class Sheet:
 
 
 def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
-    """An SVG of the boxes that a section's moves touch."""
+    """Draw the boxes that the moves of a section access, as SVG."""
     sheets, columns = _sheets(section)
     moves = section.moves
     touches = [_touches(section, sheets, move) for move in moves[:MOST_MOVES]]
@@ -77,9 +77,9 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
         lines += _arrows(moves[n], n % COLOURS, places)
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
-        text.append("* has strides of its own")
+        text.append("* is not packed")
     if are_striped:
-        text.append("moves that share a part take turns in stripes")
+        text.append("moves that share a part alternate in stripes")
     if len(section.tensors) > len(sheets):
         text.append(f"and {len(section.tensors) - len(sheets)} more tensors")
     if len(moves) > MOST_MOVES:
@@ -130,7 +130,7 @@ def _rows_and_columns(tensor: Tensor, down: Sequence[int]) -> tuple[int, int]:
 
 
 def _axes_down(section: Section) -> list[tuple[int, ...]]:
-    """The axes that are drawn downwards: of tensors of one rank those that moves cut, or all but the last."""
+    """Return the vertical axes: for all tensors of a rank, those that any move cuts, else all but the last."""
     cut: dict[int, set[int]] = {}
     for move in section.moves[:MOST_MOVES]:
         for end in (move.source, move.destination):
@@ -148,7 +148,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
 
 
 def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
-    """The boxes that a move touches: of its destination, its source and its indices, where they are drawn."""
+    """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
     found = []
@@ -157,14 +157,14 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
             sheet, ranges = sheets[end.operand], touched(section, end, move)
             rows, columns = (last - first + 1 for first, last in sheet.span(ranges))
             row_bytes = sheet.tensor.element_size * columns
-            # What is written whole lies below what is written later.
+            # A box that is written whole is drawn below later ones.
             is_under = end is move.destination and move.bytes_written >= row_bytes * rows
             found.append(Touch(end.operand, sheet.part(ranges), is_under, _run_bytes(end, move) >= row_bytes))
     return found
 
 
 def _run_bytes(end: Access, move: Move) -> int:
-    """The length of the contiguous runs that one end of a move consists of."""
+    """Return the length of the contiguous runs of one end of a move, in bytes."""
     run = move.element_size if end in (move.destination, move.source) else 1
     for size, stride in sorted(zip(move.sizes, map(abs, end.strides), strict=True), key=lambda each: each[1]):
         if 0 < stride <= run:
@@ -189,14 +189,14 @@ def _arrows(move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]
 
 
 def touched(section: Section, access: Access, move: Move) -> list[Range]:
-    """The coordinates that an access can touch of a tensor: the first and the last along each axis.
+    """Return the first and last coordinates along each axis that an access can reach in a tensor.
 
-    Lookups count with their whole axis.
+    A lookup can reach its whole axis.
     """
     tensor = section.tensors[access.operand]
     varying = [*zip(move.sizes, access.strides, strict=True)]
     varying += [(lookup.size, lookup.stride) for lookup in access.lookups]
-    # An index is one element, whatever its move copies.
+    # An index is one element, regardless of its move's element size.
     is_end = access in (move.destination, move.source)
     varying.append((move.element_size // tensor.element_size or 1 if is_end else 1, tensor.element_size))
     first = last = access.offset
@@ -206,7 +206,7 @@ def touched(section: Section, access: Access, move: Move) -> list[Range]:
     low, high = _coordinates(tensor, first), _coordinates(tensor, last)
     ranges: list[Range] = []
     for axis, (a, b) in enumerate(zip(low, high, strict=True)):
-        # Where an axis further out moves on, those inside it are run through whole.
+        # If an outer axis advances, the axes inside it are covered whole.
         wraps = any(low[k] != high[k] for k in range(axis)) and any(
             _runs_on(tensor, axis, size, stride) for size, stride in varying
         )
@@ -215,7 +215,7 @@ def touched(section: Section, access: Access, move: Move) -> list[Range]:
 
 
 def _runs_on(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
-    """Whether one dimension of a move crosses from one line along an axis into the next."""
+    """Whether one dimension of a move continues beyond the end of an axis."""
     own = abs(tensor.strides[axis])
     return (
         own > 0 and 0 < abs(stride) < own * tensor.sizes[axis] and (size - 1) * abs(stride) >= own * tensor.sizes[axis]
@@ -223,7 +223,7 @@ def _runs_on(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
 
 
 def _coordinates(tensor: Tensor, byte: int) -> list[int]:
-    """The coordinates of the element at a byte; negative strides count from the far end."""
+    """Return the coordinates of the element at a byte offset; along negative strides, they decrease."""
     found = [0] * len(tensor.sizes)
     rest = byte
     for axis, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides, strict=True)):

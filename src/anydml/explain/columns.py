@@ -1,6 +1,6 @@
-"""The columns of a picture: what is read on the left, what is written on the right, scratch between them.
+"""The columns of a picture: inputs and constants on the left, scratch in the middle, outputs on the right.
 
-Pages that are narrow show the columns below each other: their style sheet moves each by its own ``--x`` and ``--y``.
+Narrow pages stack the columns: the style sheet shifts each by its own ``--x`` and ``--y``.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from anydml.explain.section import Tensor
 
 MARGIN, MIDDLE = 16, 150
-"""Pixels around and between tensors, and between columns: arrows have room there."""
+"""Pixels around and between tensors, and between columns, where the arrows are."""
 
 _ROLES = (("input", "constant"), ("scratch",), ("output",))
 
 
 @dataclass(frozen=True)
 class Column:
-    """Tensors below each other.
+    """Tensors in one column.
 
     Attributes:
-        members: their numbers.
-        x: where the column begins.
-        width: of the widest.
-        bottom: the first pixel below.
-        above: pixels that the columns before it take where all are below each other.
+        members: numbers of the tensors.
+        x: left edge.
+        width: width of the widest tensor.
+        bottom: the first pixel below the column.
+        above: height of the columns before it when they are stacked.
     """
 
     members: tuple[int, ...]
@@ -35,14 +35,14 @@ class Column:
     above: int
 
     def group(self, parts: Sequence[str]) -> list[str]:
-        """What is drawn in this column: it moves with it."""
+        """Return a group of SVG elements that shifts with this column."""
         return [f'<g class="part" style="--x:{MARGIN - self.x}px;--y:{self.above}px">', *parts, "</g>"]
 
 
 def arrange(
     tensors: Sequence[Tensor], sizes: Mapping[int, tuple[int, int]]
 ) -> tuple[list[Column], dict[int, tuple[int, int]]]:
-    """The columns, and where each tensor begins, of those tensors whose widths and heights are given."""
+    """Arrange tensors of given widths and heights; return the columns, and each tensor's top left corner."""
     columns: list[Column] = []
     places: dict[int, tuple[int, int]] = {}
     x, above = MARGIN, 0

@@ -1,6 +1,6 @@
-"""The picture of a small program: every element a box, coloured by where it comes from, with a line for every run.
+"""Pictures of small programs: one box per element, coloured by its origin, and one line per run.
 
-Many lines would cross numbers: then those of the element that a pointer rests on are drawn alone.
+If there are many lines, which would cross the numbers, only those of the element under the pointer are shown.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from anydml.text import counted
 
 WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
 MOST_ARROWED, MOST_ARROWS = 30, 12
-"""Elements of all tensors of a picture whose lines are drawn all the time, and such lines."""
+"""Elements and lines of a picture up to which all lines are always shown."""
 
 MOST_MOVES = 24
-"""Moves that are written below the picture; a page has all of them in its table."""
+"""Moves that are listed below the picture; a page has all of them in its table."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A tensor on paper: blocks of rows of columns, one below the other."""
+    """The drawing of a tensor: its matrices, one below the other."""
 
     number: int
     tensor: Tensor
@@ -40,7 +40,7 @@ class Grid:
 
     @property
     def label(self) -> str:
-        """Number, name and sizes."""
+        """The tensor's number, name and sizes."""
         return f"#{self.number} {shortened(self.tensor.name)} {list(self.tensor.sizes)}"
 
     @property
@@ -51,26 +51,26 @@ class Grid:
 
     @property
     def width(self) -> int:
-        """Pixels from side to side, the label included."""
+        """Width in pixels, including the label."""
         return max(self._shape[2] * self.cell, 7 * len(self.label))
 
     @property
     def height(self) -> int:
-        """Pixels from top to bottom, the label included."""
+        """Height in pixels, including the label."""
         blocks, rows, _ = self._shape
         return LABEL + blocks * rows * HEIGHT + max(blocks - 1, 0) * GAP
 
     def corner(self, cell: int) -> tuple[int, int]:
-        """Where an element's box begins."""
+        """Return the top left corner of an element's box."""
         _, rows, columns = self._shape
         block, rest = divmod(cell, rows * columns)
         row, column = divmod(rest, columns)
         return self.x + column * self.cell, self.y + LABEL + (block * rows + row) * HEIGHT + block * GAP
 
     def end(self, cells: Sequence[int], is_source: bool) -> tuple[int, int, int]:
-        """Where a line meets a run of elements, x and y, and the side of the tensor that it crosses, which may be x.
+        """Return where a line meets a run of elements (x and y), and the x of the tensor's side that it crosses.
 
-        Across other elements of its row it runs above or below their values.
+        Within the tensor, the line passes above or below the values of its row.
         """
         xs, ys = zip(*map(self.corner, cells), strict=True)
         columns = self._shape[2]
@@ -82,14 +82,14 @@ class Grid:
 
 
 def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: bool = True) -> str:
-    """An SVG of every element of a small section."""
+    """Draw every element of a small section, as SVG."""
     longest = max(map(len, journeys.labels.values()), default=1)
     grids, columns = _grids(section.tensors, max(WIDTH, 8 * longest + 8))
     colours = _colours(section, journeys.runs)
     lines = [[*_lines(section, grids, run, colour)] for run, colour in zip(journeys.runs, colours, strict=True)]
     arrows = sum(map(bool, lines))
     painted, writers = _painted(journeys.runs, colours)
-    came = sources(section, journeys)
+    origins = sources(section, journeys)
     parts = []
     for column in columns:
         below, values = [], []
@@ -100,11 +100,11 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
             for writer, cells in itertools.groupby(range(grid.tensor.count), written.__getitem__):
                 drawn: list[str] = []
                 for cell in cells:
-                    about = f"{element(section, (k, cell))}{came.get((k, cell), '')}"
+                    about = f"{element(section, (k, cell))}{origins.get((k, cell), '')}"
                     drawn += _box(grid, (k, cell), painted[k, cell], about)
                     values.append(_value(grid, cell, painted[k, cell], journeys.labels.get((k, cell), "")))
                 if writer is not None and lines[writer]:
-                    # An element that a pointer rests on has its line shown: both are in one group.
+                    # Elements are grouped with their line, which is shown when the pointer is over them.
                     drawn = ['<g class="run">', *drawn, *lines[writer], "</g>"]
                     lines[writer] = []
                 below += drawn
@@ -122,7 +122,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
 
 
 def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:
-    """An element's box: where moves of several colours touch it, a stripe of each."""
+    """Draw an element's box, with a stripe for each further colour of a move that accesses it."""
     x, y = grid.corner(cell[1])
     fill = f" f{colours[0]}" if colours else ""
     yield (
@@ -144,7 +144,7 @@ def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
 
 
 def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
-    """The colours of every element, that of what wrote it first, then of what reads it; and the run that wrote it."""
+    """Return the colours of every element, first its writer's, then its readers'; and the run that wrote it."""
     writers = {cell: n for n, run in enumerate(runs) for cell in run.destination}
     painted: dict[Cell, list[int]] = defaultdict(list)
     for cell, writer in writers.items():
@@ -157,27 +157,27 @@ def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, li
 
 
 def element(section: Section, cell: Cell) -> str:
-    """An element's name: ``InputTensor[0, 3]``."""
+    """Return the name of an element: ``InputTensor[0, 3]``."""
     tensor = section.tensors[cell[0]]
     at = [int(c) for c in np.unravel_index(cell[1], tensor.sizes)] if tensor.sizes else []
     return f"{shortened(tensor.name)}{at}"
 
 
 def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:
-    """What is said of every element that is written: where it comes from."""
-    said: dict[Cell, str] = {}
+    """Describe the origin of every element that is written."""
+    texts: dict[Cell, str] = {}
     for run in journeys.runs:
         by = "".join(f", by {element(section, index)}" for index in run.indices)
         for k, cell in enumerate(run.destination):
             if run.fill is not None:
-                said[cell] = f" = fill {run.fill[:16].hex(' ')}{by}"
+                texts[cell] = f" = fill {run.fill[:16].hex(' ')}{by}"
             elif len(run.source) == len(run.destination):
-                said[cell] = f" = {element(section, run.source[k])}{by}"
+                texts[cell] = f" = {element(section, run.source[k])}{by}"
             elif run.source:
-                said[cell] = f" = part of {element(section, run.source[0])}…{by}"
+                texts[cell] = f" = part of {element(section, run.source[0])}…{by}"
             else:
-                said[cell] = f" = an element that an index decides{by}"
-    return said
+                texts[cell] = f" = an element that depends on an index{by}"
+    return texts
 
 
 def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Column]]:
@@ -188,7 +188,7 @@ def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Colum
 
 def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> Iterator[str]:
     if not run.destination or not run.source:
-        # What an index decides that is not known: a line from the index.
+        # An unknown index decides: draw a line from the index.
         ends = run.destination or run.source
         pairs: list[tuple[tuple[Cell, ...], tuple[Cell, ...]]] = [((index,), ends) for index in run.indices[:1]]
     else:
@@ -209,10 +209,9 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
 
 
 def _colours(section: Section, runs: Sequence[Run]) -> list[int]:
-    """A colour for each run: by move, while there are few.
+    """Return a colour for each run: by move, if there are several, but not more than colours.
 
-    Where there is one, or more than colours, it is by the place that elements come from: by the tensor, or by the
-    coordinate that tells runs apart where all come from one.
+    Otherwise by the origin of the elements: by tensor, or, if all come from one, by a coordinate that differs.
     """
     moves = section.moves
     starts = _starts(runs)
@@ -228,18 +227,18 @@ def _colours(section: Section, runs: Sequence[Run]) -> list[int]:
 
 
 def _starts(runs: Sequence[Run]) -> list[Cell | None]:
-    """The element that each run's first came from at first, be it by way of others."""
+    """Return the original source of each run's first element, through all intermediate ones."""
     origins: dict[Cell, Cell] = {}
     starts = []
     for run in runs:
         starts.append(origins.get(run.source[0], run.source[0]) if run.source else None)
-        came = [origins.get(cell, cell) for cell in run.source]
-        origins.update(zip(run.destination, came, strict=False))
+        firsts = [origins.get(cell, cell) for cell in run.source]
+        origins.update(zip(run.destination, firsts, strict=False))
     return starts
 
 
 def _axis(section: Section, moves: Sequence[Move], starts: Sequence[Cell | None]) -> int:
-    """The axis that one move looks up, or the first along which the starts of runs differ."""
+    """Return the axis that a single move looks up, or the first along which the starts differ."""
     known = [start for start in starts if start]
     if not known:
         return 0

@@ -1,7 +1,6 @@
-"""Where each element of a small program comes from, by the definition of a move: coordinate after coordinate.
+"""The origin of each element of a small program, by the definition of a move, one coordinate after the other.
 
-Nothing here knows an operator. What an index says is known only where its values are; elsewhere the journey names the
-index that decides.
+This is independent of operators. If the value of an index is unknown, the journey names the index element instead.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from anydml.text import printable
 
 MOST_CELLS = 480
 MOST_RUNS = 2000
-"""What a picture of every element may have: elements of all operands, and runs of bytes that move."""
+"""Limits of a picture of every element: elements of all operands, and runs."""
 
 MOST_LABEL = 8
-"""Characters of an element's value."""
+"""Characters of an element's value, at most."""
 
 Cell = tuple[int, int]
-"""An operand's number, and an element's: its place in row-major order."""
+"""The number of an operand, and of an element in row-major order."""
 
 
 class Run(NamedTuple):
-    """Bytes that one coordinate of a simple move copies.
+    """The bytes that one coordinate of a simplified move copies.
 
     Attributes:
-        move: number of the simple move.
-        destination: the elements that are written; none where an index decides that is not known, or skips.
-        source: the elements that are read, in the same order; none where an index decides that is not known.
-        fill: the bytes that are written instead of a source's.
-        indices: the index elements that were looked at.
-        is_skipped: whether an index lies outside, and nothing is written for that reason.
+        move: number of the move.
+        destination: the elements that are written; none if they depend on an unknown index, or are skipped.
+        source: the elements that are read, in the same order; none if they depend on an unknown index.
+        fill: the bytes that are written, if there is no source.
+        indices: the index elements that are read.
+        is_skipped: whether nothing is written because an index is outside its axis.
     """
 
     move: int
@@ -50,11 +49,11 @@ class Run(NamedTuple):
 
 
 class Journeys(NamedTuple):
-    """What happens to every element.
+    """All runs of a section.
 
     Attributes:
-        runs: in the order in which they happen.
-        labels: of every element, once all has happened.
+        runs: in order of execution.
+        labels: text of every element after the last run.
     """
 
     runs: tuple[Run, ...]
@@ -62,15 +61,15 @@ class Journeys(NamedTuple):
 
 
 class _UnknownError(Exception):
-    """An index is not known."""
+    """The value of an index is unknown."""
 
 
 class _SkippedError(Exception):
-    """An index lies outside its axis, and its element is left as it is."""
+    """An index is outside its axis, so its element is not written."""
 
 
 def is_small(section: Section) -> bool:
-    """Whether every element can be shown."""
+    """Whether a section is small enough to show every element."""
     cells = sum(tensor.count for tensor in section.tensors)
     return cells <= MOST_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MOST_RUNS
 
@@ -83,7 +82,7 @@ def follow(section: Section) -> Journeys:
 
 
 class _Memory:
-    """Elements of all operands: their bytes where these are known, and what stands for them."""
+    """The elements of all operands: their bytes, if known, and their labels."""
 
     def __init__(self, section: Section) -> None:
         self.tensors = section.tensors
@@ -135,7 +134,7 @@ class _Memory:
         return tuple((access.operand, places[b]) for b in range(byte, byte + size, step) if b in places)
 
     def _address(self, access: Access | Lookup, at: tuple[int, ...], indices: list[Cell]) -> int:
-        """An access by its definition."""
+        """Compute the byte offset of an access by its definition."""
         total = access.offset + sum(c * stride for c, stride in zip(at, access.strides, strict=True))
         for lookup in access.lookups:
             index = self._index(lookup, self._address(lookup, at, indices), indices)
@@ -176,7 +175,7 @@ class _Memory:
 
 
 def _text(value: Any) -> str:
-    """An element's value in a few characters."""
+    """Format an element's value in a few characters."""
     try:
         text = f"{value:g}" if np.asarray(value).dtype.kind in "fiu" else str(value)
         if len(text) > MOST_LABEL and np.asarray(value).dtype.kind == "f":

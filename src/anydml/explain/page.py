@@ -1,4 +1,4 @@
-"""One HTML file that explains: pictures, the same as tables, and what an engine made of it. It fetches nothing."""
+"""A self-contained HTML page with pictures, tables and compiled programs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from anydml.explain import boxes, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
 from anydml.explain.svg import escaped, shortened
-from anydml.explain.words import notation
+from anydml.explain.terminal import notation
 
 MOST_ROWS = 1000
-"""Of a table."""
+"""Rows of a table, at most."""
 
 MOST_COMPILED = 200
-"""Lines of what an engine says."""
+"""Lines of a compiled program, at most."""
 
 _CSS = """
 :root{color-scheme:light dark}
@@ -69,7 +69,7 @@ for (const figure of document.querySelectorAll('section')) {
 
 
 def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """A whole page."""
+    """Return a page."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -89,13 +89,13 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
 
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """The same for a notebook: without a script, and without a page around it."""
-    # Pictures of one notebook have names of their own.
-    own = zlib.crc32("".join(each.title for each in sections).encode("utf-8", "surrogatepass"))
+    """Return HTML for a notebook: pictures and notes, without a script."""
+    # IDs must differ between the pictures of a notebook.
+    start = zlib.crc32("".join(each.title for each in sections).encode("utf-8", "surrogatepass"))
     return "\n".join(
         [
             "<div>",
-            *(line for number, each in enumerate(sections) for line in _section(each, number + own, None)),
+            *(line for number, each in enumerate(sections) for line in _section(each, number + start, None)),
             *(f"<p>{escaped(note)}</p>" for note in notes),
             "</div>",
         ]
@@ -103,14 +103,14 @@ def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
 
 
 def drawing(section: Section, number: int = 0) -> str:
-    """The picture of a section: every element where it is small, boxes to scale where it is not."""
+    """Draw a section: every element if it is small, else boxes to scale."""
     if is_small(section):
         return elements.picture(section, follow(section), number)
     return boxes.picture(section, number)
 
 
 def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
-    """A section of a page with this title; of a fragment where there is none."""
+    """Yield the HTML of a section, in a page with this title, or in a fragment for None."""
     journeys = follow(section) if is_small(section) else None
     if journeys is None:
         drawn = boxes.picture(section, number, is_alone=False)
@@ -134,12 +134,12 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
     )
     yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
     if section.compiled:
-        yield f"<details open><summary>What runs</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
+        yield f"<details open><summary>Compiled program</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
     yield "</section>"
 
 
 def escaped_lines(text: str) -> str:
-    """Lines of text, the first ones."""
+    """Escape text, and keep the first lines only."""
     lines = text.splitlines()
     shown = [escaped(line) for line in lines[:MOST_COMPILED]]
     if len(lines) > MOST_COMPILED:
@@ -183,7 +183,7 @@ def _element_rows(section: Section, journeys: Journeys) -> Iterator[tuple[str | 
             elif len(run.source) == len(run.destination):
                 source = elements.element(section, run.source[k])
             else:
-                source = elements.element(section, run.source[0]) + "…" if run.source else "decided by the index"
+                source = elements.element(section, run.source[0]) + "…" if run.source else "depends on the index"
             yield (
                 f"{cell[0]}-{cell[1]}",
                 (elements.element(section, cell), journeys.labels.get(cell, ""), source, by),

@@ -1,4 +1,4 @@
-"""What is explained: programs whose operands are tensors, with their values where these are known."""
+"""The sections of an explanation: programs whose operands are tensors, with their values if known."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Shape = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 """Sizes, byte strides and dtype of an operand."""
 
 MOST_VALUES = 1 << 16
-"""Bytes of values that are kept of an operand: those of larger ones are never shown."""
+"""Bytes of an operand up to which its values are kept; those of larger operands are never shown."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An operand as people see it.
+    """An operand as it is shown.
 
     Attributes:
-        name: as the program, or whoever bound it, calls it.
+        name: name of the operand in the program.
         role: input, output, constant or scratch.
-        sizes: one a dimension.
-        strides: bytes, one a dimension, of either sign, from the first element.
-        element_size: bytes.
-        dtype: of the elements; None where only bytes are known.
-        values: the elements before anything moves, None where they are not known.
+        sizes: one per dimension.
+        strides: one per dimension, in bytes, of either sign, from the first element.
+        element_size: bytes per element.
+        dtype: dtype of the elements; None if only their size is known.
+        values: the elements before the program runs; None if unknown.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Tensor:
 
     @property
     def bytes_spanned(self) -> int:
-        """Bytes from the first that an element has to the last."""
+        """Number of bytes from the first to the last that belongs to an element."""
         if not self.count:
             return 0
         return sum((size - 1) * abs(stride) for size, stride in zip(self.sizes, self.strides, strict=True)) + (
@@ -62,12 +62,12 @@ class Tensor:
 
     @property
     def type_name(self) -> str:
-        """The elements' type, as people call it."""
+        """The dtype, or the size of elements whose dtype is unknown."""
         return f"{self.element_size} B" if self.dtype is None else str(self.dtype)
 
     @property
     def is_packed(self) -> bool:
-        """Whether the elements follow each other without gaps."""
+        """Whether the elements are contiguous in row-major order."""
         packed = packed_strides(self.sizes)
         return all(
             size == 1 or stride == step * self.element_size
@@ -81,13 +81,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Section:
-    """One program.
+    """One program of an explanation.
 
     Attributes:
-        title: what it is.
-        program: its moves.
-        tensors: one an operand.
-        compiled: what an engine made of it, or why it made nothing.
+        title: the title.
+        program: the program.
+        tensors: one per operand.
+        compiled: description of the compiled program, or the reason why there is none.
 
     Examples:
         >>> (section,) = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3)).sections
@@ -102,7 +102,7 @@ class Section:
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
-        """In the simplest form, which kernels are written for."""
+        """The program's moves, simplified."""
         return simplify(self.program.moves)
 
 
@@ -113,14 +113,14 @@ def section(
     values: Mapping[int, Array],
     compiled: str = "",
 ) -> Section:
-    """A section of a program.
+    """Return a section for a program.
 
     Args:
-        title: what it is.
-        program: what is explained.
-        shapes: of operands, by their numbers, where they are known; others are rows of bytes, or of elements.
-        values: of operands, by their numbers: views of these shapes.
-        compiled: what an engine made of it.
+        title: the title.
+        program: the program.
+        shapes: known shapes by operand number; other operands become one-dimensional.
+        values: known values by operand number, as views of these shapes.
+        compiled: description of the compiled program.
     """
     tensors = []
     for number, operand in enumerate(program.operands):
@@ -148,7 +148,7 @@ def _tensor(program: Program, number: int, operand: Operand, known: Shape | None
 
 
 def _touched(program: Program, number: int) -> Iterator[tuple[int, int]]:
-    """Where each move's box ends in an operand, and the bytes that it moves at a time."""
+    """Yield the end of each move's box in an operand, and its element size, in bytes."""
     for move in program.moves:
         for end in (move.destination, move.source):
             if isinstance(end, Access) and end.operand == number and 0 not in move.sizes:

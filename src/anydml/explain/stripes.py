@@ -1,4 +1,4 @@
-"""Boxes that several moves share: their stripes take turns, so that none is painted over another."""
+"""Boxes that several moves share are cut into alternating stripes, so that no move hides another."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 Place = tuple[int, int, int, int]
 """x, y, width and height."""
 
-TURNS, LEAST_STRIPE = 4, 6
-"""How often each move has a turn, and pixels of a stripe, where there is room."""
+MOST_STRIPES, LEAST_STRIPE = 4, 6
+"""Stripes per move, at most, and the least pixels of a stripe, if there is room."""
 
 
 class Touch(NamedTuple):
-    """What a move touches of a tensor.
+    """The part of a tensor that a move accesses.
 
     Attributes:
         operand: the tensor's number.
-        place: the box that all of it lies in.
-        is_under: whether the move writes all of the box, so that what comes later lies above it.
-        has_whole_rows: whether the move touches each row of the box whole or not at all.
+        place: the bounding box.
+        is_under: whether the move writes the whole box, so that later moves are drawn above it.
+        has_whole_rows: whether the move accesses each row of the box completely or not at all.
     """
 
     operand: int
@@ -30,10 +30,10 @@ class Touch(NamedTuple):
 
 
 def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
-    """The operands and places of what each move touches, and whether any of them is stripes of its box.
+    """Return the operands and places that each move accesses, and whether any place consists of stripes.
 
-    Boxes that overlap, be it by way of others, are cut into stripes that take turns: each move has those of its lane.
-    Stripes lie across where all of these moves touch whole rows, and upright otherwise.
+    Boxes that overlap, even indirectly, are cut into alternating stripes: each move has the stripes of its lane.
+    Stripes are horizontal if all of these moves access whole rows, and vertical otherwise.
     """
     touches = [(n, each) for n, every in enumerate(moves) for each in every]
     meets = [
@@ -52,8 +52,8 @@ def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list
             if count == 1:
                 places[k] = [box]
             elif all(touches[each][1].has_whole_rows for each in group):
-                upright = _stripes(_transposed(box), lanes[k], count, [_transposed(each) for each in boxes])
-                places[k] = [_transposed(each) for each in upright]
+                vertical = _stripes(_transposed(box), lanes[k], count, [_transposed(each) for each in boxes])
+                places[k] = [_transposed(each) for each in vertical]
             else:
                 places[k] = _stripes(box, lanes[k], count, boxes)
     found: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
@@ -63,7 +63,7 @@ def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list
 
 
 def _groups(meets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Numbers that hang together."""
+    """Yield the connected components of the touches."""
     seen: set[int] = set()
     for k in range(len(meets)):
         group, waiting = [], [k]
@@ -82,24 +82,24 @@ def _transposed(place: Place) -> Place:
 
 
 def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:
-    """The stripes of a lane, one of several, in one of the boxes that hang together."""
+    """Return the vertical stripes of one of `count` lanes in one of the connected boxes."""
     x, y, width, height = box
     origin, least = min(each[0] for each in boxes), min(each[2] for each in boxes)
-    turns = max(1, min(TURNS, least // (count * LEAST_STRIPE)))
+    stripes = max(1, min(MOST_STRIPES, least // (count * LEAST_STRIPE)))
     found = []
     for number in itertools.count(lane, count):
-        start, end = (origin + least * each // (turns * count) for each in (number, number + 1))
+        start, end = (origin + least * each // (stripes * count) for each in (number, number + 1))
         if start >= x + width:
             break
         left, right = max(start, x), min(end, x + width)
         if left < right:
             found.append((left, y, right - left, height))
-    # A box of fewer pixels than there are lanes is one of them.
+    # A box with fewer pixels than lanes has one pixel of this lane.
     return found or [(x + lane % width, y, 1, height)]
 
 
 def _share(one: Touch, other: Touch, is_first: bool) -> bool:
-    """Whether two touches overlap where neither lies above the other by what happens."""
+    """Whether two touches overlap, and the order of the moves puts neither above the other."""
     first = one if is_first else other
     return (
         one.operand == other.operand

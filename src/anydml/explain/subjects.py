@@ -1,4 +1,4 @@
-"""What each kind of thing comes to: sections, each with one program."""
+"""Sections for each kind of object that can be explained."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from anydml.tracing.fused import Fused
 
 MOST_SECTIONS = 100
-"""Operators of one model that are explained."""
+"""Operators of one model that are explained, at most."""
 
 
 def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: str = "") -> Section:
-    """A desc, with the values of its first inputs where these are given.
+    """Return the section of a desc, with the values of its first inputs if given.
 
     Raises:
-        DescError: it breaks a rule.
-        ValueError: there are more arrays than inputs, or one has another shape.
+        DescError: the desc breaks a rule.
+        ValueError: there are more arrays than inputs, or a shape differs.
     """
     desc.check()
     if len(arrays) > len(desc.inputs):
@@ -44,17 +44,17 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
         if given.shape != tensor.sizes:
             raise ValueError(f"{desc.OPERATOR}: {name} is {list(tensor.sizes)}, but the array is {list(given.shape)}")
         if tensor.size_in_bytes <= MOST_VALUES:
-            # As the desc lays them out: elements that share memory have one value.
+            # In the layout of the desc, where elements that share memory have one value.
             values[number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, given.dtype)
             values[number][...] = given
     return _operator(repr(desc), desc, desc.layouts(), values, device, compiled)
 
 
 def of_bound(desc: OperatorDesc, operands: Sequence[Array], compiled: object) -> Section:
-    """A bound operator: as its buffers lie, with their values."""
+    """Return the section of a bound operator, with the layouts and values of its buffers."""
     count = len(desc.inputs)
     if not all(type(operand) is np.ndarray for operand in operands):
-        # On a GPU; what is there is not fetched.
+        # On a GPU, whose memory is not copied.
         return _operator(repr(desc), desc, desc.layouts(), {}, compiled=str(compiled))
     views, layouts = bind_tensors(desc, operands[:count], operands[count:])
     values = {
@@ -65,7 +65,7 @@ def of_bound(desc: OperatorDesc, operands: Sequence[Array], compiled: object) ->
 
 
 def of_program(program: Program, arrays: Sequence[Any], device: str) -> Section:
-    """A program, with arrays for its first operands where these are given."""
+    """Return the section of a program, with arrays for its first operands if given."""
     values = {k: as_numpy(program.name, f"operand {k}", array) for k, array in enumerate(arrays)}
     return _program(
         program.name, program, {k: (a.shape, a.strides, a.dtype) for k, a in values.items()}, values, device
@@ -73,7 +73,7 @@ def of_program(program: Program, arrays: Sequence[Any], device: str) -> Section:
 
 
 def of_plan(plan: Any) -> Section:
-    """A plan over files: its program between arrays as files hold them; what it reads and writes in words."""
+    """Return the section of a plan over files: its program between stored arrays, and the plan as text."""
     from anydml.stores.planning.grid_program import strides_of
 
     shapes: dict[int, Shape] = {}
@@ -83,7 +83,7 @@ def of_plan(plan: Any) -> Section:
 
 
 def of_fused(fused: Fused, arguments: Any, keywords: dict[str, Any]) -> Section:
-    """A fused function, called with these arguments."""
+    """Return the section of a fused function, called with these arguments."""
     program, inputs, results = fused.lowered(*arguments, **keywords)
     shapes = {k: (array.shape, array.strides, array.dtype) for k, array in enumerate(inputs)}
     for k, (sizes, dtype) in enumerate(results, len(inputs)):
@@ -93,10 +93,10 @@ def of_fused(fused: Fused, arguments: Any, keywords: dict[str, Any]) -> Section:
 
 
 def of_model(model: Model, device: str) -> Iterator[Section | str]:
-    """The dispatches of a model whose descs break no rule, in order; nothing is run.
+    """Yield the sections of a model's dispatches in order, without running them.
 
     Raises:
-        ModelError: a rule is broken, or a binding does not fit.
+        ModelError: a desc breaks a rule, or a binding does not fit.
     """
     from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import DispatchStep, OnnxStep
@@ -115,17 +115,17 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
             yield _operator(f"{step.dispatchable.name}: {desc!r}", desc, desc.layouts(), values, device)
             _dispatch(desc, step.inputs, step.outputs, contents)
         elif isinstance(step, OnnxStep):
-            yield f"{step.dispatchable.name}: an ONNX model, which is explained by itself"
+            yield f"{step.dispatchable.name}: an ONNX model, which must be explained separately"
             for output in step.outputs:
                 if output.at is not None:
                     contents.pop(output.at.resource, None)
 
 
 def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Section | str]:
-    """What the nodes of an ONNX model amount to; then, as text, what DirectML has no tensors of, and what is left out.
+    """Yield the sections of an ONNX model's nodes; then, as text, unsupported tensors and omissions.
 
     Raises:
-        ModelError: the model is not valid, or no size of an input has a name.
+        ModelError: the model is not valid, or `sizes` names an unknown dimension.
     """
     from anydml.onnx.descs import describe
     from anydml.onnx.scope import left_out, out_of_scope
@@ -169,14 +169,14 @@ def _program(
 
 
 def _view(buffer: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
-    """The elements of an operand, as they lie."""
+    """Return a view of a buffer with a layout."""
     if buffer.dtype == dtype and buffer.shape == layout.sizes and buffer.strides == layout.strides:
         return buffer
     return np.ndarray(layout.sizes, dtype, buffer, 0, layout.strides)
 
 
 def _first_contents(todo: Schedule) -> dict[Any, Array]:
-    """The resources that are so small that they may be shown, before the first dispatch."""
+    """Return the contents of small resources before the first dispatch."""
     contents: dict[Any, Array] = {}
     for resource, size in todo.sizes.items():
         if size <= MOST_VALUES and len(contents) < MOST_SECTIONS:
@@ -193,7 +193,7 @@ def _first_contents(todo: Schedule) -> dict[Any, Array]:
 def _dispatch(
     desc: OperatorDesc, inputs: Sequence[Range], outputs: Sequence[Range], contents: dict[Any, Array]
 ) -> None:
-    """What small resources hold afterwards; those whose contents are not known are forgotten."""
+    """Update the contents of small resources; those that become unknown are removed."""
     from anydml.device import Device
     from anydml.errors import BindingError
 
@@ -204,14 +204,14 @@ def _dispatch(
             Device("numpy").compile_operator(desc).bind(first, second).dispatch()
             return
         except BindingError:
-            # Values on the host that disagree with the desc: running the model says so.
+            # Values on the host contradict the desc; running the model reports this.
             pass
     for bound in outputs:
         contents.pop(bound.resource, None)
 
 
-def some(found: Iterator[Section | str]) -> tuple[list[Section], list[str]]:
-    """The first sections, and what is said beside them."""
+def first_sections(found: Iterator[Section | str]) -> tuple[list[Section], list[str]]:
+    """Return the first sections, and the notes."""
     sections: list[Section] = []
     notes: list[str] = []
     for each in found:

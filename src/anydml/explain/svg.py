@@ -1,4 +1,4 @@
-"""What all pictures share: escaped text, colours in light and dark, and one way to put an SVG together."""
+"""Parts of all pictures: escaped text, light and dark colours, arrows, and the SVG document."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from anydml.explain.columns import MARGIN, Column
 from anydml.text import printable
 
 LINE, LETTER = 16, 6.7
-"""Pixels of a line of text, and of a letter of those below a picture."""
+"""Pixels of a line of text, and of a letter below a picture."""
 
 NARROW = 358
-"""Pixels of the widest picture that a telephone shows whole."""
+"""Pixels of the widest picture that fits on a phone."""
 
 MOST_NAME = 60
-"""Characters of a name."""
+"""Characters of a name, at most."""
 
 COLOURS = 6
-"""Colours that tell moves apart, in turn."""
+"""Number of colours, which repeat."""
 
 _LIGHT = {
     "paper": "#ffffff",
@@ -41,12 +41,12 @@ _DARK = {
 
 
 def escaped(text: object) -> str:
-    """Text of a file, an array or a caller, for HTML and XML: nothing in it is markup, nor turns what follows round."""
+    """Escape text from a file, an array or a caller for HTML and XML: markup, control and bidirectional characters."""
     return html.escape(printable(str(text)), quote=True)
 
 
 def shortened(text: str, most: int = MOST_NAME) -> str:
-    """A long name's beginning and end."""
+    """Shorten a long name to its beginning and end."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
 
 
@@ -78,7 +78,7 @@ STYLE = (
     ".adm.stacks .part{transform:translate(var(--x),var(--y))}.adm.stacks .line,.adm.stacks .tip{display:none}}"
     f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}"
 )
-"""The rules of pictures; they hold for a picture that stands alone, and within a page."""
+"""The style sheet of pictures, alone or within a page."""
 
 
 def svg(
@@ -91,17 +91,17 @@ def svg(
     is_alone: bool = True,
     is_quiet: bool = False,
 ) -> str:
-    """A picture.
+    """Return an SVG document.
 
     Args:
-        title: what it is, for those who do not see it.
-        about: what it shows, for them, too.
-        columns: where its tensors lie.
-        parts: elements of SVG.
-        text: lines below it.
-        number: tells pictures of one page apart.
-        is_alone: whether it can be scaled; in a page its columns can come below each other instead.
-        is_quiet: whether lines are drawn where a pointer asks for them only.
+        title: the title, for screen readers.
+        about: the description, for screen readers.
+        columns: the columns of tensors.
+        parts: SVG elements.
+        text: lines below the picture.
+        number: distinguishes the pictures of a page.
+        is_alone: whether the picture can be scaled; in a page, its columns can be stacked instead.
+        is_quiet: whether lines are shown only under the pointer.
     """
     foot = max((column.bottom for column in columns), default=0) + MARGIN
     written = max((int(LETTER * len(line)) for line in text), default=0)
@@ -145,13 +145,13 @@ def arrow(
     attributes: str = "",
     sides: tuple[int, int] | None = None,
 ) -> list[str]:
-    """A line with a head, bent between `sides`, which says what it is about where a pointer rests on it."""
-    (x, y), (right, to) = start, end
+    """Return a curved arrow, bent between `sides`, whose tooltip is `about`."""
+    (x, y), (right, bottom) = start, end
     leaves, enters = sides or (x, right)
     bend = max(abs(enters - leaves) // 2, 20)
-    bent = f"C{leaves + bend} {y} {enters - bend} {to} {enters - 5} {to}"
+    bent = f"C{leaves + bend} {y} {enters - bend} {bottom} {enters - 5} {bottom}"
     path = f"M{x} {y}" + (f"H{leaves}" if leaves != x else "") + bent + (f"H{right - 5}" if enters != right else "")
     return [
         f'<path class="line l{colour}" d="{path}"{attributes}><title>{escaped(about)}</title></path>',
-        f'<path class="tip a{colour}" d="M{right} {to}l-7 -4v8z"{attributes}/>',
+        f'<path class="tip a{colour}" d="M{right} {bottom}l-7 -4v8z"{attributes}/>',
     ]

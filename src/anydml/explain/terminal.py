@@ -1,4 +1,4 @@
-"""An explanation in words, for a terminal."""
+"""Explanations as text for a terminal, and the notation of moves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anydml.explain.section import Section
 from anydml.text import printable
 
 MOST_LINES = 200
-"""Of tensors, of moves, and of what an engine says."""
+"""Lines of tensors, of moves, and of a compiled program."""
 
 MOVES = (
     "How to read a move: “2×3 of 4 B: #1[12·c0 + 4·c1] = …” writes 4 bytes for each c0 from 0 to 1 and c1 from 0 to 2, "
@@ -26,14 +26,14 @@ def notation(sections: Sequence[Section]) -> str:
     return MOVES + INDICES if has_indices else MOVES
 
 
-def words(section: Section) -> str:
-    """Tensors, moves, and what runs; names of files cannot command a terminal."""
+def as_text(section: Section) -> str:
+    """Return the tensors, moves and compiled program of a section, without control characters."""
     tensors = [f"  #{k} {tensor}" for k, tensor in enumerate(section.tensors)]
     moves = [f"  {move}" for move in section.moves]
     parts = [_first(tensors, "tensors"), _first(moves, "moves"), _first(section.compiled.splitlines(), "lines")]
     return "\n".join([printable(section.title), *(printable(line) for part in parts for line in part)])
 
 
-def _first(lines: list[str], what: str) -> list[str]:
+def _first(lines: list[str], noun: str) -> list[str]:
     more = len(lines) - MOST_LINES
-    return lines if more <= 0 else [*lines[:MOST_LINES], f"  and {more} more {what}"]
+    return lines if more <= 0 else [*lines[:MOST_LINES], f"  and {more} more {noun}"]
