@@ -1,6 +1,6 @@
-"""What is compiled ahead of time: every call planned in machine code, and the loops that move bytes.
+"""The core, compiled ahead of time: calls planned in machine code, and the kernels that move bytes.
 
-A module that was not compiled, or that this Python or NumPy does not load, is None here: NumPy does the same work.
+A module that was not compiled, or that this Python or NumPy cannot load, is None; NumPy then does its work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 def _compiled(name: str) -> Any:
     found = find_spec(f"{__name__}.{name}")
     if found is None or not isinstance(found.loader, ExtensionFileLoader):
-        # Sources are found, too, and do not run.
+        # The source is found too, but cannot run uncompiled.
         return None
     try:
         return import_module(f"{__name__}.{name}")
@@ -30,13 +30,13 @@ finding, forms, fusing, memory, pool, program, slots, tapes, tensors = map(
 MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "repeating", "filling", "boxes")]
 
 IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, *MODULES)
-"""Whether there is compiled code for this Python and this machine."""
+"""Whether all modules are compiled for this Python and this machine."""
 
 
 def native(name: str) -> Callable[..., Any] | None:
-    """The compiled way of a function on arrays: it takes all arguments by their places, `out` last.
+    """The compiled implementation of a function on arrays, or None if there is none.
 
-    It gives None for what Python has to do, or refuse. None where there is no such way.
+    It takes all arguments positionally, `out` last, and returns None to fall back to Python, which may reject the call.
     """
     for module in MODULES if IS_COMPILED else ():
         if found := getattr(module, name, None):
@@ -46,6 +46,6 @@ def native(name: str) -> Callable[..., Any] | None:
 
 
 def instruction_set() -> str:
-    """The instruction set that kernels were chosen for, such as ``"x86-64-v4"``; only where there is compiled code."""
+    """The instruction set of the chosen kernels, such as ``"x86-64-v4"``; requires the compiled core."""
     name: str = import_module(f"{__name__}.moving").instruction_set()
     return name

@@ -1,10 +1,10 @@
-# Integers, axes and words of a call.
+# Parsing of integers, axes and strings among a call's arguments.
 from libc.stdint cimport int64_t
 
 cdef extern from "numpy/arrayobject.h":
     bint PyArray_IsIntegerScalar(object x)
 
-# Bring an axis that counts from either end to 0 to rank - 1; returns 1 where it is none.
+# Normalize a possibly negative axis to 0 to rank - 1; returns 1 if it is out of range.
 cdef inline bint from_either_end(int64_t *axis, int rank) noexcept nogil:
     if axis[0] < -rank or axis[0] >= rank:
         return 1

@@ -1,4 +1,4 @@
-"""Integers, axes and words of a call, as Python gives them."""
+"""Parsing of integers, axes and strings among a call's arguments."""
 
 import cython
 from cython.cimports.anydml.core.arrays import RANK
@@ -12,7 +12,7 @@ import_array()
 
 
 def number(given, found):
-    """An integer of Python's or NumPy's; returns 1 for all else."""
+    """Read a Python or NumPy integer; returns 1 for anything else, or if it exceeds 64 bits."""
     overflow: cython.int = 0
     if not isinstance(given, int):
         if not PyArray_IsIntegerScalar(given):
@@ -23,12 +23,12 @@ def number(given, found):
 
 
 def one(given, found):
-    """An integer where a list of them would do, too; returns 1 for all else: bools are neither."""
+    """Read a single integer where a list is allowed, too; returns 1 for anything else, bools included."""
     return isinstance(given, bool) or number(given, found)
 
 
 def numbers(given, found, most):
-    """The integers of a list or tuple, and how many there are; −1 for all else, or where there are more than `most`."""
+    """Read the integers of a list or tuple and return their count; −1 for anything else, or for more than `most`."""
     count: cython.int = 0
     if PyTuple_Check(given):
         values: tuple = cython.cast(tuple, given)
@@ -42,7 +42,7 @@ def numbers(given, found, most):
     if PyList_CheckExact(given):
         listed: list = cython.cast(list, given)
         for each in listed:
-            # The list may grow while its elements are looked at.
+            # The list may grow during the loop.
             if count == most or number(each, found + count):
                 return -1
             count += 1
@@ -51,12 +51,12 @@ def numbers(given, found, most):
 
 
 def axis_of(given, rank, axis):
-    """An axis from 0 to rank − 1; returns 1 where it is none."""
+    """Read an axis and normalize it to 0 to rank − 1; returns 1 if it is invalid."""
     return number(given, axis) or from_either_end(axis, rank)
 
 
 def marked(axes, rank, along):
-    """Which axes are among some, or all for None; returns 1 where one is none, or there twice."""
+    """Set along[d] for each axis d of `axes`, or for all if None; returns 1 if an axis is invalid or repeated."""
     d: cython.int
     k: cython.int
     given: int64_t[64]
@@ -75,10 +75,10 @@ def marked(axes, rank, along):
 
 
 def is_text(given):
-    """Whether a word is a text: whatever else there is compares as it likes, and could change arrays that were read."""
+    """Whether an argument is exactly a str: comparing other types could run code that changes arrays already read."""
     return type(given) is str
 
 
 def is_product(n, times):
-    """Whether a product is a size that an array may have."""
+    """Whether n · times is at most 2⁴⁸, the limit of sizes here."""
     return not n or times <= (cython.cast(int64_t, 1) << 48) // n

@@ -1,4 +1,4 @@
-# Arrays as they lie, whoever's they are; new ones of the same kind.
+# Memory and layout of NumPy's and other libraries' arrays; new arrays of the same kind.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, npy_intp
@@ -23,8 +23,8 @@ cdef extern from *:
     bint is_alike "anydml_is_alike"(object x, PyObject *descr)
 
 cdef enum:
-    RANK = 64  # dimensions that NumPy's arrays have at most
-    # DLPack's codes of dtypes that are looked into, and one that it does not have.
+    RANK = 64  # maximum number of dimensions of a NumPy array
+    # DLPack's type codes that are distinguished, and one that DLPack does not use.
     INTEGER = 0
     UNSIGNED = 1
     BOOL = 6
@@ -35,13 +35,13 @@ cdef struct View:
     int rank
     const int64_t *n  # sizes
     const int64_t *s  # strides in bytes
-    const int64_t *units  # strides in elements, of tensors that were read
-    int64_t own[64]   # room for strides that have to be computed
+    const int64_t *units  # strides in elements, set when a tensor is read
+    int64_t own[64]   # storage for computed strides
 
 cdef struct Kind:
-    PyObject *descr    # NumPy's dtype, borrowed from the array that was read first; none of tensors
-    PyObject *library  # of tensors, borrowed; none of NumPy's arrays
-    PyObject *like     # the tensor that was read first, borrowed
+    PyObject *descr    # NumPy dtype, borrowed from the first array read; NULL for tensors
+    PyObject *library  # of tensors, borrowed; NULL for NumPy arrays
+    PyObject *like     # the first tensor read, borrowed
     DType dtype        # of tensors
     int64_t element
 

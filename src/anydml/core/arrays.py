@@ -1,4 +1,4 @@
-"""What a call is given, read where it lies, and what it gives: whatever is unusual is left to Python."""
+"""Reading of argument arrays in place, and creation of results; unusual arrays are left to Python."""
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
@@ -33,7 +33,7 @@ import_array()
 
 
 def look(x, v):
-    """A NumPy array as it lies."""
+    """Read the address, sizes and strides of a NumPy array."""
     v.data = PyArray_BYTES(x)
     v.rank = PyArray_NDIM(x)
     v.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
@@ -41,10 +41,10 @@ def look(x, v):
 
 
 def read(x, v, k):
-    """The first array of a call, which says of what kind the others and the results are.
+    """Read the first array of a call, which determines the kind of the others and of the results.
 
     Returns:
-        0, or 1 where Python has to look at it: it is no array, or its elements are references.
+        0, or 1 to fall back to Python: it is not an array, or its elements are object references.
     """
     k.library = cython.NULL
     if not PyArray_CheckExact(x):
@@ -62,12 +62,12 @@ def read(x, v, k):
     k.descr = descr_of(array)
     k.element = PyArray_ITEMSIZE(array)
     look(array, v)
-    # NumPy makes strings of no letters one letter long.
+    # NumPy makes zero-length strings one character long.
     return 0 if k.element else 1
 
 
 def read_alike(x, v, k):
-    """Another array of the same kind; returns as `read`, also where its dtype is another."""
+    """Read another array of the same kind; returns as `read`, and 1 if its dtype differs."""
     dtype: DType
     if k.library != cython.NULL:
         if PyArray_CheckExact(x) or read_beside(x, k, v, cython.address(dtype)):
@@ -83,7 +83,7 @@ def read_alike(x, v, k):
 
 
 def read_beside(x, k, v, dtype):
-    """An array of any dtype beside the first one: NumPy's, or of the same library; returns as `read`."""
+    """Read an array of any dtype, NumPy's or of the first array's library; returns as `read`."""
     if not PyArray_CheckExact(x):
         if k.library == cython.NULL:
             return 1
@@ -101,7 +101,7 @@ def read_beside(x, k, v, dtype):
 
 
 def read_tensor(x, library, v, dtype):
-    """An array of another library; returns as `read`."""
+    """Read an array of another library; returns as `read`."""
     found: DLTensor
     d: cython.int
     if look_at(library, x, cython.address(found)):
@@ -118,7 +118,7 @@ def read_tensor(x, library, v, dtype):
 
 
 def read_indices(x, k, v, type):
-    """An array of indices, of a kind or NumPy's, and their type as a lookup has it; returns as `read`."""
+    """Read an index array, and its type as in a lookup: bytes, negative if signed; returns as `read`."""
     dtype: DType
     if read_beside(x, k, v, cython.address(dtype)) or dtype.code > UNSIGNED or (dtype.bits != 32 and dtype.bits != 64):
         return 1
@@ -127,7 +127,7 @@ def read_indices(x, k, v, type):
 
 
 def read_mask(x, k, v):
-    """An array of bools, or of 8-bit integers, of a kind or NumPy's; returns as `read`."""
+    """Read an array of bools or 8-bit integers; returns as `read`."""
     dtype: DType
     if read_beside(x, k, v, cython.address(dtype)):
         return 1
@@ -135,7 +135,7 @@ def read_mask(x, k, v):
 
 
 def make(k, rank, n, v):
-    """A new packed array of this kind; None where there is no memory for it."""
+    """Return a new packed array of this kind; None if it cannot be allocated."""
     d: cython.int
     if k.library == cython.NULL:
         try:
@@ -146,7 +146,7 @@ def make(k, rank, n, v):
         return made
     bytes: cython.double = k.element
     for d in range(rank):
-        # Sizes of 0 do not count, as NumPy has it.
+        # Sizes of 0 are ignored, as in NumPy.
         bytes *= max(n[d], 1)
     if bytes >= 9e18:
         return None
@@ -165,7 +165,7 @@ def make(k, rank, n, v):
 
 
 def target(out, k, rank, n, v):
-    """The caller's array of this shape and kind, to be written; returns as `read`, also where it does not fit."""
+    """Read the caller's output array; returns as `read`, and 1 if its shape, kind or strides do not fit."""
     d: cython.int
     if read_alike(out, v, k) or v.rank != rank:
         return 1
@@ -176,7 +176,7 @@ def target(out, k, rank, n, v):
         if v.n[d] != n[d]:
             return 1
         if n[d] > 1:
-            # In any other order, or with overlaps, Python looks closer.
+            # Other orders, and overlaps, are left to Python.
             if v.s[d] < reach:
                 return 1
             reach = v.s[d] * n[d]
@@ -184,19 +184,19 @@ def target(out, k, rank, n, v):
 
 
 def tell(out, k):
-    """Have the library of an array that is going to be written know it."""
+    """Notify the library of an array that is about to be written."""
     if k.library != cython.NULL:
         cython.cast(Library, k.library).written((out,))
     return 0
 
 
 def apart(v, element, w, other):
-    """Whether the bytes from the first to the last of two arrays are others, or one has none."""
+    """Whether the address ranges of two arrays are disjoint, or one is empty."""
     return are_apart(reach(v, element), reach(w, other))
 
 
 def reach(v, element):
-    """The bytes from the first to the last of an array: none, which are apart from all others, where it has none."""
+    """The address range of an array, from its first to its last byte; empty if it has no elements."""
     found: Reach = reach_of(v.data, element, v.rank, v.n, v.s)
     d: cython.int
     for d in range(v.rank):
@@ -206,14 +206,14 @@ def reach(v, element):
 
 
 def packing(k):
-    """NumPy's dtype for the elements of arrays of a kind."""
+    """The NumPy dtype of a kind's elements."""
     if k.library == cython.NULL:
         return cython.cast(object, k.descr)
     return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]
 
 
 def elements(rank, n):
-    """How many elements a shape has."""
+    """The number of elements of a shape."""
     found: int64_t = 1
     d: cython.int
     for d in range(rank):

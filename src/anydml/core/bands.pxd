@@ -1,1 +1,1 @@
-# Compiled as it stands.
+# Plain Python, compiled without type declarations.

@@ -1,7 +1,7 @@
-"""Bands of diagonals of a matrix as a few boxes: parallelograms, rectangles, and triangles cut into squares.
+"""Diagonal bands of a matrix as a few boxes: parallelograms, rectangles, and triangles divided into squares.
 
-A triangle of 2ⁿ rows is a square and two triangles of half the size, which lie one along the diagonal from the other:
-the squares of each size are one box. So a band takes as many boxes as the square of its logarithm, whatever its size.
+A triangle of 2ⁿ rows is a square and two triangles of half the size, one after the other along the diagonal: all
+squares of one size form one box. The number of boxes grows with the square of the logarithm of the band's size.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """Where a box begins, its sizes, and what a step in each dimension is worth in rows and columns."""
+    """The first element of a box, its sizes, and the step of each dimension in rows and columns."""
 
     row: int
     column: int
@@ -24,15 +24,15 @@ DOWN, RIGHT, ALONG = (1, 0), (0, 1), (1, 1)
 
 
 def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
-    """Every element with ``first ≤ column − row < end``, once.
+    """Yield boxes that cover every element with ``first ≤ column − row < end`` exactly once.
 
     Args:
         height: rows of the matrix.
         width: columns.
-        first: any number.
-        end: likewise.
+        first: the first diagonal, any integer.
+        end: the diagonal after the last, any integer.
     """
-    # Rows that have any; then where they begin to start inside, and where they begin to end at the border.
+    # The rows that have elements; then the first not cut off on the left, and the first cut off on the right.
     top, bottom = max(0, 1 - end), min(height, width - first)
     if top >= bottom or first >= end:
         return
@@ -44,7 +44,7 @@ def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
         left = 0 if is_left else row + first
         right = width if is_right else row + end
         if is_left == is_right:
-            # A rectangle, or rows that begin one further right each.
+            # A rectangle, or rows that each begin one column further right.
             yield Box(row, left, (rows, right - left), (DOWN if is_left else ALONG, RIGHT))
         elif is_left:
             yield Box(row, left, (rows, right - left), (DOWN, RIGHT))
@@ -56,7 +56,7 @@ def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
 
 
 def _triangle(row: int, column: int, count: int, longer: tuple[int, int], other: tuple[int, int]) -> Iterator[Box]:
-    """Lines of 0, 1, … `count` − 1 elements, one a step of `longer`, each along `other`."""
+    """Yield lines of 0, 1, … `count` − 1 elements along `other`, one per step of `longer`."""
     while count > 1:
         whole = 1 << (count.bit_length() - 1)
         half = whole // 2
@@ -66,6 +66,6 @@ def _triangle(row: int, column: int, count: int, longer: tuple[int, int], other:
             half //= 2
         count -= whole
         if count:
-            # What is below, or right of, the whole part.
+            # The rectangle below or to the right of the triangle of `whole` rows.
             yield Box(row + whole * longer[0], column + whole * longer[1], (count, whole), (longer, other))
         row, column = row + whole, column + whole

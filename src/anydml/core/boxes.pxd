@@ -1,4 +1,4 @@
-# Many boxes of one result.
+# Results made of many boxes.
 from libc.stdint cimport int64_t
 
 cdef int all_in(object given, int count, int64_t *found, int64_t usual, int64_t least) except -1

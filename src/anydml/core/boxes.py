@@ -1,6 +1,6 @@
-"""`diagonal_matrix` and `unfold`: many boxes of one result, each filled or moved.
+"""`diagonal_matrix` and `unfold`: results made of many boxes, each filled or moved.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -13,11 +13,11 @@ from cython.cimports.libc.stdint import int64_t
 from anydml.core.bands import band
 
 EVERY = 1 << 62
-"""More diagonals than there are."""
+"""More diagonals than any matrix has."""
 
 
 def diagonal_matrix(x, value, begin_at, end, out):
-    """X with a value on some of its diagonals."""
+    """Copy x with `value` on diagonals `begin_at` to `end` − 1, wrapping around if begin_at > end."""
     c: Call[1]
     first: int64_t
     last: int64_t
@@ -56,7 +56,7 @@ def diagonal_matrix(x, value, begin_at, end, out):
 
 
 def all_in(given, count, found, usual, least):
-    """So many numbers from the least to 2³¹, or the usual one for all; returns 1 where they are left to Python."""
+    """Read `count` numbers from `least` to 2³¹ − 1; None means `usual` for all. Returns 1 to fall back to Python."""
     d: cython.int
     if given is not None and numbers(given, found, 2 * RANK) != count:
         return 1
@@ -69,7 +69,7 @@ def all_in(given, count, found, usual, least):
 
 
 def unfold(x, window_sizes, strides, dilations, pads, out):
-    """Every position of a sliding window as a column; zeros outside x."""
+    """Return each position of a sliding window as a column; zeros outside x."""
     c: Call[1]
     window: int64_t[64]
     step: int64_t[64]
@@ -109,7 +109,7 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     found = result(c, out, 3, n)
     if found is None:
         return None
-    # A window's element goes to N, C and the window's positions: one box for each, which the result is seen as.
+    # Each element of the window has one box of the result: N, C and the window's positions.
     into: cython.p_char = c.to.data
     between: int64_t = c.to.s[1]
     along: int64_t = c.to.s[2]
@@ -135,7 +135,7 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
         inner: cython.p_char = c.to.data
         is_outside: cython.bint = False
         for d in range(rank):
-            # Positions at which this element of the window lies inside x.
+            # Positions at which this element of the window is inside x.
             first: int64_t = at[d] * apart[d] - around[d]
             low: int64_t = 0 if first >= 0 else (-first + step[d] - 1) // step[d]
             high: int64_t = 0 if first >= c.x.n[2 + d] else min(count[d], (c.x.n[2 + d] - 1 - first) // step[d] + 1)

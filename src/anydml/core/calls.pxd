@@ -1,31 +1,31 @@
-# A call under way: what was read, where its results go, and the moves between them.
+# The state of a call: its arguments, its result, and the moves between them.
 from libc.stdint cimport int32_t, int64_t
 from anydml.core.arrays cimport Kind, View
 from anydml.core.moving cimport Lookup, Move
 
 cdef enum:
-    MOST = 32  # moves that are run together
-    REFUSE = -1  # what is written where an index lies outside is thrown away
+    MOST = 32  # moves per batch
+    REFUSE = -1  # an index out of range is an error: there is no result
 
-# Arrays of one struct are passed by their addresses.
+# Arrays of length 1 decay to pointers when passed.
 cdef struct Call:
-    View x[1]        # the array that says of what kind results are
+    View x[1]        # the array that determines the kind of results
     View indices[1]
     View updates[1]
     View to[1]       # the result
     Kind kind[1]
-    int type         # of the indices, as lookups have it
-    const char *pattern  # an element that is known
-    int64_t n[130]   # room for a box: its sizes,
+    int type         # of the indices, as in lookups
+    const char *pattern  # bytes of the fill element
+    int64_t n[130]   # storage for a box: its sizes,
     int64_t a[130]   # its strides at the destination,
     int64_t b[130]   # and at the source
-    bint is_given    # whether that is the caller's
-    bint is_unfit    # whether a move has too many dimensions, or no element to look up
-    int outside      # what lookups do with indices outside their axes
-    int refusing     # lookups, a bit each, whose indices have to be inside before anything is written
-    int32_t refused  # whether an index was found outside that may not be
-    int count        # moves that were not run yet
-    int looks        # lookups of the last one
+    bint is_given    # whether the result is the caller's array
+    bint is_unfit    # whether a move has too many dimensions, or looks up in an empty axis
+    int outside      # treatment of indices out of range
+    int refusing     # bit mask of lookups whose indices must be checked before anything is written
+    int32_t refused  # whether an index was out of range where that is an error
+    int count        # pending moves
+    int looks        # lookups of the last move
     Move moves[32]
     Lookup lookups[16]
 

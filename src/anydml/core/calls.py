@@ -1,4 +1,4 @@
-"""What calls have in common: an array is read, a result made, moves are collected and run together."""
+"""Common parts of calls: read an array, make the result, collect moves and run them in batches."""
 
 import cython
 from cython.cimports.anydml.core.arguments import is_text
@@ -21,7 +21,7 @@ def opened(c, x):
 
 
 def result(c, out, rank, n):
-    """Where a result of x's kind goes: a new array, or the caller's, if that lies apart from x; else None."""
+    """Return a result of x's kind: a new array, or `out` if it fits and does not overlap x; else None."""
     if out is None:
         return make(c.kind, rank, n, c.to)
     c.is_given = True
@@ -36,14 +36,14 @@ def move(c, to, source, rank, n, a, b):
 
 
 def fill_box(c, to, rank, n, a):
-    """Add a move of the element that is known to everywhere in a box."""
+    """Add a move that fills a box with the call's pattern."""
     return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
 
 
 def choose_outside(c, word, other):
-    """What lookups do with indices outside an axis, by a call's word, which is ``"error"`` or that of one other.
+    """Set the treatment of indices out of range by an argument: ``"error"``, or the name of `other`.
 
-    Returns 1 for what is left to Python.
+    Returns 1 to fall back to Python.
     """
     if not is_text(word):
         return 1
@@ -52,9 +52,9 @@ def choose_outside(c, word, other):
 
 
 def look_up(c, at, size, stride, into):
-    """A lookup of the move by `looked_up`, in the order in which they are looked up.
+    """Add a lookup to the move that `looked_up` makes, in order of evaluation.
 
-    Where an index lies outside that may not, there is no result in the end.
+    If an index is out of range where that is an error, the call returns no result.
     """
     look: cython.pointer(Lookup) = c.lookups + c.looks
     look.at = at
@@ -62,18 +62,18 @@ def look_up(c, at, size, stride, into):
     look.size = size
     look.stride = stride
     look.outside = ANYDML_CLAMP if c.outside == REFUSE else c.outside
-    # A new result may be written before all indices were looked at.
+    # A new result may be written before all indices are checked.
     look.refused = cython.address(c.refused) if c.outside == REFUSE and not c.is_given else cython.NULL
     look.into = into
     if c.outside == REFUSE and c.is_given:
         c.refusing |= 1 << c.looks
-    # Nothing is inside an axis without elements.
+    # No index is valid on an empty axis.
     c.is_unfit |= size == 0 and look.outside == ANYDML_CLAMP
     c.looks += 1
 
 
 def looked_up(c, found, source, rank, n, a, b, s):
-    """The result, when all is moved; last a move by all lookups, which have the same strides."""
+    """Add a move by all lookups, which share their strides, and return as `done`."""
     k: cython.int
     strides: cython.pointer(cython.const[int64_t])[16]
     m: cython.pointer(Move) = _next(c, c.to.data, source, 0)
@@ -89,7 +89,7 @@ def looked_up(c, found, source, rank, n, a, b, s):
 
 
 def _next(c, to, source, pattern):
-    """The next move, without its box."""
+    """Return the next move; its box is still to be set."""
     m: cython.pointer(Move) = c.moves + c.count
     m.to = to
     m.source = source
@@ -100,7 +100,7 @@ def _next(c, to, source, pattern):
 
 
 def _added(c, simplified):
-    """Count the move that was made last, unless it moves nothing, or the one before it does it, too."""
+    """Keep the last move, unless it is empty or merges into the one before it."""
     if simplified:
         c.is_unfit |= simplified < 0
     elif not c.count or not continues(c.moves + c.count - 1, c.moves + c.count, True):
@@ -111,7 +111,7 @@ def _added(c, simplified):
 
 
 def _run(c):
-    """Do what was added, and begin anew."""
+    """Run the pending moves and clear them."""
     if not c.is_unfit:
         run(c.moves, c.count)
     c.count = 0
@@ -119,7 +119,7 @@ def _run(c):
 
 
 def done(c, found):
-    """The result, when all is moved; None where Python has to move it, or to refuse an index."""
+    """Run the pending moves and return the result; None to fall back to Python, which may reject an index."""
     if c.is_unfit:
         return None
     if c.is_given:

@@ -1,11 +1,11 @@
-# Elements that are known, around others or in their place.
+# Fills around other elements or in their place.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
-    /* Plain bytes and structures; registered dtypes, such as bfloat16, are of that kind, too. */
+    /* Plain bytes and structures, but not registered dtypes, such as bfloat16, of the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
         return d->kind == 'V' && d->type_num < NPY_USERDEF;

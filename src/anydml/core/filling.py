@@ -1,6 +1,6 @@
-"""The functions whose results have elements that are known: around an array, in its gaps, or in its place.
+"""Functions that fill: around an array, in its gaps, or in its place.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -22,7 +22,7 @@ import_array()
 
 
 def is_plain(value):
-    """Whether a value is a number of Python's own that every dtype of numbers holds: nothing else runs to pack it."""
+    """Whether a value is a Python number from 0 to 127: it fits every numeric dtype, and packing runs no user code."""
     whole: int64_t
     if PyFloat_CheckExact(value):
         return 0 <= PyFloat_AS_DOUBLE(value) <= 127
@@ -30,16 +30,16 @@ def is_plain(value):
 
 
 def opened_with(c, x, value):
-    """Begin a call on an array and the value of an element; gives its bytes, to be held until all is done.
+    """Begin a call on an array and a fill value; returns the element's bytes, which must outlive the call.
 
-    None where there are none, NumPy's rules for them are not enough, or the array is left to Python.
+    None if the value cannot be converted, the dtype is opaque, or the array is left to Python.
     """
     if opened(c, x):
         return None
     dtype = packing(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         return None
-    # Bytes that nobody else has: those of `bytes` may be shared.
+    # A new object: that of `bytes` may be shared.
     found = PyBytes_FromStringAndSize(cython.NULL, c.kind.element)
     c.pattern = PyBytes_AS_STRING(found)
     memset(PyBytes_AS_STRING(found), 0, c.kind.element)
@@ -47,12 +47,12 @@ def opened_with(c, x, value):
         pack(cython.cast(cython.pointer(PyObject), dtype), PyBytes_AS_STRING(found), value)
     except (OverflowError, RuntimeError, TypeError, ValueError):
         return None
-    # A value's own methods may have changed x.
+    # The value's methods may have changed x: read it again.
     return None if not is_plain(value) and opened(c, x) else found
 
 
 def opened_with_zero(c, x):
-    """The same where the element's bytes are all 0."""
+    """As `opened_with`, with an element whose bytes are all 0."""
     if opened(c, x):
         return None
     found = bytes(c.kind.element)
@@ -61,7 +61,7 @@ def opened_with_zero(c, x):
 
 
 def fill(x, value, out):
-    """An array like x, of one value."""
+    """Return an array like x, filled with one value."""
     c: Call[1]
     pattern = opened_with(c, x, value)
     if pattern is None:
@@ -74,10 +74,10 @@ def fill(x, value, out):
 
 
 def surround(c, start, n, step):
-    """Fill every element of the result outside a box, or in its gaps, once. A box has none where no steps are given.
+    """Fill every element of the result outside a box, or in its gaps, once. Without steps, the box has no gaps.
 
-    What lies before, behind and between, in one dimension after the other: those before it have the box's sizes, those
-    after it are whole.
+    One dimension after the other: the elements before, after and between the box's. In earlier dimensions only the
+    box's elements are filled, in later ones all.
     """
     box: int64_t[66]
     a: int64_t[66]
@@ -98,7 +98,7 @@ def surround(c, start, n, step):
             box[d] = c.to.n[d] - last
             fill_box(c, begin + last * c.to.s[d], rank, box, a)
         if each > 1 and n[d] > 1:
-            # Gaps are a dimension of their own.
+            # Gaps are an additional dimension.
             for i in range(rank, d, -1):
                 box[i] = c.to.n[i - 1]
                 a[i] = c.to.s[i - 1]
@@ -112,7 +112,7 @@ def surround(c, start, n, step):
 
 
 def put_run(c, d, start, run):
-    """A run of a dimension from what already stands in it: start, length, source, step, repeats and their period."""
+    """Add a copy within dimension d of the result. A run is start, length, source, step, repeats and their period."""
     i: cython.int
     at: cython.p_char = c.to.data
     rank: cython.int = c.to.rank
@@ -130,7 +130,7 @@ def put_run(c, d, start, run):
 
 
 def extend(c, start, mode):
-    """What is outside x in the result, from what is inside, one dimension after the other."""
+    """Fill the result around x from its inside by a padding mode, one dimension after the other."""
     run: int64_t[6]
     d: cython.int
     n: int64_t
@@ -143,7 +143,7 @@ def extend(c, start, mode):
 
 
 def pad(x, pads, mode, value, out):
-    """X with more around it: a value, its edge, its mirror image, or itself again."""
+    """Pad x with a value, its edge, its mirror image, or itself."""
     c: Call[1]
     given: int64_t[128]
     n: int64_t[64]
@@ -183,7 +183,7 @@ def pad(x, pads, mode, value, out):
 
 
 def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
-    """X laid where `slice1` took it from, zeros elsewhere."""
+    """Return zeros with x in the window that `slice1` reads."""
     c: Call[1]
     n: int64_t[64]
     at: int64_t[64]

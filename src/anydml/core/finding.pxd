@@ -1,4 +1,4 @@
-# Where elements are not zero.
+# Search for nonzero elements.
 from libc.stdint cimport int64_t, uint64_t
 from anydml.core.pool cimport Work
 

@@ -1,4 +1,4 @@
-"""Where elements are not zero: how many there are of them is known once all were looked at."""
+"""Search for nonzero elements in two passes: count them, then write their coordinates or items."""
 
 import cython
 from cython.cimports.anydml.core.arguments import axis_of
@@ -24,19 +24,19 @@ from cython.cimports.numpy import (
 import_array()
 
 CLAIM = cython.declare(int64_t, 4)
-"""Pieces that a thread takes at a time."""
+"""Pieces that a thread claims at a time."""
 
 FIND_EFFORT = cython.declare(int64_t, 6)
-"""Bytes that a plain copy writes while one element is looked at, and passed over."""
+"""Effort of testing one element, in bytes that a plain copy writes in the same time."""
 
 
 def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
-    """The coordinates of elements that are not zero, a row each, in row-major order.
+    """Return the coordinates of nonzero elements, one row each, in row-major order.
 
     Args:
-        x: contiguous, of one dimension at least, with elements of 1, 2, 4 or 8 bytes.
-        kept: the bits of an element that count.
-        kind: of the coordinates, which has 4 or 8 bytes.
+        x: contiguous, of at least one dimension, with elements of 1, 2, 4 or 8 bytes.
+        kept: mask of the bits that make an element nonzero.
+        kind: dtype of the coordinates, of 4 or 8 bytes.
     """
     search: Search
     shape: npy_intp[2]
@@ -59,9 +59,9 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
 
 
 def compress(condition, x, axis):
-    """The items of an array where a condition holds; None for what Python has to do, or refuse.
+    """Return the items of an array where a condition holds; None to fall back to Python.
 
-    An item is all that the condition's dimensions, which are the array's first, leave.
+    The condition has the first dimensions of the array; an item has the others.
     """
     search: Search
     kind: Kind
@@ -116,7 +116,7 @@ def compress(condition, x, axis):
 
 
 def counted(search):
-    """How many elements are found; and before each piece, in memory that the caller gives back."""
+    """Count the elements found in all, and before each piece in search.rows, which the caller must free."""
     k: int64_t
     found: int64_t
     total: int64_t = 0
@@ -134,14 +134,14 @@ def counted(search):
 
 
 def put(search, work):
-    """Put a row for each element found."""
+    """Write a row for each element found."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if search.rows[pieces]:
         look_through(search, work, search.total * FIND_EFFORT + search.rows[pieces] * search.width)
 
 
 def look_through(search, work, effort):
-    """Do one of the passes: with every thread that is free, where it is much."""
+    """Run one pass over all pieces; on every free thread if the effort is large."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if effort < SHARED_EFFORT:
         work(search, 0, pieces)

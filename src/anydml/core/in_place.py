@@ -1,4 +1,4 @@
-"""Results in memory that callers give: what stays where it is goes, and what mixes or may overlap is refused."""
+"""Results in the caller's memory: no-op moves are dropped, conflicts and possible overlaps are refused."""
 
 import cython
 from cython.cimports.anydml.core.arrays import apart, target
@@ -6,11 +6,11 @@ from cython.cimports.anydml.core.reaches import Reach, are_apart, reads_apart, w
 from cython.cimports.libc.stdint import int64_t
 
 MOST_MOVES = cython.declare(cython.int, 64)
-"""Moves that are compared with each other."""
+"""Maximum number of moves that are compared with each other."""
 
 
 def without_staying(moves, count):
-    """Take out the moves that leave all elements where they are; returns how many are left."""
+    """Remove no-op moves; returns the number left."""
     k: int64_t
     left: int64_t = 0
     for k in range(count):
@@ -22,7 +22,7 @@ def without_staying(moves, count):
 
 
 def stays(m):
-    """Whether a move writes every element where it reads it."""
+    """Whether a move is a no-op, as it writes every element where it reads it."""
     d: cython.int
     if m.lookups or m.pattern or m.to != m.source:
         return False
@@ -33,12 +33,12 @@ def stays(m):
 
 
 def mixes(moves, count, given):
-    """Whether a move may write what it or another one reads or writes of the arguments; also true of many moves.
+    """Whether a move may write memory of arguments that it reads or another one accesses; true for too many moves.
 
     Args:
-        moves: those that do not stay.
-        count: how many.
-        given: from the first to the last byte of the arguments that are results, too; none where there are none.
+        moves: the moves, without no-ops.
+        count: their number.
+        given: address range of the arguments that are also results; empty if there are none.
     """
     k: int64_t
     j: int64_t
@@ -58,17 +58,17 @@ def mixes(moves, count, given):
 
 
 def fits(given, array, views, k, kind, rank, n):
-    """Look at the caller's array for a result.
+    """Check the caller's array for a result.
 
-    Returns 0 where Python has to, as it does not fit or may overlap; 2 where it is the memory of an argument; else 1.
+    Returns 0 to fall back to Python, if it does not fit or may overlap; 2 if it is an argument's memory; else 1.
 
     Args:
         given: the arguments.
         array: the caller's.
-        views: those of results before it; its own is put there.
+        views: those of earlier results; this one is added.
         k: the result's number.
         kind: the result's.
-        rank: likewise.
+        rank: the result's.
         n: its sizes.
     """
     j: cython.int
@@ -84,14 +84,14 @@ def fits(given, array, views, k, kind, rank, n):
             return 0
         found = 2
     for j in range(k):
-        # Elements of other results are at most this long.
+        # No result has longer elements than this.
         if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
             return 0
     return found
 
 
 def is_same(v, w):
-    """Whether two arrays have the same places."""
+    """Whether two arrays have the same address, sizes and strides."""
     d: cython.int
     if v.data != w.data or v.rank != w.rank:
         return False

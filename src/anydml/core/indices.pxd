@@ -1,4 +1,4 @@
-# Indices: arrays of integers, and what happens to those outside their axes.
+# Conversion to index arrays, and clamping of single indices.
 from libc.stdint cimport int64_t
 
 cdef object as_indices(object given)

@@ -1,4 +1,4 @@
-"""Indices: arrays of integers, single ones, and what happens to those outside their axes."""
+"""Conversion of arguments to index arrays, and clamping of single indices."""
 
 import cython
 import numpy as np
@@ -7,13 +7,13 @@ from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from anydml.strides import in_words
 
 MOST_INDICES = cython.declare(int64_t, 1 << 60)
-"""As many INT64 numbers have more bytes than addresses have."""
+"""This many INT64 numbers would exceed the address space."""
 
 
 def as_indices(given):
-    """An array of indices: lists become one, integers of other sizes INT64."""
+    """Return an array of indices: lists are converted, narrow or byte-swapped integers widened or swapped."""
     if type(given) is not np.ndarray:
-        # Other libraries' arrays are as they are.
+        # Other libraries' arrays are returned unchanged.
         if not isinstance(given, (list, tuple, int)) or isinstance(given, bool):
             return given
         try:
@@ -30,9 +30,9 @@ def as_indices(given):
 
 
 def place(at, type, size, offset):
-    """An index as a number from 0 to size − 1: counted from the end where it is negative, then clamped.
+    """Convert an index to 0 to size − 1: a negative one counts from the end, then it is clamped.
 
-    Returns whether it was outside.
+    Returns whether it was out of range.
     """
     i: int64_t
     if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):

@@ -1,19 +1,19 @@
-"""What stands beyond the ends of a line of elements that goes on as its edge, its mirror image, or itself again."""
+"""Elements beyond the ends of a line that continues with its edge, its mirror image, or itself."""
 
 from __future__ import annotations
 
 Run = tuple[int, int, int, int, int, int]
-"""A start; a length; where the elements come from, and by which step; how many times; and how far apart."""
+"""Start and length; start and step in the source; repeats and their period."""
 
 
 def runs(mode: str, n: int, first: int, end: int) -> list[Run]:
-    """What stands from one place to another, counted from the line's first element.
+    """Return runs for places `first` to `end` − 1, counted from the line's first element.
 
     Args:
         mode: ``"edge"``, ``"reflect"`` (without the edge), ``"symmetric"`` (with it) or ``"wrap"``.
         n: elements of the line, at least 1.
-        first: where it begins, outside the line.
-        end: the place behind the last.
+        first: the first place, outside the line.
+        end: the place after the last.
     """
     if end <= first:
         return []
@@ -27,7 +27,7 @@ def runs(mode: str, n: int, first: int, end: int) -> list[Run]:
     period = sum([piece[1] for piece in pieces])
     found = []
     for begin, count, source, step in pieces:
-        # The piece in whole, from the k-th period on, and what is cut off it at either end.
+        # Whole pieces, from the k-th period on, and the part of one at either end.
         k = -((begin - first) // period)
         whole = (end - begin - count) // period - k + 1
         if whole > 0 and count:

@@ -1,11 +1,11 @@
-# One array into several along an axis, and several into one.
+# Splitting an array along an axis, and joining several.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 
 cdef struct Part:
     char *data
     int64_t length      # along the axis
-    const int64_t *s    # strides, in units of bytes
+    const int64_t *s    # strides, in units of `unit` bytes
     int64_t unit
 
 cdef int64_t size_of(int64_t equal, tuple sizes, int i) except? -1

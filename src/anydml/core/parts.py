@@ -1,6 +1,6 @@
-"""The functions that cut one array along an axis, and that join several.
+"""Functions that split an array along an axis, and that join several.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -12,14 +12,14 @@ from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
 MOST_ITEMS = cython.declare(int64_t, 1 << 24)
-"""Parts: an array each."""
+"""Maximum number of parts."""
 
 MOST = cython.declare(int64_t, (1 << 63) - 1)
-"""Elements along an axis."""
+"""Maximum number of elements along an axis."""
 
 
 def fit(c, axis, count, equal, sizes, out):
-    """Whether the caller's arrays are the parts', in order in memory; returns 1 where Python looks closer."""
+    """Check that the caller's arrays fit the parts, in order in memory; returns 1 to fall back to Python."""
     before: View[1]
     i: cython.int
     element: int64_t = c.kind.element
@@ -38,7 +38,7 @@ def fit(c, axis, count, equal, sizes, out):
 
 
 def size_of(equal, sizes, i):
-    """The size of a part: the same of all, or one of several that were looked at."""
+    """The size of part i: `equal`, or sizes[i], already checked, if that is negative."""
     size: int64_t = equal
     if equal < 0:
         number(sizes[i], cython.address(size))
@@ -46,7 +46,7 @@ def size_of(equal, sizes, i):
 
 
 def cut(c, axis, count, equal, sizes, out):
-    """Parts of an axis: so many of `equal` elements, or, if that is negative, of these sizes, which add up to it."""
+    """Split an axis into `count` parts of `equal` elements or, if that is negative, of `sizes`, which add up to it."""
     i: cython.int
     given: tuple = ()
     parts: list = []
@@ -76,7 +76,7 @@ def cut(c, axis, count, equal, sizes, out):
 
 
 def split(x, sizes_or_sections, axis, out):
-    """Parts by their number or their sizes."""
+    """Split by the number of parts or their sizes."""
     c: Call[1]
     along: int64_t
     count: int64_t
@@ -101,7 +101,7 @@ def split(x, sizes_or_sections, axis, out):
 
 
 def split_training(x, split_sizes, axis, num_outputs, out):
-    """Parts by sizes that are data."""
+    """Split by sizes that are data."""
     if type(split_sizes) is np.ndarray:
         if split_sizes.ndim != 1 or split_sizes.dtype.kind not in "iu" or split_sizes.size > MOST_ITEMS:
             return None
@@ -109,7 +109,7 @@ def split_training(x, split_sizes, axis, num_outputs, out):
     if type(split_sizes) is not list and type(split_sizes) is not tuple:
         return None
     for each in split_sizes:
-        # NumPy makes arrays of bools of bools, which are no sizes.
+        # NumPy converts bools to arrays of bools, which are not sizes.
         if isinstance(each, bool):
             return None
     if num_outputs is None:
@@ -122,7 +122,7 @@ def split_training(x, split_sizes, axis, num_outputs, out):
 
 
 def joined(arrays, axis, out, is_new):
-    """Arrays one behind the other along an axis, which is a new one, or theirs."""
+    """Join arrays along an axis, which is new if `is_new`."""
     if not isinstance(arrays, (list, tuple)) or not len(arrays):
         return None
     given: tuple = tuple(arrays)
@@ -136,7 +136,7 @@ def joined(arrays, axis, out, is_new):
 
 
 def put_together(part, arrays, axis, out, is_new):
-    """The same, with room for what is seen of each array."""
+    """As `joined`, with memory for one `Part` per array."""
     c: Call[1]
     w: View[1]
     seen: cython.pointer(View)
@@ -163,7 +163,7 @@ def put_together(part, arrays, axis, out, is_new):
         part[i].length = 1 if is_new else seen.n[along]
         part[i].s = seen.units if seen.s == seen.own else seen.s
         part[i].unit = c.kind.element if seen.s == seen.own else 1
-        # Arrays that are broadcast may have more elements together than numbers here can count.
+        # Broadcast arrays may have more elements in total than 64 bits can count.
         if part[i].length > MOST - total:
             return None
         total += part[i].length
@@ -196,17 +196,17 @@ def put_together(part, arrays, axis, out, is_new):
 
 
 def join(arrays, axis, out):
-    """Arrays one behind the other."""
+    """Join arrays along one of their axes."""
     return joined(arrays, axis, out, False)
 
 
 def stack(arrays, axis, out):
-    """Arrays of one shape along a new axis."""
+    """Join arrays of one shape along a new axis."""
     return joined(arrays, axis, out, True)
 
 
 def concat_training(arrays, axis, out):
-    """`join`, and the arrays' lengths."""
+    """Return the result of `join` and the arrays' lengths."""
     if not isinstance(arrays, (list, tuple)):
         return None
     given: tuple = tuple(arrays)

@@ -1,4 +1,4 @@
-# Elements picked by indices; what all calls that look elements up have in common.
+# Gathering by indices; common parts of all calls with lookups.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

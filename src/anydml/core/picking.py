@@ -1,6 +1,6 @@
-"""The functions that pick elements by indices, and what all calls that look elements up have in common.
+"""Functions that gather elements by indices, and common parts of all calls with lookups.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -22,11 +22,11 @@ from cython.cimports.anydml.core.moving import ANYDML_CLAMP, ANYDML_LOOKUPS
 from cython.cimports.libc.stdint import int64_t
 
 FEW = cython.declare(cython.int, 8)
-"""Indices each of which is a move of its own: as many columns are woven at once."""
+"""Maximum number of indices with one move each; also of columns that are woven at once."""
 
 
 def opened_by(c, x, indices):
-    """Begin a call on an array and indices; gives those as they are looked at, to be held until all is done."""
+    """Begin a call on an array and indices; returns the converted indices, which must outlive the call."""
     if opened(c, x):
         return None
     indices = as_indices(indices)
@@ -34,7 +34,7 @@ def opened_by(c, x, indices):
 
 
 def begun(c, out, rank, n):
-    """As `result`, also apart from the indices."""
+    """As `result`, which must not overlap the indices either."""
     found = result(c, out, rank, n)
     if found is not None and out is not None and not apart(c.to, c.kind.element, c.indices, abs(c.type)):
         return None
@@ -42,7 +42,7 @@ def begun(c, out, rank, n):
 
 
 def move_plane(c, into, source, along):
-    """Add a copy of all that one index picks."""
+    """Add a copy of the plane that one index selects."""
     d: cython.int
     rank: cython.int = 0
     for d in range(c.x.rank):
@@ -55,7 +55,7 @@ def move_plane(c, into, source, along):
 
 
 def along_axis(c, given, axis):
-    """The axis that as many dimensions of indices look along; returns 1 where they do not fit the array's others."""
+    """Read the axis of an elementwise lookup; returns 1 if the indices' rank or sizes do not fit the array."""
     d: cython.int
     if axis_of(given, c.x.rank, axis) or c.indices.rank != c.x.rank:
         return 1
@@ -99,7 +99,7 @@ def gather(x, indices, axis, out_of_range, out):
     if found is None:
         return None
     if is_few:
-        # Copies of planes: those of short columns are woven together.
+        # Copies of planes; those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
             if place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at)) and c.outside == REFUSE:
                 return None

@@ -1,4 +1,4 @@
-# Elements put where indices point, or chosen by a mask.
+# Scattering by indices, and selection by a mask.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport View
 from anydml.core.calls cimport Call

@@ -1,6 +1,6 @@
-"""The functions that put elements where indices point, or choose them by a mask.
+"""Functions that scatter elements by indices, or select them by a mask.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -14,7 +14,7 @@ from cython.cimports.libc.stdint import int64_t
 
 
 def put_into(c, x, out):
-    """Where updates of x go, with x in it: a result, or x itself where that is what the caller gives as `out`."""
+    """Return the array for updates of x: x itself if `out` is x, else a result to which x is copied first."""
     element: int64_t = c.kind.element
     if out is x:
         c.is_given = True
@@ -31,7 +31,7 @@ def put_into(c, x, out):
 
 
 def scatter(x, indices, updates, axis, out_of_range, out):
-    """``result = x; result[c with c[axis] := indices[c]] = updates[c]``; the last update of an element stays."""
+    """``result = x; result[c with c[axis] := indices[c]] = updates[c]``; the last update of an element wins."""
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
@@ -56,7 +56,7 @@ def scatter(x, indices, updates, axis, out_of_range, out):
 
 
 def scatter_nd(x, indices, updates, out_of_range, out):
-    """``result = x; result[*indices[c]] = updates[c]``; the last update of an element stays."""
+    """``result = x; result[*indices[c]] = updates[c]``; the last update of an element wins."""
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
@@ -90,7 +90,7 @@ def scatter_nd(x, indices, updates, out_of_range, out):
 
 
 def one_hot(indices, values, depth, axis, out_of_range, out):
-    """One value where an index points, another elsewhere."""
+    """Return values[1] at each index, values[0] elsewhere."""
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
@@ -116,7 +116,7 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
 
 
 def spread(v, rank, n, s):
-    """The strides of an array that is broadcast to a shape; returns 1 where it does not fit."""
+    """Compute the strides of an array that is broadcast to a shape; returns 1 if it does not fit."""
     d: cython.int
     more: cython.int = rank - v.rank
     for d in range(rank):
@@ -129,7 +129,7 @@ def spread(v, rank, n, s):
 
 
 def where(condition, x, y, out):
-    """Elements of x where a condition holds, of y elsewhere."""
+    """Select elements of x where a condition holds, of y elsewhere."""
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.updates
@@ -154,14 +154,14 @@ def where(condition, x, y, out):
     if found is None or (out is not None and not apart(c.to, c.kind.element, w, c.kind.element)):
         return None
     move(c, c.to.data, v.data, rank, c.n, c.to.s, c.a)
-    # A byte of 0 is the one index inside an axis of one element.
+    # Only a byte of 0 is a valid index on an axis of one element.
     c.outside = ANYDML_SKIP
     look_up(c, m.data, 1, 0, -1)
     return looked_up(c, found, w.data, rank, c.n, c.to.s, c.b, mask)
 
 
 def reverse_subsequences(x, lengths, axis, out):
-    """The first elements of each row backwards, the others as they are."""
+    """Reverse the first `lengths` elements of each row; the others are copied."""
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
@@ -187,7 +187,7 @@ def reverse_subsequences(x, lengths, axis, out):
     source: cython.p_char = v.data
     length: cython.p_char = w.data
     while size and rows > 0:
-        # A length is an index of size + 1 places, worth a byte each.
+        # A length is an index on an axis of size + 1.
         place(length, c.type, size + 1, cython.address(offset))
         c.n[0] = offset
         c.b[0] = -step

@@ -1,4 +1,4 @@
-# One array to several places, or around.
+# Rolling, repeating, and blocks of pixels.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

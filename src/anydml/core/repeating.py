@@ -1,6 +1,6 @@
-"""The functions whose one array goes to several places, or around: rolled, repeated, and as blocks of pixels.
+"""Functions that roll or repeat an array, or convert between channels and blocks of pixels.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -19,7 +19,7 @@ from cython.cimports.libc.stdint import int64_t
 
 
 def roll(x, shift, axis, out):
-    """The elements further along axes; what leaves at the end comes back at the beginning."""
+    """Shift elements along axes; those that leave at the end return at the beginning."""
     c: Call[1]
     shifts: int64_t[64]
     axes: int64_t[64]
@@ -52,7 +52,7 @@ def roll(x, shift, axis, out):
             where[rolled] = d
             rolled += 1
     if rolled > 5:
-        # As many moves as corners.
+        # Too many moves: one per corner.
         return None
     found = result(c, out, c.x.rank, c.x.n)
     if found is None:
@@ -74,7 +74,7 @@ def roll(x, shift, axis, out):
 
 
 def in_pairs(c, rank, out):
-    """A result each of whose dimensions is two of the box that moves there."""
+    """Move a box to a result each of whose dimensions is a pair of the box's."""
     n: int64_t[64]
     d: cython.int
     for d in range(rank):
@@ -115,7 +115,7 @@ def tile(x, repeats, out):
 
 
 def several(c, times, out):
-    """``result[c] = x[c // times]``: each element several times, one after the other."""
+    """``result[c] = x[c // times]``: repeat each element consecutively."""
     d: cython.int
     for d in range(c.x.rank):
         c.n[2 * d] = c.x.n[d]
@@ -126,7 +126,7 @@ def several(c, times, out):
 
 
 def repeat(x, repeats, axis, out):
-    """Each element along an axis several times."""
+    """Repeat each element along an axis."""
     c: Call[1]
     count: int64_t
     along: int64_t
@@ -142,7 +142,7 @@ def repeat(x, repeats, axis, out):
 
 
 def upsample(x, scales, out):
-    """The nearest neighbour at a multiple of the size."""
+    """Upsample by whole factors with nearest neighbours."""
     c: Call[1]
     times: int64_t[64]
     d: cython.int
@@ -155,7 +155,7 @@ def upsample(x, scales, out):
 
 
 def blocks(x, block_size, order, to_space, out):
-    """Blocks of pixels as channels, or channels as blocks of pixels: six dimensions in another order."""
+    """Convert blocks of pixels to channels, or channels to blocks of pixels: a permutation of six dimensions."""
     c: Call[1]
     block: int64_t
     n: int64_t[4]
@@ -199,7 +199,7 @@ def blocks(x, block_size, order, to_space, out):
 
 
 def of_depth(s, block, channels, blocks_first, found):
-    """The strides of the six dimensions on the side of the channels."""
+    """Compute the strides of the six dimensions in the array of more channels."""
     found[0] = s[0]
     found[1] = s[1] * block * (channels if blocks_first else 1)
     found[2] = s[1] * (channels if blocks_first else 1)
@@ -209,7 +209,7 @@ def of_depth(s, block, channels, blocks_first, found):
 
 
 def of_space(s, block, found):
-    """The same on the side of the pixels."""
+    """Compute the strides of the six dimensions in the array of more pixels."""
     found[0] = s[0]
     found[1] = s[2]
     found[2] = s[3]
@@ -219,10 +219,10 @@ def of_space(s, block, found):
 
 
 def depth_to_space(x, block_size, order, out):
-    """Channels as blocks of pixels."""
+    """Convert channels to blocks of pixels."""
     return blocks(x, block_size, order, True, out)
 
 
 def space_to_depth(x, block_size, order, out):
-    """Blocks of pixels as channels."""
+    """Convert blocks of pixels to channels."""
     return blocks(x, block_size, order, False, out)

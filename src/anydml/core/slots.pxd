@@ -1,4 +1,4 @@
-# Structures with the places of results in them.
+# Structures with slots for results.
 
 cdef class Slot:
     cdef readonly int number

@@ -1,4 +1,4 @@
-"""Structures with the places of results in them, as a function gives them back."""
+"""Structures with slots for results, as functions return them."""
 
 import cython
 from cython.cimports.cpython.list import PyList_CheckExact
@@ -9,7 +9,7 @@ class Slot:
     """The place of a result in a structure.
 
     Args:
-        number: the result's.
+        number: the result's number.
     """
 
     def __cinit__(self, number: cython.int):
@@ -17,7 +17,7 @@ class Slot:
 
 
 def built(tree, results):
-    """A structure with results in their places."""
+    """Return a structure with results in place of its slots."""
     if isinstance(tree, Slot):
         return results[cython.cast(Slot, tree).number]
     if PyList_CheckExact(tree):
@@ -31,11 +31,11 @@ def built(tree, results):
 
 
 def taken(tree, out, found):
-    """Find what stands in the places of results, in a structure of the caller's; False where they differ."""
+    """Append the objects of the caller's structure at the slots to `found`; returns False if the structures differ."""
     if isinstance(tree, Slot):
         found.append(out)
         return True
-    # Nothing of the caller's own may run, now that its arrays were looked at.
+    # No user code may run, as arrays have been read.
     if isinstance(tree, (list, tuple)):
         if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
             return False

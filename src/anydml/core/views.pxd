@@ -1,4 +1,4 @@
-# One array in another order, direction or place.
+# Transposed, reversed and sliced arrays.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

@@ -1,6 +1,6 @@
-"""The functions that move one array as a view of it lies: in another order, direction or place.
+"""Functions that copy a view of one array: transposed, reversed, broadcast or sliced.
 
-Each gives None for what Python has to do, or refuse.
+Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
@@ -38,7 +38,7 @@ def permute_dims(x, axes, out):
 
 
 def flip(x, axis, out):
-    """The elements in reverse order along axes."""
+    """Reverse the elements along axes."""
     c: Call[1]
     along: cython.bint[64]
     at: int64_t[64]
@@ -54,7 +54,7 @@ def flip(x, axis, out):
 
 
 def broadcast_to(x, shape, out):
-    """X, repeated to a larger shape."""
+    """Repeat x to a larger shape."""
     c: Call[1]
     d: cython.int
     if opened(c, x):
@@ -90,14 +90,14 @@ def slice(x, offsets, sizes, strides, out):
             step[d] = 1
         if at[d] < 0 or c.n[d] < 0 or step[d] < 1 or at[d] > c.x.n[d]:
             return None
-        # Sizes without a product, which may be too large.
+        # Divided, as a product might overflow.
         if c.n[d] and (at[d] >= c.x.n[d] or (c.x.n[d] - 1 - at[d]) // step[d] < c.n[d] - 1):
             return None
     return stepped(c, at, step, out)
 
 
 def stepped(c, first, step, out):
-    """The elements of x from the first one on, by steps on each axis, as many as the call's sizes say."""
+    """Copy the elements of x from `first` on, by `step` on each axis; c.n holds the result's sizes."""
     d: cython.int
     source: cython.p_char = c.x.data
     for d in range(c.x.rank):
@@ -107,7 +107,7 @@ def stepped(c, first, step, out):
 
 
 def windows(rank, sizes, offsets, lengths, strides, first, step, count):
-    """The elements of strided windows: on each axis the first, the step from it, and how many; else returns 1."""
+    """Compute the first element, step and count of a strided window on each axis; returns 1 to fall back to Python."""
     length: int64_t[64]
     d: cython.int
     if numbers(offsets, first, RANK) != rank or numbers(lengths, length, RANK) != rank:
@@ -117,7 +117,7 @@ def windows(rank, sizes, offsets, lengths, strides, first, step, count):
     for d in range(rank):
         if first[d] < 0 or length[d] < 0 or first[d] > sizes[d] or length[d] > sizes[d] - first[d]:
             return 1
-        # The least step has no positive counterpart.
+        # The lowest int64 has no positive counterpart.
         if step[d] == 0 or step[d] < -(cython.cast(int64_t, 1) << 62):
             return 1
         count[d] = 0
@@ -128,7 +128,7 @@ def windows(rank, sizes, offsets, lengths, strides, first, step, count):
 
 
 def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
-    """A strided window, forwards or backwards."""
+    """Copy a strided window, forwards or backwards."""
     c: Call[1]
     at: int64_t[64]
     step: int64_t[64]
