@@ -1,4 +1,4 @@
-# Moves of every call of a trace: their numbers stand in registers.
+# Moves of all calls of a trace, whose numbers are in registers.
 from anydml.core.moving cimport Move
 from libc.stdint cimport int32_t, int64_t
 

@@ -1,4 +1,4 @@
-"""Forms: moves whose numbers stand in registers, so that one trace makes the moves of every call (see `tapes`)."""
+"""Forms: moves whose numbers are in registers, so that one trace makes the moves of every call (see `tapes`)."""
 
 import cython
 from cython.cimports.anydml.core.moving import (
@@ -15,30 +15,30 @@ from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
-"""How structs write the types of indices."""
+"""Codes of index dtypes in lookups."""
 
 DIMENSIONS = cython.declare(cython.int, 64)
-"""Of moves that are not simple yet: as many as NumPy's arrays have at most."""
+"""Maximum number of dimensions before simplification, as in NumPy."""
 
 HEAD = cython.declare(cython.int, 8)
 LOOKUP_HEAD = cython.declare(cython.int, 8)
-"""Numbers of a move and of a lookup before those that it has for each dimension."""
+"""Length of the code of a move and of a lookup before their numbers per dimension."""
 
 
 class UnfitError(Exception):
-    """Moves have more dimensions or lookups than compiled structs hold: NumPy has to do them."""
+    """Moves have more dimensions or lookups than the compiled structs hold; NumPy must do them."""
 
 
 class Form:
     """Moves between numbered operands.
 
     Args:
-        moves: of `anydml.moves`, each of whose sizes, strides and offsets is an integer or an open size.
-        operand_count: how many operands there are.
-        register: gives the number of the register for such a number.
+        moves: of `anydml.moves`, with sizes, strides and offsets that are integers or open sizes.
+        operand_count: number of operands.
+        register: returns the number of the register of such an integer or open size.
 
     Raises:
-        UnfitError: there are more dimensions or lookups than compiled moves have.
+        UnfitError: a move has more dimensions or lookups than the compiled structs hold.
     """
 
     def __cinit__(self, moves, operand_count: cython.int, register):
@@ -89,7 +89,7 @@ class Form:
         PyMem_Free(self.pattern)
 
     def room(self, own, most):
-        """Room for the moves of a call, and lookups behind them: the caller's own of so many bytes, or more and new."""
+        """Return memory for a call's moves and their lookups: `own`, of `most` bytes, if large enough, else new."""
         size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
         if size < most:
             return own
@@ -104,11 +104,11 @@ class Form:
         Args:
             found: the registers.
             at: the operands' addresses.
-            moves: what `room` gave.
-            refused: set, when they are run, where an index is outside that may not be; NULL to look now.
+            moves: memory from `room`.
+            refused: set by running the moves if an index is out of range where that is an error; NULL to check now.
 
         Returns:
-            How many moves there are; −1 where Python has to do them, or refuse an index.
+            The number of moves; −1 to fall back to Python, which may reject an index.
         """
         n: int64_t[64]
         a: int64_t[64]
@@ -164,7 +164,7 @@ class Form:
             if result == 0:
                 refusing = 0
                 for k in range(looks if refused == cython.NULL else 0):
-                    # Its numbers lie before those of the next move.
+                    # `code` is at the next move already.
                     refusing |= (code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0) << k
                 if refusing and refuses(m, refusing):
                     return -1
@@ -175,7 +175,7 @@ class Form:
 
 
 def add_lookups(found, lookups, into):
-    """Append lookups, and before each of them what its own address depends on, with what each is added to."""
+    """Append lookups, each after those its address depends on, with the address or lookup that it is added to."""
     for each in lookups:
         first = len(found)
         add_lookups(found, each.lookups, -3)
@@ -191,21 +191,21 @@ def is_fill(source):
 
 
 def depth(end):
-    """How many lookups an end of a move has, those that lookups depend on included."""
+    """The number of lookups of one end of a move, including those that lookups depend on."""
     if is_fill(end):
         return 0
     return sum([1 + depth(lookup) for lookup in end.lookups])
 
 
 def operand(number, count):
-    """The number of an operand, if there is one of that number."""
+    """Return an operand's number; raises ValueError if there is no such operand."""
     if not 0 <= number < count:
         raise ValueError(f"there is no operand {number}, but {count} of them")
     return number
 
 
 def new(count, size):
-    """Memory for so many structs, all 0."""
+    """Allocate zeroed memory for `count` structs of `size` bytes."""
     found: cython.p_void = PyMem_Calloc(max(count, 1), size)
     if found == cython.NULL:
         raise MemoryError

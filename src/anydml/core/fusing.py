@@ -1,6 +1,6 @@
-"""Calls of fused functions: found by what their arguments are, and done from there to the results.
+"""Calls of fused functions: matched to a trace by their arguments, and run up to the results.
 
-What is unusual is left to Python, which says what is wrong with it: then nothing was done.
+Unusual calls are left to Python, which reports errors, before any of the caller's arrays is written.
 """
 
 import cython
@@ -33,22 +33,22 @@ import_array()
 
 MOST_TRACES = cython.declare(int64_t, 64)
 MOST_BYTES = cython.declare(int64_t, 32 << 20)
-"""Traces that are kept for one kind of arguments, and bytes of all of a function's, about: then all go."""
+"""Limits of cached traces, beyond which all are dropped: number per key, and approximate bytes per function."""
 
 FIXED_WEIGHT = cython.declare(int64_t, 1024)
 CODE_WEIGHT = cython.declare(int64_t, 8)
-"""Bytes of a call in any case, and for each number that it is made of."""
+"""Approximate bytes of a call: fixed, and per number of its code."""
 
 WORD = np.dtype(np.uint64)
 
 
 class Result:
-    """An array that a call makes.
+    """An array that a call returns.
 
     Args:
-        sizes: numbers of registers.
+        sizes: registers of its sizes.
         kind: NumPy's dtype.
-        like: the number of an argument of its dtype, where arrays are another library's.
+        like: the number of an argument of the same dtype, for arrays of another library.
     """
 
     def __cinit__(self, sizes: tuple, kind, like: cython.int):
@@ -60,17 +60,17 @@ class Result:
 
 
 class Call:
-    """What is done for arguments that one trace is for.
+    """A trace in compiled form.
 
     Args:
-        tape: works out all numbers.
-        first: steps up to those that need the results' strides, which follow them one result after the other.
+        tape: computes all numbers.
+        first: number of steps before the results' strides, whose registers come next, result by result.
         form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
-        scratch: registers of how many bytes each has.
-        lent: numbers of the results in whose memory, if packed, each may lie; −1 where it needs its own.
-        results: of `Result`.
-        tree: the structure that is given back, with a `Slot` for each result.
+        scratch: registers of the scratch operands' sizes in bytes.
+        lent: for each scratch operand the result whose memory it may use if packed; −1 if it needs its own.
+        results: a `Result` each.
+        tree: the returned structure, with a `Slot` for each result.
     """
 
     def __cinit__(
@@ -95,11 +95,11 @@ class Call:
         self.is_one = isinstance(tree, Slot)
 
     def run(self, given, found, out):
-        """The results, or `out`; None where Python has to look at it.
+        """Return the results, or `out`; None to fall back to Python.
 
         Args:
             given: the arguments.
-            found: registers, those of the first steps filled in.
+            found: registers; those of the first steps are computed.
             out: the caller's arrays, or None.
         """
         views: cython.pointer(View) = given.views + given.count
@@ -169,7 +169,7 @@ class Call:
             j += 1
         moves: cython.pointer(Move) = form.room(few, cython.sizeof(few))
         try:
-            # What is new may be written before it is known that indices are wrong.
+            # New results may be written before indices are checked.
             filled: int64_t = form.fill(found, at, moves, cython.address(refused) if out is None else cython.NULL)
             if filled < 0:
                 return None
@@ -191,12 +191,12 @@ class Call:
 
 
 class Calls:
-    """A function that is called: for each kind of arguments the traces that there are, the last used first.
+    """A callable with cached traces for each kind of arguments, the most recently used first.
 
-    What no trace does, `slowly` does, a method of subclasses.
+    Calls that fit no trace go to `slowly`, a method of subclasses.
 
     Args:
-        records: functions that say whether calls on other libraries' arrays are recorded now: Python has to see those.
+        records: functions that return whether calls on other libraries' arrays are being recorded, by Python.
     """
 
     def __cinit__(self, records: list, *arguments):
@@ -205,12 +205,12 @@ class Calls:
         self.bytes = 0
 
     def __call__(self, *arguments, out=None, **keywords):
-        """Results as the function's."""
+        """Return the function's results."""
         found = Calls.take(self, arguments, keywords, out)
         return self.slowly(arguments, keywords, out) if found is None else found
 
     def take(self, arguments: tuple, keywords: dict, out):
-        """What a call gives by a trace that was kept; None where Python has to look at it."""
+        """Return the results by a cached trace; None to fall back to Python."""
         if not self.found:
             return None
         given: cython.pointer(Given) = borrow()
@@ -220,7 +220,7 @@ class Calls:
             give_back(given)
 
     def run(self, given, out):
-        """As `take`, of arguments that were seen."""
+        """As `take`, for arguments that have been read."""
         k: cython.Py_ssize_t
         room: int64_t[512]
         registers: cython.pointer(int64_t)
@@ -250,7 +250,7 @@ class Calls:
         return None
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):
-        """Have calls with such arguments done so."""
+        """Cache a compiled trace for calls with such arguments."""
         given: cython.pointer(Given) = borrow()
         try:
             if see_all(given, arguments, keywords):
@@ -270,12 +270,12 @@ class Calls:
 
 
 def key_of(given):
-    """What a call's arguments are, but for numbers."""
+    """The key of a call's arguments, which excludes their numbers."""
     return PyBytes_FromStringAndSize(given.key, given.used)
 
 
 def kind_of(result, given):
-    """The kind of a result: of the argument that it is like, or NumPy's of its dtype."""
+    """The kind of a result: that of the argument it is like, or NumPy's with its dtype."""
     kind: Kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
     if kind.library == cython.NULL:
         kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)

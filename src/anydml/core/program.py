@@ -13,7 +13,7 @@ from anydml.core.forms import UnfitError
 
 
 class Numbers(dict):
-    """Registers for numbers that are known, in the order in which they are asked for."""
+    """Registers of constants, numbered in order of first use."""
 
     def __missing__(self, number):
         self[number] = register = len(self)
@@ -21,11 +21,11 @@ class Numbers(dict):
 
 
 class Compiled:
-    """Moves between numbered operands, packed: a form whose numbers are all known.
+    """Packed moves between numbered operands: a form whose numbers are all constants.
 
     Args:
         moves: of `anydml.moves`.
-        operand_count: how many operands there are: moves name them by lower numbers.
+        operand_count: number of operands; moves refer to them by lower numbers.
 
     Raises:
         UnfitError: there are more dimensions or lookups than the structs hold.
@@ -41,7 +41,7 @@ class Compiled:
         self.numbers = cython.cast(cython.pointer(int64_t), new(len(numbers), 8))
         for register, number in enumerate(numbers):
             self.numbers[cython.cast(cython.int, register)] = number
-        # As they are where operands lie far apart from each other.
+        # The moves for operands that are far apart from each other.
         self.moves = self.form.room(cython.NULL, 0)
         at: cython.pointer(cython.p_char) = cython.cast(
             cython.pointer(cython.p_char), new(operand_count, cython.sizeof(cython.p_char))
@@ -62,17 +62,17 @@ class Compiled:
         return effort(self.moves, self.count) >= SHARED_EFFORT
 
     def stages(self):
-        """How the moves are done, where their operands lie far apart from each other (see `described`)."""
+        """Describe how the moves are run if their operands are far apart from each other (see `described`)."""
         return described(self.moves, self.count)
 
     def bind(self, operands, outside=None):
-        """The same moves between operands' addresses.
+        """Bind the moves to the addresses of operands.
 
         Args:
-            operands: arrays, whose first elements are what offsets count from. They are kept alive.
-            outside: raises an error where an index is outside its axis and may not be; an IndexError by default.
+            operands: arrays; offsets count from their first elements. They are kept alive.
+            outside: raises an error if an index is out of range where that is an error; an IndexError by default.
         """
-        # A scalar of NumPy, which is read alone, has an array of its own.
+        # NumPy scalars, which are only read, are copied to arrays.
         arrays = [
             each if isinstance(each, ndarray) else np.asarray(each) if isinstance(each, np.generic) else each
             for each in operands
@@ -81,7 +81,7 @@ class Compiled:
 
 
 class Bound:
-    """Moves between addresses: a call runs them."""
+    """Moves between addresses, run by calling this."""
 
     def __cinit__(self, compiled: Compiled, operands: tuple, outside):
         k: int64_t
@@ -107,7 +107,7 @@ class Bound:
         for k in range(self.count):
             which: cython.int = 0
             for look in range(self.moves[k].lookups):
-                # They are looked at before each call, which then need not.
+                # Indices are checked before each run rather than during it.
                 which |= (self.moves[k].lookup[look].refused != cython.NULL) << look
                 self.moves[k].lookup[look].refused = cython.NULL
             if which:
@@ -117,7 +117,7 @@ class Bound:
         PyMem_Free(self.moves)
 
     def watched(self, arrays, read_only):
-        """The same, which calls `read_only` where one of some arrays cannot be written any more; that raises."""
+        """Return a copy that calls `read_only`, which raises, if one of the arrays has become read-only."""
         bound: Bound = Bound(self.compiled, self.operands, self.outside)
         for array in arrays:
             if not isinstance(array, ndarray):
@@ -130,8 +130,8 @@ class Bound:
         """Run the moves, as if one after the other.
 
         Raises:
-            IndexError: or what else `outside` raises: an index is outside its axis and may not be.
-            Exception: what `read_only` raises. Nothing was written, either way.
+            IndexError: or another that `outside` raises: an index is out of range where that is an error.
+            Exception: raised by `read_only`. In either case nothing is written.
         """
         k: cython.Py_ssize_t
         for k in range(PyTuple_GET_SIZE(self.watching)):
@@ -142,7 +142,7 @@ class Bound:
         run(self.moves, self.count)
 
     def check_indices(self):
-        """Look at every index that may not be outside its axis."""
+        """Check every index that must be in range."""
         number: int64_t
         which: cython.int
         is_outside: cython.bint
@@ -156,7 +156,7 @@ class Bound:
 
 
 def address(array):
-    """Of an array's first element."""
+    """The address of an array's first element."""
     if not isinstance(array, ndarray):
         raise TypeError(f"{type(array).__name__} is no NumPy array")
     return cython.cast(cython.p_char, PyArray_DATA(cython.cast(ndarray, array)))
@@ -166,12 +166,12 @@ def run_moves(moves, operands, backwards=False):
     """Run moves between arrays once (see `Compiled`).
 
     Args:
-        moves: likewise.
-        operands: likewise.
-        backwards: take the units of work that threads may do at once one by one, the last of them first.
+        moves: see `Compiled`.
+        operands: see `Compiled.bind`.
+        backwards: run the units of each stage one by one, from the last to the first.
 
     Raises:
-        IndexError: an index is outside its axis and may not be.
+        IndexError: an index is out of range where that is an error.
         UnfitError: there are more dimensions or lookups than the structs hold.
     """
     bound: Bound = Compiled(moves, len(operands)).bind(operands)

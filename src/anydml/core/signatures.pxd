@@ -1,4 +1,4 @@
-# What calls' arguments look like.
+# Signatures of calls' arguments.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
@@ -10,11 +10,11 @@ cdef extern from *:
     Given *exchange "anydml_exchange"(Given **at, Given *by) noexcept nogil
 
 cdef enum:
-    ARRAYS = 4096   # arrays of a call, results included, at most
-    KEY = 131072    # bytes of what one trace is for
-    NUMBERS = 32768 # sizes, strides and integers
+    ARRAYS = 4096   # most arrays of a call, including results
+    KEY = 131072    # most bytes of a key
+    NUMBERS = 32768 # most sizes, strides and integers
 
-# Far more than most calls need: what is not touched takes no memory.
+# Far more than most calls need: untouched pages take no memory.
 cdef struct Given:
     int count
     int used
@@ -23,7 +23,7 @@ cdef struct Given:
     PyObject *arrays[4096]
     View views[4096]  # of arguments, and then of results
     Kind kinds[4096]
-    char *at[8192]    # operands
+    char *at[8192]    # addresses of operands
     char key[131072]
     int64_t number[32768]
 

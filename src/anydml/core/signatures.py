@@ -1,6 +1,6 @@
-"""What a call's arguments are: as bytes what one trace is for, and the numbers that calls of it may differ in.
+"""Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
-`anydml.tracing.call` sees the same, in the same order.
+`anydml.tracing.call` reads the same, in the same order.
 """
 
 import cython
@@ -19,14 +19,14 @@ from cython.cimports.numpy import PyArray_TYPE, import_array
 import_array()
 
 DEEPEST = cython.declare(cython.int, 64)
-"""Structures in each other, at most."""
+"""Maximum depth of nested structures."""
 
 idle = cython.declare(cython.pointer(Given))
-"""What the last call used, for the next one; calls at the same time, or in each other, have their own."""
+"""The last call's buffer, for the next one; concurrent and nested calls allocate others."""
 
 
 def borrow():
-    """Room for a call's arguments."""
+    """Return a buffer for a call's arguments."""
     given: cython.pointer(Given) = exchange(cython.address(idle), cython.NULL)
     if given == cython.NULL:
         given = cython.cast(cython.pointer(Given), PyMem_RawMalloc(cython.sizeof(Given)))
@@ -36,7 +36,7 @@ def borrow():
 
 
 def give_back(given):
-    """Keep it for the next call, but none of the arrays."""
+    """Release the arrays, and keep the buffer for the next call."""
     k: cython.int
     for k in range(given.count):
         Py_DECREF(cython.cast(object, given.arrays[k]))
@@ -44,7 +44,7 @@ def give_back(given):
 
 
 def put(given, bytes, count):
-    """Add bytes to the key; returns 1 where there is no room."""
+    """Append bytes to the key; returns 1 if there is no room."""
     if given.used + count > KEY:
         return 1
     memcpy(given.key + given.used, bytes, count)
@@ -53,7 +53,7 @@ def put(given, bytes, count):
 
 
 def word(given, kind, value):
-    """Add a letter and a number to the key; returns as `put`."""
+    """Append a letter and a number to the key; returns as `put`."""
     if given.used + 9 > KEY:
         return 1
     given.key[given.used] = kind
@@ -63,7 +63,7 @@ def word(given, kind, value):
 
 
 def put_number(given, value):
-    """Add a number; returns as `put`."""
+    """Append a number; returns as `put`."""
     if given.numbers == NUMBERS:
         return 1
     given.number[given.numbers] = value
@@ -72,7 +72,7 @@ def put_number(given, value):
 
 
 def see_all(given, arguments, keywords):
-    """Look at a call's arguments; returns 1 where Python has to."""
+    """Read a call's arguments; returns 1 to fall back to Python."""
     given.count = 0
     given.used = 0
     given.numbers = 0
@@ -87,7 +87,7 @@ def see_all(given, arguments, keywords):
 
 
 def see(given, item):
-    """Look at an argument, or a part of one; returns as `see_all`."""
+    """Read an argument, or a part of one; returns as `see_all`."""
     overflow: cython.int = 0
     number: cython.double
     size: cython.Py_ssize_t
@@ -99,7 +99,7 @@ def see(given, item):
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
         return overflow or word(given, ord("i"), 0) or put_number(given, value)
     if type(item) is float:
-        # Also tells 0 from −0, and knows nan again.
+        # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
         return word(given, ord("f"), 0) or put(given, cython.address(number), 8)
     if type(item) is str:
@@ -127,7 +127,7 @@ def see(given, item):
 
 
 def see_array(given, item):
-    """Look at an array; returns as `see_all`."""
+    """Read an array; returns as `see_all`."""
     k: cython.int = given.count
     type_number: int64_t
     if k == ARRAYS:
@@ -138,12 +138,12 @@ def see_array(given, item):
         return 1
     if kind.library == cython.NULL:
         type_number = PyArray_TYPE(item)
-        # Strings, dates and structures have more to them than a number; so has another order of bytes.
+        # The number does not tell the lengths of strings, units of dates, structures' fields or byte order.
         if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
             return 1
     else:
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
-    # Held, as another thread may take it out of a list meanwhile.
+    # Hold a reference, as another thread may remove the array from a list.
     Py_INCREF(item)
     given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
     given.count += 1
@@ -159,7 +159,7 @@ def see_array(given, item):
 
 
 def is_packed(v, element):
-    """Whether elements lie in row-major order without gaps; where there are none they do."""
+    """Whether elements are in row-major order without gaps; true if there are none."""
     step: int64_t = element
     d: cython.int
     for d in range(v.rank):

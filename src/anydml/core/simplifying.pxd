@@ -1,4 +1,4 @@
-# Moves in their simplest form.
+# Simplification of moves.
 from libc.stdint cimport int64_t
 from anydml.core.moving cimport Move
 

@@ -1,4 +1,4 @@
-"""Moves in their simplest form: the one shape that kernels are written for, and as few as do the same."""
+"""Simplification of moves to the one shape that kernels are written for, and to as few as possible."""
 
 import cython
 from cython.cimports.anydml.core.moving import ANYDML_RANK, moved
@@ -7,11 +7,11 @@ from cython.cimports.libc.stdint import int64_t
 
 
 def simplify(m, rank, n, a, b, strides):
-    """Put a box into a move whose ends and element are set, and its lookups, but for their strides.
+    """Set the box of a move, and the strides of its lookups; all its other fields are already set.
 
-    Sizes of 1 go; strides of the destination become positive and sorted, the largest first; neighbours that continue
-    each other merge, the innermost into the element. What lookups in the destination write twice is written by the
-    later one: dimensions then keep their order.
+    Sizes of 1 are dropped; strides of the destination become positive and sorted, the largest first; contiguous
+    neighbours merge, the innermost into the element. If lookups in the destination write an element twice, the later
+    write wins: dimensions then keep their order.
 
     Args:
         m: the move.
@@ -19,10 +19,10 @@ def simplify(m, rank, n, a, b, strides):
         n: its sizes.
         a: its strides at the destination.
         b: its strides at the source.
-        strides: of each lookup's indices; not looked at where there are no lookups.
+        strides: of each lookup's indices; ignored if there are no lookups.
 
     Returns:
-        0, or 1 where nothing moves, or −1 where there are more dimensions than a move has.
+        0; 1 if nothing moves; −1 if there are more dimensions than a move can have.
     """
     size: int64_t
     p: int64_t
@@ -50,11 +50,11 @@ def simplify(m, rank, n, a, b, strides):
             for k in range(looks):
                 column |= strides[k][d]
             if column == 0:
-                # What is written over and over is written once, the last time.
+                # An element that is overwritten repeatedly is written once, with its last value.
                 m.source = moved(m.source, (size - 1) * q)
                 continue
         elif count and m.a[count - 1] == p * size and m.b[count - 1] == q * size:
-            # In row-major order most of what continues stands side by side already.
+            # In row-major order most dimensions that merge are already adjacent.
             m.n[count - 1] *= size
             m.a[count - 1] = p
             m.b[count - 1] = q
@@ -98,7 +98,7 @@ def simplify(m, rank, n, a, b, strides):
 
 
 def copy_dimension(m, to, source):
-    """Let one dimension be as another."""
+    """Copy a dimension's size and strides to another."""
     k: cython.int
     m.n[to] = m.n[source]
     m.a[to] = m.a[source]
@@ -108,7 +108,7 @@ def copy_dimension(m, to, source):
 
 
 def goes_on(m, outer, inner):
-    """Whether two dimensions are one at both ends, and of all lookups."""
+    """Whether two dimensions can merge at both ends and in all lookups."""
     k: cython.int
     size: int64_t = m.n[inner]
     if m.a[outer] != m.a[inner] * size or m.b[outer] != m.b[inner] * size:
@@ -120,17 +120,17 @@ def goes_on(m, outer, inner):
 
 
 def unite(m, outer, inner):
-    """Let the outer one of two dimensions be both."""
+    """Merge the inner one of two dimensions into the outer one."""
     size: int64_t = m.n[outer]
     copy_dimension(m, outer, inner)
     m.n[outer] *= size
 
 
 def continues(first, second, are_apart):
-    """Let a simple move do what follows it at both ends, too; False where it does not follow.
+    """Extend a simplified move by one that continues it at both ends; returns False if it does not.
 
-    Both are boxes with the same strides, which differ in one size at most, and meet along that one. Neither may write
-    what the other reads: `are_apart` says that this is known, else it is looked for.
+    Both are boxes with the same strides, which differ in at most one size, and meet along that dimension. Neither may
+    write memory that the other reads: `are_apart` states that this is known, else it is checked.
     """
     d: cython.int
     differing: cython.int = -2
@@ -155,7 +155,7 @@ def continues(first, second, are_apart):
         first.element += second.element
         d = first.rank - 1
         if d >= 0 and first.a[d] == first.element and first.b[d] == first.element:
-            # Rows that have become whole lie together.
+            # Complete rows are contiguous.
             first.element *= first.n[d]
             first.rank = d
         return True
@@ -169,7 +169,7 @@ def continues(first, second, are_apart):
 
 
 def merge(m, d):
-    """Make a dimension and the one before it one; True."""
+    """Merge a dimension into the one before it; returns True."""
     k: cython.int
     unite(m, d - 1, d)
     for k in range(d, m.rank - 1):

@@ -1,4 +1,4 @@
-# Numbers of calls that are worked out from others, and what they have to be.
+# Tapes: computed numbers of calls, and guards.
 from libc.stdint cimport int64_t
 
 cdef extern from *:

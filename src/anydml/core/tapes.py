@@ -1,4 +1,4 @@
-"""Tapes: steps that work numbers out of others, and check them (see `anydml.tracing.tape`, which makes them)."""
+"""Tapes: steps that compute numbers from others, and check them (see `anydml.tracing.tape`, which makes them)."""
 
 import cython
 from cython.cimports.anydml.core.forms import new
@@ -11,9 +11,9 @@ class Tape:
     """Steps in compiled form.
 
     Args:
-        given: how many registers are filled in before the first step.
-        steps: a kind and two numbers each, as `anydml.tracing.tape` has them.
-        first: how many of them come before what a call gives late.
+        given: number of registers that are set before the first step.
+        steps: a kind and two numbers each, as in `anydml.tracing.tape`.
+        first: number of steps before those that need the results' strides.
     """
 
     def __cinit__(self, given: int64_t, steps: list, first: int64_t):
@@ -28,7 +28,7 @@ class Tape:
                 self.first = self.count
             kind, a, b = steps[k]
             if kind == 0:
-                # Constants stand in their registers from the start.
+                # Constants are in their registers from the start.
                 self.constants[k] = a
             elif kind != 4:
                 step = self.steps + self.count
@@ -45,23 +45,23 @@ class Tape:
         PyMem_Free(self.constants)
 
     def begin(self, found):
-        """Do the steps before what a call gives late; returns as `run`."""
+        """Run the steps before those that need the results' strides; returns as `run`."""
         memcpy(found + self.given, self.constants, 8 * (self.registers - self.given))
         return self.run(found, 0, self.first)
 
     def end(self, found):
-        """Do those after it."""
+        """Run the other steps; returns as `run`."""
         return self.run(found, self.first, self.count)
 
     def run(self, found, first, last):
-        """Do some steps; False where a guard does not hold, or a number has more than 64 bits."""
+        """Run some steps; returns False if a guard fails, or a number may exceed 64 bits."""
         k: int64_t
         a: int64_t
         b: int64_t
         step: cython.pointer(Step)
         for k in range(first, last):
             step = self.steps + k
-            # As `anydml.tracing.tape` numbers them.
+            # Kinds are numbered as in `anydml.tracing.tape`.
             if step.kind == 1:
                 if adds(found[step.a], found[step.b], found + step.to):
                     return False

@@ -1,8 +1,8 @@
-# Arrays of libraries that describe them by DLPack's table of C functions.
+# Arrays of libraries that export DLPack's table of C functions.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-# A library's table and its arrays, as DLPack's specification has them (dlpack.h, version 1).
+# A library's table and its arrays, as in DLPack's specification (dlpack.h, version 1).
 cdef struct DType:
     uint8_t code
     uint8_t bits
@@ -29,7 +29,7 @@ cdef struct Api:
 
 cdef extern from *:
     """
-    /* An attribute that a type describes, in less time than by its name; -1 where it raises. */
+    /* The truth value of an attribute by its descriptor, faster than by its name; -1 if it raises. */
     static inline int anydml_described(PyObject *attribute, PyObject *x) {
         PyObject *found = Py_TYPE(attribute)->tp_descr_get(attribute, x, (PyObject *)Py_TYPE(x));
         int is_true = found ? PyObject_IsTrue(found) : -1;
@@ -49,7 +49,7 @@ cdef class Library:
     cdef tuple questions, states
     cdef object written
     cdef dict dtypes
-    cdef char[8][9] known  # by DLPack's code and bytes
+    cdef char[8][9] known  # by DLPack's type code and size in bytes
     cdef object requires_grad, is_negative, new_empty
 
 cdef Library library_of(object x)

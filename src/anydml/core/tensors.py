@@ -1,4 +1,4 @@
-"""PyTorch's tensors in host memory, by DLPack's table of C functions."""
+"""PyTorch's tensors in host memory, read by DLPack's table of C functions."""
 
 import cython
 from cython.cimports.anydml.core.pages import ask_for_huge
@@ -7,28 +7,28 @@ from cython.cimports.cpython.ref import PyObject
 
 HOST = 1
 FLOAT = 2
-"""DLPack's numbers for host memory and for floating-point elements."""
+"""DLPack's codes for host memory and for floating-point elements."""
 
 LARGE = 4 << 20
-"""Bytes of arrays for which huge pages are asked for, as NumPy does."""
+"""Bytes of an array from which huge pages are requested, as in NumPy."""
 
 LOWEST = 1 << 32
-"""Where memory begins, as a rule."""
+"""The lowest address of memory, in practice."""
 
 LIBRARIES = {}
-"""By the arrays' types."""
+"""Libraries by the types of their arrays."""
 
 
 class Library:
-    """How arrays of some types are read, made and written.
+    """Functions to read, make and write arrays of some types.
 
     Args:
         capsule: the library's table.
         kind: the type of the arrays.
-        questions: all are answered by no unless calls are recorded now, or somebody watches them.
-        states: modules' variables, a name in each, and what that is unless calls are recorded, or tensors have more
-            than their memory.
-        written: told of arrays that are to be written.
+        questions: functions that all return False unless calls are being recorded or watched.
+        states: a module's variables, a name among them, and its value unless calls are being recorded, or tensors are
+            more than their memory.
+        written: called with a tuple of arrays that are about to be written.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """
 
@@ -45,10 +45,10 @@ class Library:
 
 
 def know(types, questions, states, written, dtypes):
-    """Have calls on arrays of some types done in compiled code, if their library has DLPack's table.
+    """Register types of arrays for compiled calls, if their library exports DLPack's table.
 
     Args:
-        types: of the arrays; those of types derived from them are left to Python.
+        types: of the arrays; subclasses are left to Python.
         questions: see `Library`.
         states: likewise.
         written: likewise.
@@ -63,12 +63,12 @@ def know(types, questions, states, written, dtypes):
 
 
 def library_of(x):
-    """The library of an array; None where it is left to Python."""
+    """The library of an array; None if it is left to Python."""
     return LIBRARIES.get(type(x))
 
 
 def is_left_to_python(library):
-    """Whether calls are recorded now rather than run, or watched, or arrays have more than their memory."""
+    """Whether calls are being recorded rather than run, or watched, or arrays are more than their memory."""
     for ask in library.questions:
         if ask():
             return True
@@ -80,10 +80,10 @@ def is_left_to_python(library):
 
 
 def look_at(library, x, found):
-    """An array as it lies; returns 1 where Python has to look at it."""
+    """Read an array's memory and layout; returns 1 to fall back to Python."""
     d: cython.int
     if library.api.look(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), found):
-        # It has no memory; what it says of that Python asks again.
+        # It has no memory; the error is left to Python.
         clear_error()
         return 1
     if found.device != HOST or found.ndim > 64 or found.dtype.lanes != 1:
@@ -97,16 +97,16 @@ def look_at(library, x, found):
             if found.shape[d] == 0:
                 break
         else:
-            # Its storage was freed, and this is an offset from nowhere.
+            # Its storage was freed: this is an offset from a null pointer.
             return 1
-    # The table says nothing of records of gradients, nor of lazy signs.
+    # The table reports neither recorded gradients nor lazy negation.
     return records(library.requires_grad, x) or (
         found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x)
     )
 
 
 def has_even_strides(found):
-    """Whether an array may be the imaginary parts of others: only those have a lazy sign."""
+    """Whether an array may be the imaginary part of another: only those are negated lazily."""
     d: cython.int
     for d in range(found.ndim):
         if found.shape[d] > 1 and found.strides[d] & 1:
@@ -115,7 +115,7 @@ def has_even_strides(found):
 
 
 def new_tensor(library, like, rank, n, bytes, data):
-    """A new packed tensor of the library's own making, which may be resized; None where there are none now."""
+    """Return a new packed tensor made by the library, which can be resized; None to fall back to Python."""
     found: DLTensor
     d: cython.int
     given: cython.pointer(PyObject)[65]
@@ -124,10 +124,10 @@ def new_tensor(library, like, rank, n, bytes, data):
     for d in range(rank):
         sizes.append(n[d])
         given[d + 1] = cython.cast(cython.pointer(PyObject), sizes[d])
-    # Sizes one by one are read in less time than a list of them.
+    # Separate sizes are parsed faster than a list of them.
     made = call(library.new_empty, given, rank + 1, cython.NULL) if rank else library.new_empty(like, ())
     if library_of(made) is not library:
-        # A mode's, or a transform's.
+        # Made by a mode or a transform.
         return None
     if library.api.look(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), made)), cython.address(found)):
         clear_error()
