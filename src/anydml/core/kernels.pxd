@@ -1,4 +1,4 @@
-# Kernels, for the one module that has them.
+# Kernels, which only one module includes.
 from anydml.core.moving cimport Move, Stage, Step
 from libc.stdint cimport int64_t
 

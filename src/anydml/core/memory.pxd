@@ -1,4 +1,4 @@
-# New arrays, and the blocks that large ones lie in.
+# New arrays, and the reusable blocks of memory of large ones.
 from libc.stdint cimport int64_t
 from numpy cimport dtype, npy_intp
 
@@ -11,18 +11,18 @@ cdef extern from *:
 cdef enum:
     SHELVES = 256
 
-cdef struct Block:  # what stands in the 64 bytes before a block's own bytes
-    Block *under    # the one that waited before it on its shelf
+cdef struct Block:  # the 64-byte header before a block's bytes
+    Block *under    # the block below it on its shelf
     size_t size     # bytes after the header
-    int64_t since   # nanoseconds
+    int64_t since   # time of its release, in nanoseconds
     int64_t shelf
     int64_t unused[4]
 
 cdef struct Waiting:
-    Block *shelves[256]  # the last one of each size
-    size_t bytes         # that they take,
-    size_t limit         # and may take
-    bint is_watched      # whether a thread looks at them from time to time
+    Block *shelves[256]  # the top block of each size
+    size_t bytes         # on all shelves,
+    size_t limit         # and at most
+    bint is_watched      # whether a thread trims them periodically
 
 cdef object new_array(int rank, npy_intp *shape, dtype kind)
 cdef int shelf_of(size_t size) noexcept nogil

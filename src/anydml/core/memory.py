@@ -1,12 +1,12 @@
 # cython: freethreading_compatible=True
-"""New arrays. Large ones lie in blocks that were used before: the first touch of pages costs more than most moves.
+"""New arrays. Large ones reuse blocks of released memory: the first touch of pages costs more than most moves.
 
-They own their memory as all arrays do: NumPy asks a handler of ours for it (NEP 49), and gives it back to that. Blocks
-of one size wait on a shelf for the next array, the last one on top, whose bytes may be near yet.
+Arrays own their memory as usual: NumPy allocates and releases it through a handler (NEP 49). Released blocks of one
+size wait on a shelf, a stack whose top block may still be in the caches.
 
-Whatever thread frees an array, one mutex guards the lists. While it is held, nothing of Python's is called, and no
-memory is taken or given back, so neither collections nor signals come in between; a fork waits for it. A thread that
-knows nothing of Python gives back what has waited long, and ends when nothing waits.
+Arrays may be freed on any thread, so one mutex guards the shelves. While it is held, no Python code runs and no memory
+is allocated or freed, so that neither garbage collection nor signal handlers interfere; a fork waits for it. A thread
+without Python state returns blocks that have waited long to the system, and exits when none wait.
 """
 
 import cython
@@ -29,30 +29,30 @@ from cython.cimports.libc.string import memcpy, memset, strcpy
 from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler, dtype, npy_intp
 
 LEAST = cython.declare(cython.size_t, 256 << 10)
-"""Bytes of the smallest array that lies in such a block."""
+"""Bytes of the smallest array that uses a block."""
 
 IDLE = cython.declare(int64_t, 5_000_000_000)
 LOOK = cython.declare(int64_t, 1_000_000_000)
-"""Nanoseconds that a block waits before it is given back to the system, and between two looks at those that wait."""
+"""Nanoseconds that a block waits before it is returned to the system, and between two checks for such blocks."""
 
 waiting = cython.declare(Waiting)
 handler = cython.declare(PyDataMem_Handler)
 
 
 def shelf_of(size):
-    """The shelf of blocks for so many bytes, `LEAST` or more: there are eight from one power of two to the next."""
+    """The shelf of blocks for `size` bytes, at least `LEAST`; there are eight shelves per power of two."""
     exponent: cython.int = 64 - leading_zeros(size - 1)
     step: cython.size_t = cython.cast(cython.size_t, 1) << (exponent - 4)
     return (exponent - 18) * 8 + cython.cast(cython.int, (size + step - 1) // step) - 9
 
 
 def size_on(shelf):
-    """The bytes of its blocks."""
+    """The size in bytes of the blocks on a shelf."""
     return cython.cast(cython.size_t, 9 + shelf % 8) << (14 + shelf // 8)
 
 
 def taken(first):
-    """Take the first block of a list from its shelf, which has one. The mutex is held."""
+    """Pop the first block of a nonempty list. The caller holds the mutex."""
     block: cython.pointer(Block) = first[0]
     first[0] = block.under
     waiting.bytes -= block.size
@@ -60,10 +60,10 @@ def taken(first):
 
 
 def surplus(most, before):
-    """Take blocks until the rest needs no more bytes than this, and waits since then or later.
+    """Pop blocks until the rest has at most `most` bytes, and was released at `before` or later if that is not 0.
 
-    Those of sizes that nobody gave back for longest go first. The mutex is held: what is given comes as a list, to be
-    given back to the system without it.
+    The sizes that were released least recently go first. The caller holds the mutex, and passes the returned list to
+    `give` after unlocking it.
     """
     found: cython.pointer(Block) = cython.NULL
     block: cython.pointer(Block)
@@ -91,7 +91,7 @@ def surplus(most, before):
 
 
 def give(block):
-    """Give a list of blocks back to the system."""
+    """Return a list of blocks to the system."""
     under: cython.pointer(Block)
     while block:
         under = block.under
@@ -100,7 +100,7 @@ def give(block):
 
 
 def trim(most):
-    """Give blocks back until the rest takes no more than this."""
+    """Return blocks to the system until the rest has at most `most` bytes."""
     found: cython.pointer(Block)
     lock()
     found = surplus(most, 0)
@@ -109,7 +109,7 @@ def trim(most):
 
 
 def watch(nothing):
-    """Give blocks back that have waited long, until there are none."""
+    """Return blocks that have waited long to the system, until none wait."""
     found: cython.pointer(Block)
     goes_on: cython.bint = True
     while goes_on:
@@ -123,7 +123,7 @@ def watch(nothing):
 
 
 def allocate(nothing, size):
-    """As malloc: a block that waited, or a new one. None is smaller than `LEAST`, though arrays may become so."""
+    """As malloc: a waiting block, or a new one. It has at least `LEAST` bytes, as arrays may shrink below that."""
     if size > MOST:
         return cython.NULL
     shelf: cython.int = shelf_of(max(size, LEAST))
@@ -170,7 +170,7 @@ def reallocate(nothing, bytes_, size):
 
 
 def release(nothing, bytes_, size):
-    """As free. The size is not looked at: an array's may have changed since."""
+    """As free. The size is ignored, as an array's may have changed since."""
     if not bytes_:
         return
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
@@ -188,37 +188,37 @@ def release(nothing, bytes_, size):
     unlock()
     give(found)
     if is_first and start(watch):
-        # There are no more threads: the next block that comes to wait asks again.
+        # No thread could be started: the next block released tries again.
         lock()
         waiting.is_watched = False
         unlock()
 
 
 def begin_child():
-    """In a process that was forked, nobody looks at what waits."""
+    """After a fork, the child has no thread that trims the shelves."""
     waiting.is_watched = False
     unlock()
 
 
 def new_array(rank, shape, kind):
-    """A new packed array that owns its memory, as `numpy.empty` makes it.
+    """Return a new packed array that owns its memory, as `numpy.empty` does.
 
     Args:
-        rank: how many dimensions there are.
+        rank: number of dimensions.
         shape: their sizes.
         kind: dtype of the elements.
 
     Raises:
-        MemoryError: the system has no more.
+        MemoryError: the system has no memory left.
     """
-    # A number that does not fit into 64 bits is refused by NumPy.
+    # NumPy rejects sizes beyond 64 bits.
     size: cython.double = kind.itemsize
     k: cython.int
     for k in range(rank):
         size *= shape[k]
     is_large: cython.bint = LEAST <= size <= MOST
     is_large = is_large and size_on(shelf_of(cython.cast(cython.size_t, size))) <= waiting.limit
-    # NumPy takes a reference to the dtype over.
+    # PyArray_Empty steals a reference to the dtype.
     Py_INCREF(kind)
     if not is_large:
         return PyArray_Empty(rank, shape, kind, 0)
@@ -230,7 +230,7 @@ def new_array(rank, shape, kind):
 
 
 def empty(shape: tuple, kind: dtype) -> object:
-    """The same for Python.
+    """As `new_array`, for Python.
 
     Args:
         shape: sizes.
@@ -247,12 +247,12 @@ def empty(shape: tuple, kind: dtype) -> object:
 
 
 def ask_for_huge_pages(address: cython.size_t, size: cython.size_t) -> None:
-    """Have memory that was not touched yet come in huge pages, where the system has them."""
+    """Request huge pages for memory that has not been touched, if the system has them."""
     ask_for_huge(cython.cast(cython.p_char, address), size)
 
 
 def set_limit(size: int) -> None:
-    """Let blocks that wait take so many bytes at most, from now on. With 0, new arrays lie in none."""
+    """Limit waiting blocks to `size` bytes from now on. With 0, new arrays use no blocks."""
     number: cython.size_t = min(size, MOST)
     lock()
     waiting.limit = number
@@ -261,7 +261,7 @@ def set_limit(size: int) -> None:
 
 
 def give_back() -> None:
-    """Give all blocks that wait back to the system."""
+    """Return all waiting blocks to the system."""
     trim(0)
 
 

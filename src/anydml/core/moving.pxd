@@ -1,4 +1,4 @@
-# Moves as C structs, and how they are run.
+# Moves as C structs, and functions that run them.
 from anydml.core.pool cimport share
 from libc.stdint cimport int8_t, int32_t, int64_t
 
@@ -42,7 +42,7 @@ cdef extern from "steps.h" nogil:
         int32_t steps
         Step step[16]
 
-# Numbers: before it is bound, an address is an offset, to which C allows no offset to be added.
+# In integers: an address may be a mere offset before it is bound, and C forbids pointer arithmetic on that.
 cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
     return <char *>(<size_t>at + <size_t>by)
 

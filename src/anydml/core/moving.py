@@ -1,4 +1,4 @@
-"""Moves in their simplest form, run by kernels: by one thread, or by all that are free."""
+"""Simplified moves, run by kernels: on one thread, or on all free ones."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int32_t, int64_t
 
 SHARED_EFFORT = 128 << 10
-"""Effort from which threads share work, without the GIL: to let go of it, or to tell another core, costs more than less
-work takes. An effort is what a plain copy writes in the same time, in bytes."""
+"""Effort from which threads share work, without the GIL: for less, releasing it or notifying another core costs more
+than the work. An effort is the number of bytes that a plain copy writes in the same time."""
 
 held = cython.declare(int64_t, SHARED_EFFORT)
-"""Effort up to which one thread does all under the GIL, and no stores go past the caches."""
+"""Effort up to which one thread does everything under the GIL, without non-temporal stores."""
 
 ITEM_BYTES = 18
 LOOKUP_BYTES = 56
-"""What an element costs beside its bytes, and one that is looked up."""
+"""Effort of an element besides its bytes, without and with lookups."""
 
 ROUND_EFFORT = 64 << 20
-"""Effort between two looks at signals."""
+"""Effort between two checks for signals."""
 
 CLAIMS = 16
 LEAST_CLAIM = 16 << 10
 MOST_CLAIM = 512 << 10
-"""How many claims a thread could make of middling work; the least and the most effort of one: few enough for a thread
-that comes late to find some, and for a caller not to wait for the last one of another."""
+"""Number of claims that medium work is divided into; the least and the most effort of one: small enough for threads
+that come late to find some, and for callers not to wait long for another thread's last one."""
 
 CACHE, SHARE = 32 << 20, 4
-"""Bytes of the last cache where the system does not say; the part of it that stores may fill, beside what is read."""
+"""Bytes of the last-level cache if the system does not report them; the divisor for the share that stores may fill."""
 
 
 def effort(m, count):
-    """Bytes that a plain copy writes in the time that moves take one thread, about."""
+    """Estimate the effort of moves on one thread (see `SHARED_EFFORT`)."""
     total: int64_t = 0
     items: int64_t
     j: int64_t
@@ -59,10 +59,10 @@ def effort(m, count):
 
 
 def run(m, count):
-    """Run simple moves, as if one after the other. The caller has the GIL, which large work is done without.
+    """Run simplified moves, as if one after the other. The caller holds the GIL, which large work releases.
 
     Raises:
-        KeyboardInterrupt: or whatever else a signal's handler raises in the midst of large work.
+        KeyboardInterrupt: or another exception that a signal handler raises during large work.
     """
     stage: Stage
     done: int64_t
@@ -81,7 +81,7 @@ def run(m, count):
 
 
 def run_stage(stage, total):
-    """Do what a stage plans, of so much effort; between rounds of much, signals' handlers have their turn."""
+    """Run a stage of effort `total`; signal handlers run between rounds of large work."""
     each: int64_t = total // max(stage.units, 1) + 1
     step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
     most: int64_t = max(1, ROUND_EFFORT // each)
@@ -101,12 +101,12 @@ def run_stage(stage, total):
 
 
 def some_units(plan, first, last):
-    """Some units of a stage, for the pool."""
+    """Run some units of a stage, for the pool."""
     anydml_work(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
 
 
 def refuses(m, which):
-    """Whether lookups of a move, a bit each, have indices outside their axes; those that are skipped do not count."""
+    """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
     k: cython.int
     refused: int32_t = 0
     none: int64_t[16]
@@ -128,18 +128,18 @@ def refuses(m, which):
             looks[k].outside = ANYDML_REFUSE
         elif not counting >> k & 1:
             looks[k].outside = ANYDML_CLAMP
-    # Without ends, indices that are used again are looked at once.
+    # With strides of 0 at both ends, repeated indices are checked once.
     if simplify(cython.address(one), m.rank, m.n, none, none, strides) == 0:
         anydml_check(cython.address(one))
     return refused != 0
 
 
 def described(m, count):
-    """How moves are done.
+    """Describe how moves are run.
 
     Returns:
-        For each stage, whose moves may be done at once, the kernels' names, how many moves there are, whether some
-        are written past the caches, and how many parts there are that threads may share.
+        For each stage, the kernels' names, the number of moves, whether any uses non-temporal stores, and the number
+        of units that threads may share.
     """
     stage: Stage
     k: cython.int
@@ -160,7 +160,7 @@ def described(m, count):
 
 
 def run_backwards(m, count):
-    """The same, by one thread, the units of each stage from the last to the first: their order must not count."""
+    """As `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
     stage: Stage
     unit: int64_t
     done: int64_t = 0
@@ -172,7 +172,7 @@ def run_backwards(m, count):
 
 
 def instruction_set() -> str:
-    """The instruction set whose kernels are in use, such as ``"x86-64-v4"``."""
+    """The instruction set of the kernels in use, such as ``"x86-64-v4"``."""
     return anydml_isa().decode()
 
 
@@ -180,10 +180,10 @@ def choose(limit: str = "", stream_from: int | None = None) -> None:
     """Choose the kernels.
 
     Args:
-        limit: ``"v2"``, ``"v3"`` or ``"v4"``: none of a higher instruction set; the best there are, by default.
-        stream_from: bytes written from which on stores go past the caches; a share of the last one, by default.
+        limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
+        stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
     """
-    global held  # noqa: PLW0603  # a C variable, as what kernels have is
+    global held  # noqa: PLW0603  # a C variable, like the kernels' own
     if stream_from is None:
         stream_from = last_cache() // SHARE
     anydml_choose(limit.encode(), stream_from)
@@ -191,7 +191,7 @@ def choose(limit: str = "", stream_from: int | None = None) -> None:
 
 
 def last_cache() -> int:
-    """Bytes of the first processor's largest cache, as far as the system says."""
+    """Bytes of the first processor's largest cache, or `CACHE` if the system does not report any."""
     largest = 0
     for number in range(8):
         path = f"/sys/devices/system/cpu/cpu0/cache/index{number}/size"

@@ -1,4 +1,4 @@
-# Memory as the system gives it.
+# Memory from the system.
 from libc.stdint cimport int64_t
 
 cdef extern from "pages.h" nogil:

@@ -1,4 +1,4 @@
-# Work that threads share.
+# Work shared between threads.
 from libc.stdint cimport int64_t
 
 cdef extern from "pool.h" nogil:

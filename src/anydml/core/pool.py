@@ -7,36 +7,36 @@ if not cython.compiled:
 
 
 def share(work, plan, first, last, step, effort):
-    """Do units of a plan with every thread that is free, `step` at a time.
+    """Run units of a plan on every free thread, `step` at a time.
 
     Args:
-        work: does some units of the plan.
-        plan: stays as it is until this returns; then nothing is under way.
-        first: unit.
+        work: runs some units of the plan.
+        plan: must not change until this returns; all units are finished then.
+        first: the first unit.
         last: the unit after the last one.
         step: units that a thread claims at a time.
-        effort: bytes that a plain copy writes in the time that one thread takes: workers that sleep are woken for much.
+        effort: bytes that a plain copy writes in the time that one thread takes; if large, sleeping workers are woken.
     """
     anydml_share(work, plan, first, last, step, effort)
 
 
 def set_threads(number: cython.int) -> None:
-    """Share work between so many threads from the next job on, the caller included."""
+    """Set the number of threads that share work, including the caller, from the next job on."""
     anydml_set_threads(number)
 
 
 def threads() -> int:
-    """Threads that work is shared between, the caller included."""
+    """The number of threads that share work, including the caller."""
     return anydml_threads()
 
 
 def workers() -> int:
-    """Threads that there are, without callers: none before the first work that is shared, and none after a fork."""
+    """The number of worker threads: 0 before the first shared work, and after a fork."""
     return anydml_workers()
 
 
 def sleepers() -> int:
-    """Workers that sleep."""
+    """The number of sleeping workers."""
     return anydml_sleepers()
 
 

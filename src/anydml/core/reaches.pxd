@@ -1,4 +1,4 @@
-# What moves and arrays touch.
+# Address ranges of moves and arrays.
 from anydml.core.moving cimport Move
 from libc.stdint cimport int64_t
 
