@@ -1,4 +1,4 @@
-/* What kernel does a move, and what its units are. */
+/* The choice of a move's kernel, and its division into units. */
 
 static int64_t anydml_bytes(const anydml_move *m) {
   int64_t bytes = m->element;
@@ -6,7 +6,7 @@ static int64_t anydml_bytes(const anydml_move *m) {
   return bytes;
 }
 
-/* Bytes that moves write. */
+/* Number of bytes that moves write. */
 static int64_t anydml_written(const anydml_move *m, int64_t count) {
   int64_t bytes = 0;
   for (int64_t k = 0; k < count; k++) bytes += anydml_bytes(m + k);
@@ -15,7 +15,7 @@ static int64_t anydml_written(const anydml_move *m, int64_t count) {
 
 static inline int64_t anydml_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
-/* The plane of a step: dimensions d1 and d0 of its move, −1 where there is none; the others are left outside. */
+/* Set a step's plane to dimensions d1 and d0 of its move, −1 for none; the others are outer dimensions. */
 static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
   s->move = m;
   s->count = 1;
@@ -40,14 +40,14 @@ static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
   s->streamed = 0;
 }
 
-/* Units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
+/* Divide a step into units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
 static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
   const int64_t plane = s->n1 * s->n0 * s->element;
   s->each = 1;
   if (plane <= 2 * ANYDML_UNIT) {
     s->p1 = s->n1; s->p0 = s->n0;
     s->c1 = s->c0 = 1;
-    /* Divisions take longer than the little work that most steps are. */
+    /* Avoid divisions, which take longer than most steps. */
     if (plane * s->planes <= ANYDML_UNIT) s->each = s->planes;
     else if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
     s->units = s->each < s->planes ? anydml_up(s->planes, s->each) : 1;
@@ -60,19 +60,19 @@ static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
   s->units = s->planes * s->c1 * s->c0;
 }
 
-/* Whole lines of so many elements, or parts of one. */
+/* Divide a step into units of about `unit` bytes: whole lines, or parts of one. */
 static void anydml_cut_lines(anydml_step *s, int64_t unit) {
   const int64_t line = s->n0 * s->element;
   if (line <= unit) anydml_cut(s, s->n1 * line <= unit ? s->n1 : unit / line, s->n0);
   else {
     int64_t p0 = unit / s->element;
-    /* Parts that begin where lines of the caches do, if elements can. */
+    /* A multiple of 64 elements, so that parts can begin at cache lines. */
     while (p0 > 64 && p0 % 64) p0--;
     anydml_cut(s, 1, p0 > 0 ? p0 : 1);
   }
 }
 
-/* Long runs, or fills, in pieces: a step for the whole pieces, and one for what is left of each run. */
+/* Long runs, or fills, in pieces: one step for whole pieces, and one for the rest of each run. */
 static int anydml_choose_long(anydml_step *s, const anydml_move *m, anydml_plane plane, int streamed) {
   const int64_t e = m->element, pattern = m->pattern, piece = pattern ? (pattern < ANYDML_UNIT ? ANYDML_UNIT / pattern * pattern : pattern) : ANYDML_UNIT;
   anydml_lay(s, m, m->rank - 1, -1);
@@ -106,7 +106,7 @@ static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed
     anydml_cut_lines(s, ANYDML_UNIT);
   }
   for (int k = 0; k < steps; k++) {
-    /* A pattern stays where it is. */
+    /* A pattern has no strides. */
     s[k].b1 = s[k].b0 = 0;
     for (int d = 0; d < s[k].rank; d++) s[k].b[d] = 0;
   }
@@ -121,14 +121,14 @@ static void anydml_choose_look(anydml_step *s, const anydml_move *m, int streame
   s->look = anydml_chosen->look;
   s->streamed = streamed && !into;
   if (into) {
-    /* What may be written twice is written in order. */
+    /* Elements that may be written twice are written in order, by one unit. */
     s->p1 = s->n1; s->p0 = s->n0;
     s->c1 = s->c0 = s->units = 1;
     s->each = s->planes;
   } else anydml_cut_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
 }
 
-/* A step that weaves the columns of a table, where that is worth it. */
+/* Make a step that weaves the columns of a table; returns 0 if that is not worthwhile. */
 static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *w, int64_t bytes, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
@@ -155,7 +155,7 @@ static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *
   return 1;
 }
 
-/* One move of short elements. */
+/* Weave one move of short elements; returns as `anydml_weave_step`. */
 static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml_move *m, int near, int streamed) {
   const int last = m->rank - 1;
   const int64_t e = m->element, bytes = anydml_bytes(m);
@@ -171,14 +171,14 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml
   return woven;
 }
 
-/* A turned plane past the caches, where its rows, or several planes' together, are long enough. */
+/* Transpose a plane with non-temporal stores; returns 0 if its rows, or those of adjacent planes, are too short. */
 static int anydml_turn_past(anydml_step *s, const anydml_move *m, int near) {
   const int64_t e = s->element, row = s->n0 * e;
   const int next = m->rank - 2;
   s->n2 = s->p2 = s->c2 = 1;
   s->a2 = s->b2 = 0;
   if (row < ANYDML_PAST_LINE && next >= 0 && next != near && m->a[next] == row) {
-    /* That dimension is the last one outside of the plane. */
+    /* Dimension `next` is the last outer one of the step. */
     s->rank--;
     s->planes /= m->n[next];
     s->n2 = m->n[next]; s->a2 = m->a[next]; s->b2 = m->b[next];
@@ -202,7 +202,7 @@ static int anydml_turn_past(anydml_step *s, const anydml_move *m, int near) {
   return 1;
 }
 
-/* Steps for one move; how many. */
+/* Make the steps of one move; returns their number. */
 static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml_move *m, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
@@ -230,7 +230,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
     anydml_cut_lines(s, ANYDML_UNIT);
     return 1;
   }
-  /* Elements: the dimension that is nearest in the source is the other one of a plane where it is not the last. */
+  /* Short elements: the plane has the dimension of the smallest source stride, if that is not the last one. */
   int near = last;
   for (int d = 0; d < last; d++)
     if (m->b[d] && (!m->b[near] || anydml_abs(m->b[d]) < anydml_abs(m->b[near]))) near = d;
@@ -244,7 +244,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
     }
     if (streamed && e != 3 && anydml_turn_past(s, m, near)) return 1;
     s->plane = k->turn[e];
-    /* Blocks of several lines both ways. */
+    /* Blocks of several cache lines in both dimensions. */
     anydml_cut(s, 256 / e & ~15, 256 / e & ~15);
     return 1;
   }
@@ -257,7 +257,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
     s->plane = k->elements_packed;
     s->streamed = 1;
   }
-  /* Blocks of several lines both ways, where the source lies the other way round. */
+  /* Blocks of several cache lines in both dimensions, if the source is transposed. */
   if (near != last) anydml_cut(s, 64, 1024 / e > 64 ? 1024 / e : 64);
   else anydml_cut_lines(s, ANYDML_UNIT);
   return 1;

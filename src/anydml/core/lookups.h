@@ -1,6 +1,6 @@
-/* Moves whose addresses depend on indices: a segment of coordinates at a time, first its offsets, then its elements. */
+/* Moves with lookups: for a segment of coordinates at a time, resolve the offsets, then copy the elements. */
 
-/* Elements at offsets of their own; those of the destination follow a stride where they have no offsets. */
+/* Copy elements by arrays of offsets; without `tos`, the destination has stride `a`. */
 static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from, const int64_t *froms, int64_t n, int64_t e) {
 #define ANYDML_COPIES(size) case size: \
     if (tos) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + tos[i], from + x, size); } \
@@ -22,21 +22,21 @@ static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from,
   }
 }
 
-/* The same where some are skipped. */
+/* As `copies`, but some elements are skipped. */
 static void K(copies_but)(char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n, int64_t e) {
   for (int64_t i = 0; i < n; i++)
     if (!skipped[i]) K(copy)(to + tos[i], from + froms[i], e);
 }
 
-/* The same where each element is a pattern, repeated. */
+/* As `copies`, but each element is a repeated pattern. */
 static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const uint8_t *skipped, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     for (int64_t k = 0; k < s->element && !(skipped && skipped[i]); k += s->pattern)
       K(copy)(to + tos[i] + k, s->from, s->element - k < s->pattern ? s->element - k : s->pattern);
 }
 
-/* Whether indices that follow each other lie on an axis; those with a sign count from either end. Without branches: what
- * is unsigned and far outside is negative here, and so are sums that are too large. */
+/* Whether contiguous indices are in range; signed ones count from either end. Without branches: unsigned indices that are
+ * far out of range are negative here, and so are sums that are too large. */
 static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
   const uint64_t low = type < 0 ? (uint64_t)size : 0, most = (uint64_t)size - 1;
   uint64_t wrong = 0;
@@ -50,7 +50,7 @@ static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
   return (int64_t)wrong >= 0;
 }
 
-/* Adds what indices are worth to offsets; `inner` says how far from its line's place each index lies. */
+/* Add `stride · index` to offsets; `inner`, if not NULL, has an additional offset of each index's address. */
 #define ANYDML_RESOLVE(name, type, wraps) \
 static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
                               const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
@@ -96,18 +96,18 @@ static inline void K(steady)(int64_t *sum, int64_t b1, int64_t n1, int64_t b0, i
     for (int64_t i = 0; i < n0; i++) sum[i] = i1 * b1 + i * b0;
 }
 
-/* Strides of a lookup's indices from line to line of a plane, and along a line. */
+/* Strides of a lookup's indices between lines of a plane, and along a line. */
 static inline int64_t K(across)(const anydml_move *m, const anydml_lookup *l) { return m->rank > 1 ? l->b[m->rank - 2] : 0; }
 static inline int64_t K(along)(const anydml_move *m, const anydml_lookup *l) { return m->rank ? l->b[m->rank - 1] : 0; }
 
-/* Where the index of a line and an element of the plane at the coordinates c lies. */
+/* The address of the index for line i1 and element i0 of the plane at coordinates c. */
 static inline const char *K(index_at)(const anydml_step *s, const anydml_lookup *l, const int64_t *c, int64_t i1, int64_t i0) {
   const char *at = l->at + i1 * K(across)(s->move, l) + i0 * K(along)(s->move, l);
   for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
   return at;
 }
 
-/* The offsets of n1 lines of n0 coordinates, from those at the coordinates c on; whether some are skipped. */
+/* Compute the offsets of n1 lines of n0 elements from line i1 and element i0 on; returns whether some may be skipped. */
 static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, int64_t i1, int64_t i0, int64_t n1, int64_t n0, int has_tos) {
   const anydml_move *m = s->move;
   const int64_t n = n1 * n0;
@@ -117,7 +117,7 @@ static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, 
     if (m->lookup[k].into >= 0) { memset(o->at[(int)m->lookup[k].into], 0, (size_t)n * 8); nested |= 1 << m->lookup[k].into; }
   }
   if (has_tos) K(steady)(o->to, s->a1, n1, s->a0, n0);
-  /* The first lookup of a source that stands still sets what others add to. */
+  /* If the source has strides of 0, its first lookup sets the offsets that others add to. */
   int is_still = !s->b0 && (!s->b1 || n1 == 1) && !m->pattern;
   if (is_still) { is_still = 0; for (int k = 0; k < m->lookups; k++) is_still |= m->lookup[k].into == -1; }
   if (!is_still) K(steady)(o->from, s->b1, n1, s->b0, n0);
@@ -142,7 +142,7 @@ static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, 
   return skips;
 }
 
-/* Elements of a packed destination, past the caches. */
+/* Copy elements to a packed destination, with non-temporal stores. */
 static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *froms, int64_t n, int64_t e) {
   if (e > 64) {
     int64_t ahead = ANYDML_AHEAD / e + 1;
@@ -164,7 +164,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
 
 #include "picks.h"
 
-/* A part of a plane. */
+/* Move a part of a plane. */
 static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
@@ -178,7 +178,7 @@ static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t 
     is_shared &= !K(across)(m, l);
     is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_FAR;
   }
-  /* Lines of a destination without lookups follow a stride as a whole, or are taken one by one. */
+  /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
   const int follows = s->a1 == s->a0 * s->n0 && n0 == s->n0;
   is_shared &= !has_tos && !s->pattern && n1 > 1;
   has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_NESTED);
@@ -227,7 +227,7 @@ static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t 
   if (end) K(sink_close)(&sink);
 }
 
-/* Only whether indices are outside that may not be: nothing is moved. */
+/* Check for indices that are out of range where that is an error; nothing is moved. */
 static void K(check)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   int nested = 0, are_left = 0;

@@ -1,6 +1,6 @@
-/* Moves by one lookup whose indices, or masks, lie side by side: without offsets in between. */
+/* Moves by one lookup with contiguous indices or masks, without intermediate offsets. */
 
-/* Elements of lines where a mask's byte is 0: others are written back as they are. */
+/* Copy the elements of a line where the mask is 0; others are written back unchanged. */
 #define ANYDML_CHOOSE(e, word) \
 static void K(choose##e)(char *to, const char *from, int64_t b, const char *mask, int64_t n) { \
   enum { N = K(W) / e }; \
@@ -36,7 +36,7 @@ static int K(chosen)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
   return 1;
 }
 
-/* Elements of lines by one index each, which nothing else depends on. */
+/* Copy the elements of a line, each by one independent index. */
 #define ANYDML_PICK_BY(type, wraps, size_of, step) { _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { \
     type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
     int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0); \
@@ -73,7 +73,7 @@ static int K(picked)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
   if (m->lookups != 1 || s->pattern || l->outside != ANYDML_CLAMP || l->into != -1 || !m->rank || s->b0 || s->a0 != e || l->type == 1) return 0;
   if (K(along)(m, l) != (l->type < 0 ? -l->type : l->type) || n0 < 4 || e > 256 || !K(picks)[e]) return 0;
   const int64_t b1 = K(across)(m, l);
-  /* Lines that share indices are resolved once. */
+  /* Indices that lines share are resolved once, by the general kernel. */
   if (n1 > 1 && !b1) return 0;
   const char *at = K(index_at)(s, l, c, i1, i0);
   for (; n1 > 0; n1--, to += s->a1, from += s->b1, at += b1) K(picks)[e](to, from, l, at, n0);

@@ -1,12 +1,12 @@
-/* What moves touch, and so which of them may run at once. */
+/* Address ranges of moves, and so which of them may run concurrently. */
 #ifndef ANYDML_REACHES_H
 #define ANYDML_REACHES_H
 #include "moves.h"
 
-/* Bytes from the first to the last. */
+/* An address range; `high` is exclusive. */
 typedef struct { const char *low, *high; } anydml_reach;
 
-/* What the elements of a box lie in; it has some. */
+/* The address range of a nonempty box. */
 static inline anydml_reach anydml_reach_of(const char *at, int64_t size, int rank, const int64_t *n, const int64_t *strides) {
   anydml_reach r = {at, at + size};
   for (int d = 0; d < rank; d++) {
@@ -16,7 +16,7 @@ static inline anydml_reach anydml_reach_of(const char *at, int64_t size, int ran
   return r;
 }
 
-/* What an end of a move may touch: at strides, and by the lookups that are added to it (see `into`). */
+/* The address range that one end of a move may access, including the lookups that are added to it (see `into`). */
 static anydml_reach anydml_touched(const anydml_move *m, const char *at, const int64_t *strides, int64_t size, int into) {
   anydml_reach r = anydml_reach_of(at, size, m->rank, m->n, strides);
   for (int k = 0; k < m->lookups; k++) {
@@ -29,7 +29,7 @@ static anydml_reach anydml_touched(const anydml_move *m, const char *at, const i
 
 static inline int anydml_apart(anydml_reach p, anydml_reach q) { return p.high <= q.low || q.high <= p.low; }
 
-/* Both, and what lies between them. */
+/* The smallest range that includes both; p may be empty. */
 static inline anydml_reach anydml_around(anydml_reach p, anydml_reach q) {
   if (p.low == p.high) return q;
   return (anydml_reach){p.low < q.low ? p.low : q.low, p.high > q.high ? p.high : q.high};
@@ -37,7 +37,7 @@ static inline anydml_reach anydml_around(anydml_reach p, anydml_reach q) {
 
 static inline anydml_reach anydml_writes(const anydml_move *m) { return anydml_touched(m, m->to, m->a, m->element, -2); }
 
-/* Whether nothing that the second move reads may be written by the first. */
+/* Whether a move reads nothing of a range that is written. */
 static int anydml_reads_apart(anydml_reach written, const anydml_move *m) {
   if (!m->pattern && !anydml_apart(written, anydml_touched(m, m->from, m->b, m->element, -1))) return 0;
   for (int k = 0; k < m->lookups; k++)
@@ -45,12 +45,12 @@ static int anydml_reads_apart(anydml_reach written, const anydml_move *m) {
   return 1;
 }
 
-/* Whether neither of two moves writes what the other reads. */
+/* Whether neither of two moves writes memory that the other reads. */
 static __attribute__((noinline)) int anydml_unmixed(const anydml_move *p, const anydml_move *q) {
   return anydml_reads_apart(anydml_writes(p), q) && anydml_reads_apart(anydml_writes(q), p);
 }
 
-/* Whether elements at a distance, each of its own box of strides from dimension d on, never meet. */
+/* Whether the boxes of two moves' dimensions from d on, at a distance from each other, have no byte in common. */
 static int anydml_combs_apart(const anydml_move *p, const anydml_move *q, int64_t distance, int d) {
   int64_t reach_p = p->element, reach_q = q->element;
   for (int k = d; k < p->rank; k++) { reach_p += p->a[k] * (p->n[k] - 1); reach_q += q->a[k] * (q->n[k] - 1); }
@@ -66,7 +66,7 @@ static int anydml_combs_apart(const anydml_move *p, const anydml_move *q, int64_
   return rest - step + reach_q <= 0 || anydml_combs_apart(p, q, rest - step, d + 1);
 }
 
-/* Whether two moves may be run in any order, and at once. */
+/* Whether two moves may run in any order, and concurrently. */
 static int anydml_free(const anydml_move *p, const anydml_move *q) {
   const anydml_reach written = anydml_writes(p), also = anydml_writes(q);
   if (!anydml_reads_apart(written, q) || !anydml_reads_apart(also, p)) return 0;

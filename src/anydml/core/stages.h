@@ -1,9 +1,9 @@
-/* From moves to stages, whose steps may run at once, and from stages to work. */
+/* From moves to stages, whose steps may run concurrently, and from stages to work. */
 #include "choices.h"
 #include "reaches.h"
 #include "taking.h"
 
-/* Steps of as many units each, such as parts of rows, are done unit by unit: what lies together is read together. */
+/* Steps with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
 static void anydml_together(anydml_stage *stage) {
   const int many = stage->steps;
   if (many < 2) return;
@@ -22,7 +22,7 @@ static void anydml_together(anydml_stage *stage) {
       s->c1 = anydml_up(s->n1, s->p1);
       s->units = s->planes * s->c1;
     } else if (s->element > 64 || s->p0 >= 64 * many) {
-      /* Rows in turns of a page: what lies beside them is read before it leaves the caches. */
+      /* Rows alternate by about a page: adjacent data is read before it leaves the caches. */
       const int64_t rows = anydml_up(s->p0, many), least = anydml_up(4096, s->element);
       s->p0 = s->element <= 64 ? s->p0 / many / 64 * 64 : rows > least ? rows : least < s->p0 ? least : s->p0;
       s->c0 = anydml_up(s->n0, s->p0);
@@ -38,7 +38,7 @@ static void anydml_together(anydml_stage *stage) {
   stage->together = 1;
 }
 
-/* Puts the first of some moves into a stage, all of which may run at once; how many. */
+/* Put the first moves, which may run concurrently, into a stage; returns their number. */
 static int64_t anydml_plan(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
   const int streamed = written >= anydml_stream_from;
   int64_t done = 0;
@@ -49,7 +49,7 @@ static int64_t anydml_plan(anydml_stage *stage, const anydml_move *m, int64_t co
     const int steps = stage->steps, woven = stage->woven;
     const int64_t units = stage->units;
     done += anydml_take(stage, m + done, count - done, streamed);
-    /* All pairs of what is new and what was there before must be free. */
+    /* All pairs of a new and an earlier move must be independent. */
     int free = before == 0 || (done - before) * before <= ANYDML_PAIRS;
     for (int64_t j = before; j < done && free; j++)
       for (int64_t k = 0; k < before && free; k++) free = anydml_free(m + k, m + j);
@@ -63,7 +63,7 @@ static int64_t anydml_plan(anydml_stage *stage, const anydml_move *m, int64_t co
   return done;
 }
 
-/* Does some units of a stage. */
+/* Run some units of a stage. */
 static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) {
   int streamed = 0;
   for (int64_t unit = first; stage->together && unit < last; unit++)
@@ -77,17 +77,17 @@ static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) 
     last -= s->units;
   }
 #ifdef __x86_64__
-  /* Stores past the caches are seen by others before what comes next. */
+  /* Non-temporal stores must be visible to other threads before later stores. */
   if (streamed) _mm_sfence();
 #else
   (void)streamed;
 #endif
 }
 
-/* Moves one after the other, within the caches. */
+/* Run moves one after the other, without non-temporal stores. */
 static void anydml_run(const anydml_move *m, int64_t count) {
   anydml_stage stage;
-  /* Tables that a few bytes are not worth are not looked for. */
+  /* Weaving is not worthwhile for a few bytes. */
   int woven = -1;
   while (count > 0) {
     if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
@@ -104,7 +104,7 @@ static void anydml_run(const anydml_move *m, int64_t count) {
   }
 }
 
-/* Has lookups of a move that refuse indices say whether there are any. */
+/* Have a move's lookups that refuse indices check for any, and set `refused`. */
 static void anydml_check(const anydml_move *m) {
   anydml_step s;
   anydml_choose_look(&s, m, 0);
@@ -112,7 +112,7 @@ static void anydml_check(const anydml_move *m) {
   anydml_planes(&s, 0, s.units);
 }
 
-/* What a step's kernel is called. */
+/* The name of a step's kernel. */
 static const char *anydml_step_name(const anydml_step *s) {
   const anydml_kernels *k = anydml_chosen;
   if (s->work == anydml_planes && s->look) return s->move->pattern ? "scattered fill" : "look-up";

@@ -1,14 +1,14 @@
-/* How a move is run: as steps, each of which has units that may be done in any order, and at once. */
+/* Moves as steps, whose units may run in any order, and concurrently. */
 #ifndef ANYDML_STEPS_H
 #define ANYDML_STEPS_H
 #include "moves.h"
 #include "weaving.h"
 
 enum {
-  ANYDML_STEPS = 16,              /* steps of a stage at most */
-  ANYDML_UNIT = 32 << 10,         /* bytes of a unit, about */
-  ANYDML_PAIRS = 256,             /* pairs of moves that are looked at for one more step */
-  ANYDML_WEAVES = 2,              /* of them, those that have tables of their own */
+  ANYDML_STEPS = 16,              /* maximum number of steps of a stage */
+  ANYDML_UNIT = 32 << 10,         /* approximate bytes of a unit */
+  ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more step */
+  ANYDML_WEAVES = 2,              /* maximum number of steps with tables */
 };
 
 typedef struct anydml_step anydml_step;
@@ -16,37 +16,37 @@ typedef struct anydml_step anydml_step;
 /* n1 lines of n0 elements. */
 typedef void (*anydml_plane)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0);
 
-/* The same by lookups: from line i1 and element i0 on of the plane at the coordinates c. */
+/* As `anydml_plane`, by lookups: from line i1 and element i0 on of the plane at coordinates c. */
 typedef void (*anydml_look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
 
 struct anydml_step {
   void (*work)(const anydml_step *s, int64_t first, int64_t last);
   anydml_plane plane;
-  anydml_look look;               /* instead of `plane`, of moves with lookups; else NULL */
-  const anydml_move *move;        /* the first of those that it does */
-  int64_t count;                  /* how many it does */
+  anydml_look look;               /* instead of `plane`, for moves with lookups; else NULL */
+  const anydml_move *move;        /* its first move */
+  int64_t count;                  /* number of its moves */
   int64_t units;
   char *to;
   const char *from;
   int64_t element, pattern;
-  int64_t n1, a1, b1, n0, a0, b0; /* a plane: lines, and what they have */
-  int64_t p1, p0, c1, c0;         /* lines and elements of a unit; how many units a plane has of either */
-  int64_t n2, a2, b2, p2, c2;     /* the same of planes that follow each other, where a kernel takes several */
-  int64_t planes, each;           /* all of them; planes of a unit where one has several */
-  int32_t rank, streamed;         /* dimensions outside of planes; whether it writes past the caches */
+  int64_t n1, a1, b1, n0, a0, b0; /* a plane: lines, and their elements */
+  int64_t p1, p0, c1, c0;         /* lines and elements of a unit; number of units along both */
+  int64_t n2, a2, b2, p2, c2;     /* likewise for contiguous planes, if a kernel takes several */
+  int64_t planes, each;           /* number of planes; planes of a unit, if it has several */
+  int32_t rank, streamed;         /* outer dimensions; whether stores are non-temporal */
   int64_t n[ANYDML_RANK], a[ANYDML_RANK], b[ANYDML_RANK];
-  const void *table;              /* what else a kernel needs */
+  const void *table;              /* additional data for a kernel */
 };
 
-/* Moves that may be run at once, whatever the order: the first of a list. */
+/* The first moves of a list, which may run in any order, and concurrently. */
 typedef struct {
   int64_t units;
-  int32_t steps, woven, together; /* woven: tables in use; together: whether each unit is one of each step */
+  int32_t steps, woven, together; /* woven: tables in use; together: whether a unit is one of each step */
   anydml_step step[ANYDML_STEPS];
   anydml_weave weave[ANYDML_WEAVES];
 } anydml_stage;
 
-/* The offsets of the plane of a number, and the coordinates outside of it. */
+/* Add the offsets of the plane with a number, and set its outer coordinates. */
 static inline void anydml_seek(const anydml_step *s, int64_t number, int64_t *c, char **to, const char **from) {
   for (int d = s->rank - 1; d >= 0; d--) {
     int64_t rest = number / s->n[d];
@@ -73,7 +73,7 @@ static inline void anydml_part(const anydml_step *s, const int64_t *c, int64_t i
   else s->plane(s, to, from, n1, n0);
 }
 
-/* Units of a step that is done plane by plane. */
+/* Run units of a step plane by plane. */
 static void anydml_planes(const anydml_step *s, int64_t first, int64_t last) {
   int64_t c[ANYDML_RANK], parts = s->c1 * s->c0;
   if (parts == 1) {

@@ -1,20 +1,20 @@
-/* The first of some moves as steps: several by one step, where that is worth it. */
+/* Steps for the first of some moves: one step for several, if that is worthwhile. */
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
-/* Whether it fills elements with one pattern each, that stays where it is. */
+/* Whether a move fills its elements with one short pattern without strides. */
 static inline int anydml_is_dye(const anydml_move *m) {
   if (m->lookups || !m->pattern || m->element > ANYDML_DYE) return 0;
   for (int d = 0; d < m->rank; d++) if (m->b[d]) return 0;
   return 1;
 }
 
-/* Columns of a move's rows: those of a short last dimension, or one. */
+/* Number of columns of a move's rows: the size of a short last dimension, or 1. */
 static inline int anydml_columns_in(const anydml_move *m) {
   return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
 }
 
-/* How many of the first moves are columns that one table weaves; 0 or 2 at least. */
+/* Make a step that weaves the first moves as columns of one table; returns their number: 0, or at least 2. */
 static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
   const int r = m->rank - (anydml_columns_in(m) > 1);
   int64_t many = 0, bytes = 0, row = 0;
@@ -24,13 +24,13 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
     const anydml_move *q = m + many;
     const int inside = anydml_columns_in(q);
     if (q->rank - (inside > 1) != r || !(anydml_is_plain(q) || anydml_is_dye(q)) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
-    /* Rows that are far apart at the source are worth reading for whole rows of the destination only. */
+    /* Reading rows that are far apart at the source is worthwhile only for whole rows of the destination. */
     if (!q->pattern && (inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
     columns += inside;
     row += inside * q->element;
     bytes += anydml_bytes(q);
   }
-  /* Moves of several columns each are better alone, unless they write the same rows. */
+  /* Moves of several columns each are faster separately, unless they write the same rows. */
   if (many < 2 || bytes < ANYDML_WEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
   w->columns = 0;
@@ -58,7 +58,7 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
   return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;
 }
 
-/* One run, within the caches. */
+/* Copy or fill one run, without non-temporal stores. */
 static inline void anydml_one(const anydml_move *m) {
   if (m->pattern) {
     anydml_step s;
@@ -68,13 +68,13 @@ static inline void anydml_one(const anydml_move *m) {
   } else anydml_chosen->run(m->to, m->from, m->element);
 }
 
-/* Runs one after the other at the destination. */
+/* Copy or fill runs, which are in order at the destination. */
 static void anydml_runs(const anydml_step *s, int64_t first, int64_t last) {
   last = last * s->each < s->count ? last * s->each : s->count;
   for (int64_t k = first * s->each; k < last; k++) anydml_one(s->move + k);
 }
 
-/* How many of the first moves are short runs that may be done at once; 0 or 2 at least. */
+/* Make a step of the first moves that are short, independent runs; returns their number: 0, or at least 2. */
 static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t count) {
   anydml_reach written = {m->to, m->to}, read = {m->from, m->from};
   int64_t many = 0;
@@ -96,8 +96,8 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   return many;
 }
 
-/* How many of the first moves are the columns of a table of rows; 0 or 2 at least. Row after row is read, or written, as
- * it lies: what is apart would be fetched in pieces. Within the caches that counts where much is written. */
+/* Make a step of the first moves that are columns of a table; returns their number: 0, or at least 2. Row after row is
+ * read or written contiguously, instead of in pieces. Without non-temporal stores that matters only for large columns. */
 static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
   if (m->rank != 1 || !anydml_is_plain(m) || (!streamed && anydml_bytes(m) < ANYDML_ROWS_FROM)) return 0;
   const int64_t n0 = m->n[0];
@@ -113,7 +113,7 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
     const int follows = q->to == p->to + p->element && q->a[0] == m->a[0], is_apart = to.low >= written.high;
     const anydml_reach all = anydml_around(read, from), put = anydml_around(written, to);
     if (to.low < written.low || !anydml_apart(put, all)) break;
-    /* Either all follow each other in one row, or all lie apart; and rows are long enough for that. */
+    /* All are contiguous in one row, or all are apart; and the columns are long enough for that. */
     joined &= follows && row + q->element <= m->a[0];
     apart &= is_apart;
     lines &= !(((uintptr_t)q->to | q->a[0] | q->element) & 63);
@@ -136,7 +136,7 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
   return many;
 }
 
-/* Chooses steps for the first moves: adds them to a stage, and gives how many moves they do. */
+/* Choose steps for the first moves and add them to a stage; returns the number of moves. */
 static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
   anydml_step *s = stage->step + stage->steps;
   int64_t done = 1;
