@@ -1,4 +1,4 @@
-/* The processor's cores: which one a thread runs on, and which one it is to keep off. */
+/* The processor's cores: which one a thread runs on, and which one it must avoid. */
 #ifndef ANYDML_CORES_H
 #define ANYDML_CORES_H
 #if defined(__linux__)
@@ -6,18 +6,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Where a thread may run. */
+/* The cores that a thread may use. */
 typedef struct {
   pid_t thread;
   int is_kept_off;
-  cpu_set_t cores; /* those that it may use once it is not kept off one of them */
+  cpu_set_t cores; /* its affinity before it was kept off one of them */
 } anydml_place;
 
 static anydml_place anydml_own_place(void) { return (anydml_place){.thread = (pid_t)syscall(SYS_gettid)}; }
 
 static int anydml_core(void) { return sched_getcpu(); }
 
-/* Keep a thread off a core, if there are others that it may use; a negative core is none. */
+/* Keep a thread off a core, if it may use others; a negative core is ignored. */
 static void anydml_keep_off(anydml_place *place, int core) {
   cpu_set_t others;
   if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(place->thread, sizeof others, &place->cores)) return;
@@ -26,7 +26,7 @@ static void anydml_keep_off(anydml_place *place, int core) {
   place->is_kept_off = CPU_COUNT(&others) && !sched_setaffinity(place->thread, sizeof others, &others);
 }
 
-/* The calling thread may run where it might before. */
+/* Restore the calling thread's affinity. */
 static void anydml_let_go(anydml_place *place) {
   if (place->is_kept_off) sched_setaffinity(0, sizeof place->cores, &place->cores);
   place->is_kept_off = 0;

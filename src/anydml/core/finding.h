@@ -1,30 +1,30 @@
-/* Where elements are not zero, and other elements at those places: how many a piece has, then what is wanted of each. */
+/* Search for nonzero elements in two passes: count them by piece, then write their coordinates or items. */
 #ifndef ANYDML_FINDING_H
 #define ANYDML_FINDING_H
 #include <stdint.h>
 #include <string.h>
 
 enum {
-  ANYDML_PIECE = 4096,   /* elements that are looked at together */
-  ANYDML_CHUNK = 64,     /* of them, those that may all be zero, or none of them */
+  ANYDML_PIECE = 4096,   /* elements that are tested at a time */
+  ANYDML_CHUNK = 64,     /* elements that are skipped if all are zero, or copied at once if none is */
 };
 
 typedef struct {
   const char *from;      /* packed elements */
-  int64_t total;         /* how many */
+  int64_t total;         /* number of elements */
   int64_t size;          /* bytes of each: 1, 2, 4 or 8 */
-  uint64_t kept;         /* the bits of an element that count */
-  int64_t *rows;         /* by piece: how many are found in it, then in all before it; and one more: in all */
+  uint64_t kept;         /* mask of the bits that make an element nonzero */
+  int64_t *rows;         /* by piece: number found in it, then in all before it; last: in all */
   int rank;
   const int64_t *n;      /* sizes by dimension */
   char *to;              /* a row for each element found: coordinates, or an item */
-  int64_t width;         /* bytes of a coordinate, 4 or 8; of an item */
-  const char *items;     /* an item for each element: where the first lies, */
+  int64_t width;         /* bytes of a coordinate, 4 or 8, or of an item */
+  const char *items;     /* an item for each element: address of the first, */
   const int64_t *s;      /* and strides by dimension */
 } anydml_search;
 
-/* A flag for each element, and zeros up to a whole chunk; gives how many elements there are. Plain loops, which compilers
- * make vectors of. */
+/* Write a flag for each element, and zeros up to a whole chunk; returns the number of elements. Plain loops, which
+ * compilers vectorize. */
 #define ANYDML_FLAGS(type)                                                       \
   for (int64_t k = 0; k < count; k++) {                                          \
     type x;                                                                      \
@@ -46,7 +46,7 @@ static int64_t anydml_flags(const anydml_search *s, int64_t piece, uint8_t *flag
 }
 #undef ANYDML_FLAGS
 
-/* How many flags of a chunk are set. */
+/* Number of flags that are set in a chunk. */
 static inline int64_t anydml_set(const uint8_t *flags) {
   uint64_t words[ANYDML_CHUNK / 8], sum = 0;
   memcpy(words, flags, ANYDML_CHUNK);
@@ -65,8 +65,8 @@ static void anydml_count(const void *plan, int64_t first, int64_t last) {
   }
 }
 
-/* Puts what belongs to each flag that is set, one after the other, `most` at most; gives how many. Without branches that
- * nobody could foresee: all are put, each over the last whose flag was not set; where there is no room for that, aside. */
+/* Write the items whose flags are set, contiguously, at most `most`; returns their number. To avoid unpredictable
+ * branches, every item is written, and overwritten by the next if its flag is not set; without room, to `aside` first. */
 #define ANYDML_SELECT(name, size, room, put, is_packed)                          \
 static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t own) { \
   char aside[ANYDML_CHUNK * room] __attribute__((aligned(8)));                   \
@@ -87,7 +87,7 @@ static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags
     for (; i + 8 <= k + count; i += 8) {                                         \
       uint64_t before;                                                           \
       memcpy(&before, flags + i, 8);                                             \
-      before *= 0x0101010101010101u;  /* a byte each: flags up to its own */     \
+      before *= 0x0101010101010101u;  /* prefix sums of flags, a byte each */    \
       char *const at = start + more * size;                                      \
       put(at, i, size);                                                          \
       _Pragma("GCC unroll 7") for (int j = 1; j < 8; j++) put(at + (before >> (8 * j - 8) & 255) * size, i + j, size); \
@@ -109,7 +109,7 @@ ANYDML_SELECT(2, 2, 2, ANYDML_PUT_ITEM, stride == 2)
 ANYDML_SELECT(4, 4, 4, ANYDML_PUT_ITEM, stride == 4)
 ANYDML_SELECT(8, 8, 8, ANYDML_PUT_ITEM, stride == 8)
 ANYDML_SELECT(16, 16, 16, ANYDML_PUT_ITEM, stride == 16)
-/* Items of other sizes, `own`, by their two ends, which overlap. */
+/* Items of other sizes, `own`, are copied as two overlapping ends. */
 #define ANYDML_PUT_ENDS(at, i, half) do { \
     char *const end = (at); \
     const char *const item = items + (i) * stride; \
@@ -127,7 +127,7 @@ ANYDML_SELECT(ends_16, own, 32, ANYDML_PUT_ENDS_16, stride == own)
 ANYDML_SELECT(places, 2, 2, ANYDML_PUT_PLACE, 0)
 #undef ANYDML_SELECT
 
-/* The same for longer items. */
+/* As ANYDML_SELECT, for longer items. */
 static int64_t anydml_select_long(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t size) {
   uint16_t places[ANYDML_PIECE];
   const int64_t found = anydml_select_places((char *)places, most, flags, many, NULL, 0, 2);
@@ -154,7 +154,7 @@ static int64_t anydml_select(char *to, int64_t most, const uint8_t *flags, int64
   return anydml_select_long(to, most, flags, many, items, stride, size);
 }
 
-/* The line that a place lies in: where it begins, and the coordinates before it. */
+/* Return the first place of the line that a place is in, and set the line's outer coordinates. */
 static inline int64_t anydml_line(const anydml_search *s, int64_t place, int64_t *c) {
   const int line = s->rank - 1;
   int64_t rest = place / s->n[line];
@@ -185,7 +185,7 @@ static void anydml_items(const void *plan, int64_t first, int64_t last) {
       if (end > many) end = many;
       found += anydml_select(to + found * s->width, most - found, flags + k, end - k, items, s->s[line], s->width);
     }
-    /* Somebody may have written flags since they were counted. */
+    /* Another thread may have written the elements since they were counted. */
     memset(to + found * s->width, 0, (size_t)((most - found) * s->width));
   }
 }

@@ -1,12 +1,12 @@
-/* Running moves: what kernel does which, chosen for every list anew, and the kernels of every instruction set.
+/* Running moves: the kernels of every instruction set, and their choice for each list of moves.
  *
- *     anydml_run(moves, count)                        all of them, in order, by this thread, within the caches
+ *     anydml_run(moves, count)                        run all in order, on this thread, without non-temporal stores
  *
  *     written = anydml_written(moves, count)
- *     done = anydml_plan(&stage, moves, count, written)   the first `done` moves, which may run at once
- *     anydml_work(&stage, first, last)                some of its `stage.units` units, by any thread
+ *     done = anydml_plan(&stage, moves, count, written)   plan the first `done` moves, which may run concurrently
+ *     anydml_work(&stage, first, last)                run some of its `stage.units` units, on any thread
  *
- *     anydml_check(&move)                             no more than to look whether indices are outside
+ *     anydml_check(&move)                             only check whether indices are out of range
  */
 #ifndef ANYDML_KERNELS_H
 #define ANYDML_KERNELS_H
@@ -37,25 +37,25 @@ typedef uint32_t anydml_u32 __attribute__((aligned(1), may_alias));
 typedef uint64_t anydml_u64 __attribute__((aligned(1), may_alias));
 
 enum {
-  ANYDML_LONG = 4096,      /* bytes of a run that the C library copies */
-  ANYDML_AHEAD = 4096,     /* bytes between what is stored past the caches and what is asked for */
-  ANYDML_SINK = 4096,      /* bytes that are put together in the first cache */
+  ANYDML_LONG = 4096,      /* bytes from which the C library copies a run */
+  ANYDML_AHEAD = 4096,     /* bytes that prefetches are ahead of non-temporal stores */
+  ANYDML_SINK = 4096,      /* bytes that are assembled in the L1 cache */
   ANYDML_BLOCK = 1024,     /* bytes of a repeated pattern */
-  ANYDML_TURNED = 64 << 10, /* bytes of a turned block that leaves past the caches */
-  ANYDML_LINES_ROW = 1024, /* bytes of a row of the source in a block whose tiles leave as lines */
-  ANYDML_PAST_ROW = 256,   /* the same where they are put together before, and bytes of its rows at the destination */
+  ANYDML_TURNED = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
+  ANYDML_LINES_ROW = 1024, /* bytes of a source row in a block whose tiles are stored as whole lines */
+  ANYDML_PAST_ROW = 256,   /* likewise if tiles are buffered first, and bytes of destination rows in such a block */
   ANYDML_PAST_LINE = 1024,
-  ANYDML_PAST_LEAST = 512, /* bytes of such a row at least */
-  ANYDML_NEAR = 1024,      /* bytes of a row that are asked for; processors foresee the rest */
-  ANYDML_FAR = 256 << 10,  /* bytes of an axis whose elements are asked for ahead */
-  ANYDML_SEGMENT = 2048,   /* indices that are resolved at a time */
-  ANYDML_NESTED = 512,     /* the same where indices depend on others */
-  ANYDML_DIRECT = 2,       /* stores past the caches from registers */
-  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line whose ends may be woven twice */
-  ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which on rows are written one by one within the caches */
+  ANYDML_PAST_LEAST = 512, /* least bytes of such a row */
+  ANYDML_NEAR = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
+  ANYDML_FAR = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
+  ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
+  ANYDML_NESTED = 512,     /* likewise if indices depend on others */
+  ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
+  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */
+  ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */
   ANYDML_WOVEN = 12 << 10, /* bytes of rows that are woven at a time, vector by vector */
-  ANYDML_WEAVE_FROM = 4 << 10, /* bytes from which on masks are worth making */
-  ANYDML_ELEMENT = 128,    /* bytes of the longest element that has a loop of its own */
+  ANYDML_WEAVE_FROM = 4 << 10, /* bytes from which masks are worthwhile */
+  ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */
 };
 
 /* The kernels of an instruction set. */
@@ -68,10 +68,10 @@ typedef struct {
   void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
   anydml_weave_vector weave_vector;
   anydml_weave_block weave_blocks, weave_whole;
-  int window;              /* bytes that weave_vector takes at a time */
+  int window;              /* bytes that weave_vector loads at a time */
 } anydml_kernels;
 
-/* Keeps a number in a register of its own: processors gather elements slower than they load them one by one. */
+/* Keep a number in a scalar register: gather instructions are slower than separate loads. */
 #define ANYDML_ALONE(x) __asm__("" : "+r"(x))
 
 #define ANYDML_JOIN_(a, b) anydml_##a##_##b
@@ -123,9 +123,9 @@ typedef struct {
 
 static anydml_kernels anydml_chosen_kernels;
 static const anydml_kernels *anydml_chosen = &anydml_kernels_v2;
-static int64_t anydml_stream_from = 8 << 20;   /* bytes written from which on stores go past the caches */
+static int64_t anydml_stream_from = 8 << 20;   /* bytes written from which stores are non-temporal */
 
-/* Chooses the kernels: the best there are, or those of an instruction set no higher than `limit` ("v2", "v3", "v4"). */
+/* Choose the kernels of the highest instruction set available, but no higher than `limit` ("v2", "v3", "v4"). */
 static void anydml_choose(const char *limit, int64_t stream_from) {
   anydml_stream_from = stream_from;
   anydml_chosen = &anydml_kernels_v2;

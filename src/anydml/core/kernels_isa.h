@@ -1,4 +1,4 @@
-/* Every kernel for one instruction set, and the table of them. */
+/* All kernels for one instruction set, and their table. */
 #include "vectors.h"
 #include "rows.h"
 #include "tiles.h"

@@ -1,11 +1,11 @@
-/* Memory as the system gives it, and what guards it between threads and forks. */
+/* Memory from the system, and a mutex that guards it across threads and forks. */
 #ifndef ANYDML_PAGES_H
 #define ANYDML_PAGES_H
 #include <stddef.h>
 #include <stdint.h>
 
 #if defined(_WIN32)
-/* There is no POSIX: no block is large enough, and memory is malloc's. */
+/* Without POSIX there are no blocks, as no size is allowed for them; memory comes from malloc. */
 #define ANYDML_MOST ((size_t)0)
 static char *anydml_take_pages(size_t size) { return NULL; }
 static void anydml_give_pages(char *pages, size_t size) {}
@@ -24,9 +24,9 @@ static int anydml_guard_forks(void (*begin_child)(void)) { return 0; }
 #endif
 
 enum { ANYDML_PAGE = 4096, ANYDML_HUGE = 2 << 20 };
-#define ANYDML_MOST ((size_t)1 << 47) /* bytes that no system has */
+#define ANYDML_MOST ((size_t)1 << 47) /* more bytes than any system has */
 
-/* Has memory that was not touched yet come in huge pages, where the system has them: its first touch costs less. */
+/* Request huge pages for memory that has not been touched, if the system has them: the first touch costs less. */
 static void anydml_ask_for_huge(char *at, size_t size) {
 #ifdef MADV_HUGEPAGE
   const uintptr_t first = ((uintptr_t)at + ANYDML_PAGE - 1) & ~(uintptr_t)(ANYDML_PAGE - 1), end = ((uintptr_t)at + size) & ~(uintptr_t)(ANYDML_PAGE - 1);
@@ -36,8 +36,8 @@ static void anydml_ask_for_huge(char *at, size_t size) {
 #endif
 }
 
-/* New pages, and one more before them for what is known of them, or NULL. Where huge pages pay, they begin where one
- * does. */
+/* Map new pages, and one more before them for a block's header; NULL on failure. If huge pages pay off, the pages are
+ * aligned to one. */
 static char *anydml_take_pages(size_t size) {
   size_t more = size >= 2 * ANYDML_HUGE ? ANYDML_HUGE : 0;
   char *all = mmap(NULL, ANYDML_PAGE + size + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -60,12 +60,12 @@ static void anydml_sleep(int64_t nanoseconds) {
   nanosleep(&time, NULL);
 }
 
-/* Held for some list operations at most, and never while Python or the system is called. */
+/* Held for a few list operations at most, and never during calls of Python or the system. */
 static pthread_mutex_t anydml_mutex = PTHREAD_MUTEX_INITIALIZER;
 static void anydml_lock(void) { pthread_mutex_lock(&anydml_mutex); }
 static void anydml_unlock(void) { pthread_mutex_unlock(&anydml_mutex); }
 
-/* A fork waits for the mutex, and the child begins by a function that unlocks it. */
+/* A fork waits for the mutex; the child begins with a function that unlocks it. */
 static int anydml_guard_forks(void (*begin_child)(void)) {
   return pthread_atfork(anydml_lock, anydml_unlock, begin_child);
 }

@@ -1,10 +1,10 @@
-/* Threads that share work. One job at a time: its claims are taken by the caller from the beginning and by workers from
- * the end, so that each finds in its caches what it moved last time, until they meet.
+/* A pool of threads that share work, one job at a time. The caller takes claims from the beginning and workers from the
+ * end until they meet, so that each is likely to find data of the last job in its caches.
  *
- * A caller that finds a job under way works alone. It waits for claims that workers have begun, never for a worker to
- * come. Workers look for a job for some tens of microseconds before they sleep; only work that is worth it wakes them.
- * Waking takes as long as copying a megabyte, so where such work comes soon again, they stay awake for it, unless another
- * program wants their core: a worker that was kept from looking would be kept from ending a claim, too.
+ * A caller that finds another job running works alone. It waits for claims that workers have begun, never for a worker
+ * to join. Workers spin for some tens of microseconds before they sleep; only enough work wakes them. Waking takes as
+ * long as copying a megabyte, so if such work recurs soon, they stay awake for it, unless another program wants their
+ * core: a worker that is preempted while it spins would also be preempted in a claim, for which the caller waits.
  */
 #ifndef ANYDML_POOL_H
 #define ANYDML_POOL_H
@@ -14,15 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Does units of a plan, the last one exclusive; in any thread, without the GIL. */
+/* Runs units of a plan, from `first` to before `last`, on any thread, without the GIL. */
 typedef void (*anydml_work_t)(const void *plan, int64_t first, int64_t last);
 
 typedef struct {
   anydml_work_t work;
   const void *plan;
-  int64_t first, last, step, claims; /* units; units of a claim but for the last one, and how many claims there are */
-  int64_t effort;                    /* what a plain copy writes in the time that one thread takes, in bytes */
-  int core;                          /* that the caller runs on; −1 where that is not known */
+  int64_t first, last, step, claims; /* units; units of a claim, except for the last one; number of claims */
+  int64_t effort;                    /* bytes that a plain copy writes in the time that one thread takes */
+  int core;                          /* that the caller runs on; −1 if unknown */
 } anydml_job;
 
 static void anydml_claim(const anydml_job *job, int64_t number) {
@@ -31,7 +31,7 @@ static void anydml_claim(const anydml_job *job, int64_t number) {
 }
 
 #if defined(_WIN32)
-/* There are no POSIX threads: the caller works alone. */
+/* Without POSIX threads, the caller works alone. */
 static void anydml_share(anydml_work_t work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) {
   work(plan, first, last);
 }
@@ -48,28 +48,28 @@ static int anydml_sleepers(void) { return 0; }
 #include <time.h>
 #include "cores.h"
 
-enum { ANYDML_LOOKS = 4000 };    /* how often a caller looks whether the last claim is done before it sleeps */
-enum { ANYDML_BRIEFLY = 30000 }; /* nanoseconds for which a worker looks for a job before it sleeps; */
-enum { ANYDML_AWAKE = 500000 };  /* for so many where jobs that are worth waking it came at most so far apart, */
-enum { ANYDML_TRIALS = 3 };      /* until it was in vain as many times more than not */
-enum { ANYDML_PAUSES = 8 };      /* between two looks */
-enum { ANYDML_TAKEN = 300000 };  /* nanoseconds between two looks in which somebody else must have had the core, */
-enum { ANYDML_CALM = 256 };      /* and jobs for which it then looks only briefly */
-enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
+enum { ANYDML_LOOKS = 4000 };    /* checks of a caller for the end of the last claim before it sleeps */
+enum { ANYDML_BRIEFLY = 30000 }; /* nanoseconds for which a worker spins before it sleeps; */
+enum { ANYDML_AWAKE = 500000 };  /* likewise if jobs large enough to wake it come no further apart than this, */
+enum { ANYDML_TRIALS = 3 };      /* until this was in vain this many times more than not */
+enum { ANYDML_PAUSES = 8 };      /* between two checks for a job */
+enum { ANYDML_TAKEN = 300000 };  /* nanoseconds between two checks that show that another program had the core, */
+enum { ANYDML_CALM = 256 };      /* and number of jobs for which the worker then spins only briefly */
+enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes, each of which wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
-enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is for a while, */
-enum { ANYDML_LATE = 4 };      /* the part of a job, one over this, of which workers must do more to have come in time */
-enum { ANYDML_LARGE = 32 << 20 }; /* up to this */
-enum { ANYDML_SOON = 15000 };  /* nanoseconds within which a job follows another: their efforts count together */
+enum { ANYDML_WAKING = 1 << 20 }; /* effort from which workers are woken; doubled for a while if none came in time, */
+enum { ANYDML_LATE = 4 };      /* workers came in time if they requested more than one over this of the claims */
+enum { ANYDML_LARGE = 32 << 20 }; /* up to this effort */
+enum { ANYDML_SOON = 15000 };  /* nanoseconds between two jobs up to which their efforts are added */
 
-/* Parts of a state: how many workers are at the job; whether more may begin; whether the caller sleeps until the last
- * one leaves; and above them the number of the job. */
+/* Fields of the state: number of workers at the job; whether more may join; whether the caller sleeps until the last one
+ * leaves; and above them the number of the job. */
 #define ANYDML_AT_WORK UINT64_C(0xffff)
 #define ANYDML_OPEN (UINT64_C(1) << 16)
 #define ANYDML_AWAITED (UINT64_C(1) << 17)
 #define ANYDML_JOB (UINT64_C(1) << 32)
 
-/* A worker, which sleeps on a list of its kind. */
+/* A worker, which is in a list while it sleeps. */
 typedef struct anydml_worker {
   struct anydml_worker *under;
   pthread_cond_t called;
@@ -80,23 +80,23 @@ typedef struct anydml_worker {
 #define ANYDML_LINE_APART __attribute__((aligned(128)))
 static struct {
   ANYDML_LINE_APART int owned;            /* whether a caller shares its work */
-  ANYDML_LINE_APART uint64_t claimed;     /* claims from the beginning, and in the upper half those from the end */
+  ANYDML_LINE_APART uint64_t claimed;     /* claims taken from the beginning, and in the upper half from the end */
   ANYDML_LINE_APART uint64_t state;
   anydml_job job;
   ANYDML_LINE_APART int sleepers;
-  int64_t ended, streak;                  /* when the last job with sleepers ended; the effort that came in a row */
-  int64_t worth;                          /* the effort that is worth waking them */
-  ANYDML_LINE_APART int wanted, alive;    /* how many workers there should be, and how many there are */
-  pthread_mutex_t lock;                   /* held for a moment, by who goes to sleep and who wakes */
-  anydml_worker *asleep;                  /* who sleeps, or is about to */
+  int64_t ended, streak;                  /* end of the last job with sleepers; total effort of jobs in a row */
+  int64_t worth;                          /* effort from which sleepers are woken */
+  ANYDML_LINE_APART int wanted, alive;    /* number of workers requested, and running */
+  pthread_mutex_t lock;                   /* held briefly, to go to sleep or to wake sleepers */
+  anydml_worker *asleep;                  /* workers that sleep, or are about to */
   pthread_cond_t quiet;
 } anydml_crew = {.worth = ANYDML_WAKING, .lock = PTHREAD_MUTEX_INITIALIZER, .quiet = PTHREAD_COND_INITIALIZER};
 
-/* All are in one order that every thread sees, whatever the processor. A worker that goes to sleep says so and then looks
- * for a job; a caller says that there is a job and then looks for sleepers: one of them must see the other. What is shared
- * beside these is one thread's at a time: the job is its caller's until `state` is open, and again once nobody is at
- * work; streak, worth and ended are those of who has `owned`. So no run is any but one of threads that took turns
- * (tests/core/pool_stress.c looks for what nothing orders). */
+/* All are sequentially consistent on every processor. A worker that goes to sleep announces it and then checks for a job;
+ * a caller announces a job and then checks for sleepers: one of them must see the other. Other shared data belongs to one
+ * thread at a time: the job to its caller until `state` is open, and again once no worker is at it; streak, worth and
+ * ended to the thread that has set `owned`. Every run is thus equivalent to some interleaving of the threads
+ * (tests/core/pool_stress.c searches for data races). */
 #define ANYDML_LOAD(word) __atomic_load_n(&anydml_crew.word, __ATOMIC_SEQ_CST)
 #define ANYDML_ADD(word, by) __atomic_add_fetch(&anydml_crew.word, by, __ATOMIC_SEQ_CST)
 #define ANYDML_REPLACE(word, old, new) __atomic_compare_exchange_n(&anydml_crew.word, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
@@ -107,7 +107,7 @@ static int64_t anydml_now(void) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Claims from one end until none is left. */
+/* Run claims from one end until none is left. */
 static void anydml_claims(const anydml_job *job, int is_worker) {
   for (;;) {
     uint64_t before = __atomic_fetch_add(&anydml_crew.claimed, is_worker ? UINT64_C(1) << 32 : 1, __ATOMIC_SEQ_CST);
@@ -119,8 +119,8 @@ static void anydml_claims(const anydml_job *job, int is_worker) {
 
 static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML_OPEN) && state / ANYDML_JOB != done; }
 
-/* Wake workers, away from the caller's core: there they would only take turns with it, and the system, to which a core
- * that sleeps looks taken where machines are virtual, moves them away much later. */
+/* Wake workers, off the caller's core: there they would only alternate with it, and the system, to which an idle core
+ * of a virtual machine looks busy, would move them away much later. */
 static void anydml_wake(int most, int core) {
   pthread_mutex_lock(&anydml_crew.lock);
   for (; most && anydml_crew.asleep; most--) {
@@ -134,7 +134,7 @@ static void anydml_wake(int most, int core) {
   pthread_mutex_unlock(&anydml_crew.lock);
 }
 
-/* Sleep until called, unless there is a job already, or one worker too many. */
+/* Sleep until called, unless there is a new job, or a worker too many. */
 static void anydml_sleep_until_called(anydml_worker *worker, uint64_t done) {
   pthread_mutex_lock(&anydml_crew.lock);
   worker->is_called = 0;
@@ -204,7 +204,7 @@ static void *anydml_serve(void *unused) {
   }
 }
 
-/* A fork leaves its child without workers, whatever they were at. */
+/* After a fork, the child has no workers, whatever they were doing. */
 static void anydml_in_child(void) {
   anydml_crew.owned = anydml_crew.sleepers = anydml_crew.alive = 0;
   anydml_crew.asleep = NULL;
@@ -213,8 +213,8 @@ static void anydml_in_child(void) {
   pthread_cond_init(&anydml_crew.quiet, NULL);
 }
 
-/* A thread that takes no signals, which are the program's own threads', and of which nobody hears again; 0, or an
- * error. */
+/* Start a detached thread that blocks all signals, which are for the program's own threads; returns 0, or an error
+ * number. */
 static int anydml_start(void *(*run)(void *)) {
   sigset_t all, before;
   pthread_attr_t attributes;
@@ -230,7 +230,7 @@ static int anydml_start(void *(*run)(void *)) {
   return error;
 }
 
-/* Start workers that are missing; where the system gives no more, those that there are will do. */
+/* Start missing workers; if the system allows no more, those that are running suffice. */
 static void anydml_start_workers(void) {
   while (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) {
     ANYDML_ADD(alive, 1);
@@ -241,7 +241,7 @@ static void anydml_start_workers(void) {
   }
 }
 
-/* Close the job, and wait for the claims that workers are at. */
+/* Close the job, and wait for the claims that workers have begun. */
 static void anydml_close(void) {
   uint64_t state = __atomic_and_fetch(&anydml_crew.state, ~ANYDML_OPEN, __ATOMIC_SEQ_CST);
   for (int looks = 0; (state & ANYDML_AT_WORK) && looks < ANYDML_LOOKS; looks++) {
@@ -256,8 +256,8 @@ static void anydml_close(void) {
   pthread_mutex_unlock(&anydml_crew.lock);
 }
 
-/* Do units of a plan with every thread that is free, `step` at a time. `effort` is what a plain copy writes in the time
- * that one thread takes, in bytes. When this returns, nothing is under way. */
+/* Run units of a plan on every free thread, `step` at a time. `effort` is the number of bytes that a plain copy writes in
+ * the time that one thread takes. When this returns, all units are finished. */
 static void anydml_share(anydml_work_t work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) {
   int nobody = 0;
   if (!ANYDML_LOAD(wanted) || step >= last - first || !ANYDML_REPLACE(owned, &nobody, 1)) {
@@ -277,17 +277,17 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   anydml_claims(&anydml_crew.job, 0);
   anydml_close();
   if (wakes) anydml_crew.streak = 0;
-  /* Claims that workers asked for, those included that they did not get. */
+  /* Claims that workers requested, including those that they did not get. */
   const int64_t helped = (int64_t)(ANYDML_LOAD(claimed) >> 32);
   if (helped > anydml_crew.job.claims / ANYDML_LATE) anydml_crew.worth = ANYDML_WAKING;
   else if (wakes) anydml_crew.worth = anydml_crew.worth < ANYDML_LARGE / 2 ? 2 * anydml_crew.worth : ANYDML_LARGE;
-  /* What kept workers away may have ended: a few jobs later they are woken again. */
+  /* Workers may be available again: lower the threshold, so that they are woken some jobs later. */
   else if (sleepers && anydml_crew.worth > ANYDML_WAKING) anydml_crew.worth -= anydml_crew.worth / 16;
   if (sleepers) anydml_crew.ended = anydml_now();
   __atomic_store_n(&anydml_crew.owned, 0, __ATOMIC_SEQ_CST);
 }
 
-/* From the next job on; workers that are too many end. */
+/* Set the number of threads from the next job on; excess workers exit. */
 static void anydml_set_threads(int threads) {
   __atomic_store_n(&anydml_crew.wanted, threads - 1, __ATOMIC_SEQ_CST);
   anydml_wake(-1, -1);

@@ -1,10 +1,10 @@
-/* What the processor has. It is asked itself: of what compilers offer for this, Zig's answers that it has nothing. */
+/* Detection of instruction sets by CPUID: with Zig, the compilers' built-in functions for this report none. */
 #ifndef ANYDML_PROCESSOR_H
 #define ANYDML_PROCESSOR_H
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 
-/* The most that this processor, and the system on it, run: 2, 3 or 4 as in x86-64-v2, and 5 for v4 with VBMI. */
+/* The highest level that the processor and the system support: 2, 3 or 4 as in x86-64-v2, and 5 for v4 with VBMI. */
 static int anydml_processor(void) {
   const unsigned basic = bit_FMA | bit_MOVBE | bit_POPCNT | bit_OSXSAVE | bit_F16C, wide = bit_AVX2 | bit_BMI | bit_BMI2;
   const unsigned widest = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;

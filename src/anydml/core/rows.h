@@ -1,4 +1,4 @@
-/* Rows and elements at strides of their own, and fills: planes of them. */
+/* Planes of strided rows and elements, and of fills. */
 #define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   const int64_t a = s->a0, b = s->b0; \
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \
@@ -10,7 +10,7 @@ ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYD
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
 #undef ANYDML_ELEMENTS
 
-/* Pixels of three bytes, as those of most images: four that follow each other are written at once. */
+/* Elements of three bytes, such as pixels of most images: four contiguous ones are written at once. */
 static inline uint64_t K(three)(const char *f) {
   uint16_t low;
   memcpy(&low, f, 2);
@@ -20,7 +20,7 @@ static inline uint64_t K(three)(const char *f) {
 static void K(elements3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t a = s->a0, b = s->b0;
   const uint16_t one = 1;
-  const int packed = a == 3 && *(const char *)&one;   /* the first byte is the lowest */
+  const int packed = a == 3 && *(const char *)&one;   /* little-endian only */
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to; const char *f = from; int64_t i = n0;
     for (; packed && i >= 4; i -= 4, t += 12, f += 4 * b) {
@@ -42,7 +42,7 @@ static void K(rows)(const anydml_step *s, char *to, const char *from, int64_t n1
   }
 }
 
-/* Rows past the caches. */
+/* Rows, with non-temporal stores. */
 static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to;
@@ -51,14 +51,14 @@ static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, i
   }
 }
 
-/* Opens a sink where it does not yet stand there: lines may follow each other. */
+/* Open a sink at `to`, unless it has reached that address, as lines may be contiguous. */
 static inline void K(sink_from)(K(sink) *s, char *to, const char *end) {
   if (to == end) return;
   if (end) K(sink_close)(s);
   K(sink_open)(s, to);
 }
 
-/* Rows that follow each other at the destination, past the caches. */
+/* Rows that are contiguous at the destination, with non-temporal stores. */
 static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, ahead = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1;
   const char *end = NULL;
@@ -73,7 +73,7 @@ static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int
   if (end) K(sink_close)(&sink);
 }
 
-/* Rows of a table whose columns are moves; `pattern` says whether they follow each other at the destination. */
+/* Rows of a table whose columns are moves; `pattern` states whether columns are contiguous at the destination. */
 static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
   const anydml_move *m = s->move;
   const int64_t end = last * s->each < s->n0 ? last * s->each : s->n0;
@@ -103,7 +103,7 @@ static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
   if (at) K(sink_close)(&sink);
 }
 
-/* Elements that follow each other at the destination, past the caches. */
+/* Elements that are contiguous at the destination, with non-temporal stores. */
 static void K(elements_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, most = ANYDML_SINK / e;
   const char *end = NULL;
@@ -126,11 +126,11 @@ static void K(elements_packed)(const anydml_step *s, char *to, const char *from,
   if (end) K(sink_close)(&sink);
 }
 
-/* A pattern again and again: `block` has as many of it as fit, and 64 bytes more. */
+/* Repeat a pattern: `block` has `size` bytes of whole periods, and 64 bytes more. */
 static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int streamed) {
   const int64_t w = K(W);
   if (size == 64 && n >= 2 * w && (!streamed || n < 256)) {
-    /* The same vectors from line to line. */
+    /* All cache lines have the same vectors. */
     enum { V = 64 / K(W) };
     int64_t i = -(uintptr_t)to & (w - 1);
     K(vec) v[V];
@@ -150,7 +150,7 @@ static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int 
   int64_t phase = 0, head = -(uintptr_t)to & 63;
   K(copy)(to, block, head);
   to += head; n -= head; phase = head % size;
-  /* A block has 64 bytes more than one turn. */
+  /* The 64 bytes after the periods let each line be read as a whole. */
   for (; n >= 64; n -= 64, to += 64) {
     K(put_line)(to, block + phase);
     phase += 64;
@@ -159,8 +159,8 @@ static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int 
   for (int64_t i = 0; i < n; i++) to[i] = block[phase + i];
 }
 
-/* How many bytes of a block are whole turns of a pattern that it then holds, and 64 bytes after them; 64 where that
- * is a number of turns. */
+/* Fill a block with whole periods of a pattern, and 64 bytes more; returns the number of bytes of whole periods, which
+ * is 64 if that is a multiple of the period. */
 static int64_t K(block_of)(char *block, const char *pattern, int64_t period, int64_t most) {
   if (most > ANYDML_BLOCK) most = ANYDML_BLOCK;
   if (most < 64) most = 64;

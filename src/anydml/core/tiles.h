@@ -1,7 +1,7 @@
-/* Elements turned in registers: a tile is as many rows of the source as elements fill a vector, by 16 bytes of each.
+/* Elements transposed in registers: a tile has as many rows of the source as a vector has elements, and 16 bytes of each.
  *
- * A vector takes one piece of 16 bytes from each group of rows, its lanes. Within lanes, neighbours are interleaved
- * until each vector holds one column of all rows, which leaves as a whole.
+ * Each lane of a vector takes 16 bytes of a row from another group of rows. Within lanes, neighbours are interleaved
+ * until each vector holds one column of all rows, which is stored as a whole.
  */
 #if ANYDML_LANES == 4
 static inline anydml_v64 K(lanes)(const char *p, int64_t step) {
@@ -46,7 +46,7 @@ static inline anydml_v16 K(lanes)(const char *p, int64_t step) { return K(lane)(
 #define ANYDML_HIGH ANYDML_HIGH16
 #endif
 
-/* from: row j begins at `from + j * row`. to: column k goes to `to + k * column`. */
+/* Row j begins at `from + j * row`; column k goes to `to + k * column`. */
 #define ANYDML_TILE_OF(e, width, name, type, load, low, high, store) \
 static inline void name(char *to, int64_t column, const char *from, int64_t row) { \
   enum { G = 16 / e }; \
@@ -60,7 +60,7 @@ static inline void name(char *to, int64_t column, const char *from, int64_t row)
 }
 #define ANYDML_STORE(to, v) (*(K(vec) *)(to) = (v))
 #define ANYDML_STORE16(to, v) (*(anydml_v16 *)(to) = (v))
-/* Past the caches; others vectors of the line follow at once. */
+/* Non-temporal store; the other vectors of the line follow at once. */
 static inline void K(store_past)(char *to, K(vec) v) {
 #if ANYDML_LANES == 4
   _mm512_stream_si512((void *)to, (__m512i)v);
@@ -89,7 +89,7 @@ ANYDML_TILE_OF(8, 64, K(past_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_H
 #define ANYDML_LARGE(e) K(tile##e)
 #endif
 
-/* A block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. */
+/* Transpose a block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. */
 #define ANYDML_TURN(e) \
 static void K(turn_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
   enum { G = 16 / e, R = ANYDML_LANES * G }; \
@@ -113,7 +113,7 @@ static void K(turn_block##e)(char *to, int64_t a1, const char *from, int64_t b0,
 static void K(turn##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   K(turn_block##e)(to, s->a1, from, s->b0, n1, n0); \
 } \
-/* Whole lines past the caches: each row of the destination begins on one. */ \
+/* Non-temporal stores of whole lines: each row of the destination begins on one. */ \
 static void K(turn_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
   enum { G = 16 / e, R = ANYDML_LANES * G, L = 64 / e }; \
   const int64_t wide = n1 - n1 % G, lines = n0 - n0 % L; \
@@ -125,7 +125,7 @@ static void K(turn_lines##e)(char *to, int64_t a1, const char *from, int64_t b0,
 }
 ANYDML_TURN(1) ANYDML_TURN(2) ANYDML_TURN(4) ANYDML_TURN(8)
 
-/* Elements of three bytes are turned as four, the last of which does not leave. */
+/* Elements of three bytes are transposed as four, the last of which is not stored. */
 static inline void K(store3)(char *to, K(vec) v) {
 #if ANYDML_LANES == 4
   _mm512_mask_storeu_epi32((void *)to, 0xfff, _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0), (__m512i)v));
@@ -138,7 +138,7 @@ static inline void K(store3)(char *to, K(vec) v) {
 #endif
 }
 
-/* A tile of four columns; `wide` makes four bytes of three. */
+/* A tile of four columns; `wide` spreads three bytes to four, `narrow` packs them again. */
 static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t row, K(vec) wide, K(vec) narrow) {
   K(vec) r[4], t[4];
   _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) r[k] = ANYDML_PICK(K(lanes)(from + k * row, 4 * row), wide);
@@ -149,7 +149,7 @@ static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t 
   _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) K(store3)(to + k * column, ANYDML_PICK(r[k], narrow));
 }
 
-/* A block of six columns and `R` rows at least. Registers are filled from four bytes before a tile on, but for the first. */
+/* A block of at least six columns and `R` rows. Loads begin four bytes before a tile, except for the first. */
 static void K(turn3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   enum { R = 4 * ANYDML_LANES };
   union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
@@ -180,8 +180,8 @@ static void K(turn_part)(char *to, int64_t a1, const char *from, int64_t b0, int
   }
 }
 
-/* Parts of a plane, past the caches, along the source first: p1 rows of the destination by p0 elements, or by p2 runs of
- * all n0 elements that follow each other there. */
+/* Parts of a plane with non-temporal stores, along the source first: p1 rows of the destination by p0 elements, or by p2
+ * contiguous runs of all n0 elements. */
 static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
   const int64_t e = s->element, line = 64 / e, across = s->c0 * s->c2, parts = s->c1 * across;
   int64_t c[ANYDML_RANK];
@@ -200,7 +200,7 @@ static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
       for (int64_t k = 0; k < n2; k++) K(turn_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
       continue;
     }
-    /* A line more than the part has: each line that begins in it leaves whole, where the row does not end in it. */
+    /* Transpose a line more than the part: each line that begins in it is stored whole, unless the row ends in it. */
     const int is_first = !i0, is_last = i0 + n0 == s->n0;
     const int64_t more = is_last ? 0 : s->n0 - i0 - n0 < line ? s->n0 - i0 - n0 : line, size = n2 * n0 * e;
     const int64_t pitch = s->a1 == size ? size : (size + 64 + 127) & ~(int64_t)63, most = ANYDML_TURNED / pitch;

@@ -1,5 +1,5 @@
-/* Vectors of one instruction set, and the copies that all kernels are made of. Included once for each set, with
- * ANYDML_ISA, its name, and ANYDML_LANES, the lanes of 16 bytes that a vector of it has. */
+/* Vectors of one instruction set, and the copies that all kernels are built on. Included once for each set, with
+ * ANYDML_ISA, its name, and ANYDML_LANES, the number of 16-byte lanes of its vectors. */
 enum { K(W) = 16 * ANYDML_LANES };
 
 #if ANYDML_LANES == 4
@@ -16,7 +16,7 @@ typedef anydml_v16 K(vec);
 #define ANYDML_ENDS(type, to, from, n) do { type v_ = *(const type *)(from), w_ = *(const type *)((from) + (n) - sizeof(type)); \
     *(type *)(to) = v_; *(type *)((to) + (n) - sizeof(type)) = w_; } while (0)
 
-/* As many bytes as two vectors have at most. */
+/* Copy at most as many bytes as two vectors have. */
 static inline void K(copy_few)(char *to, const char *from, int64_t n) {
 #if ANYDML_LANES == 4
   if (n >= 64) { ANYDML_ENDS(anydml_v64, to, from, n); return; }
@@ -31,13 +31,13 @@ static inline void K(copy_few)(char *to, const char *from, int64_t n) {
   else if (n) *to = *from;
 }
 
-/* A run of two vectors or more: the last one overlaps the one before it. */
+/* Copy a run of at least two vectors; the last one may overlap the one before it. */
 static __attribute__((noinline)) void K(copy_more)(char *to, const char *from, int64_t n) {
   const int64_t w = K(W);
   if (n >= ANYDML_LONG) { memcpy(to, from, (size_t)n); return; }
   int64_t i = 0;
   if (n >= 8 * w && (uintptr_t)to & (w - 1)) {
-    /* Stores that cross lines of the caches take twice as long. */
+    /* Stores that cross cache lines take twice as long. */
     ANYDML_PUT(K(vec), to, from);
     i = -(uintptr_t)to & (w - 1);
   }
@@ -55,7 +55,7 @@ static inline void K(copy)(char *to, const char *from, int64_t n) {
   else K(copy_more)(to, from, n);
 }
 
-/* A line of 64 bytes, past the caches; `to` lies on a line. */
+/* Non-temporal store of a line of 64 bytes, to which `to` is aligned. */
 static inline void K(put_line)(char *to, const char *from) {
 #if ANYDML_LANES == 4
   _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
@@ -71,7 +71,7 @@ static inline void K(put_line)(char *to, const char *from) {
 #endif
 }
 
-/* Whole lines, past the caches; as much from `soon` on is asked for: a core that waits for lines does not write either. */
+/* Non-temporal stores of whole lines; prefetches as many from `soon`: a core that waits for lines does not store. */
 static inline void K(put_lines)(char *to, const char *from, int64_t n, const char *soon) {
   int64_t i = 0;
   for (; i + 256 <= n; i += 256) {
@@ -81,7 +81,7 @@ static inline void K(put_lines)(char *to, const char *from, int64_t n, const cha
   for (; i < n; i += 64) { __builtin_prefetch(soon + i, 0, 3); K(put_line)(to + i, from + i); }
 }
 
-/* A run past the caches, but for the parts of lines at its ends; `next` will be the one after it. */
+/* Copy a run with non-temporal stores, except for partial lines at its ends; `next` is the source of the next run. */
 static inline void K(stream)(char *to, const char *from, int64_t n, const char *next) {
   int64_t head = -(uintptr_t)to & 63;
   if (n < 192) { K(copy)(to, from, n); return; }
@@ -92,10 +92,10 @@ static inline void K(stream)(char *to, const char *from, int64_t n, const char *
   if (head + whole < n) K(copy)(to + head + whole, from + head + whole, n - head - whole);
 }
 
-/* Runs that follow each other at the destination, put together in the first cache so that lines leave whole. */
+/* Runs that are contiguous at the destination, assembled in the L1 cache so that lines are stored whole. */
 typedef struct {
-  char *to;              /* the line that data begins with */
-  int64_t fill, low;     /* bytes that data has; those that are none of its own */
+  char *to;              /* address of the first line of data */
+  int64_t fill, low;     /* bytes in data; those before its own ones */
   char data[ANYDML_SINK + 128] __attribute__((aligned(64)));
 } K(sink);
 
@@ -104,7 +104,7 @@ static inline void K(sink_open)(K(sink) *s, char *to) {
   s->to = to - s->low;
 }
 
-/* Whole lines leave. */
+/* Store whole lines. */
 static inline void K(sink_flush)(K(sink) *s) {
   int64_t whole = s->fill & ~(int64_t)63, i = 0;
   if (!whole) return;
@@ -121,7 +121,7 @@ static inline void K(sink_close)(K(sink) *s) {
   s->fill = s->low;
 }
 
-/* One more run; `next` will be the one after it. */
+/* Append a run; `next` is the source of the next one. */
 static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const char *next) {
   if (!s->fill && !(n & 63)) {
     K(put_lines)(s->to, from, n, n <= 2 * ANYDML_AHEAD ? next : from + ANYDML_AHEAD);
@@ -150,7 +150,7 @@ static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const ch
   if (s->fill) K(copy)(s->data, from + head + whole, s->fill);
 }
 
-/* The bytes of each lane that a mask names; 0 where it has 128. */
+/* Select the bytes of each lane by a mask; 0 where it is 128. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANYDML_PICK16(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
 #elif defined(__aarch64__)

@@ -1,8 +1,8 @@
-/* Columns woven by masks (see weaving.h): each vector of a block again and again along the rows. */
+/* Columns woven by masks (see weaving.h): each vector of a block is repeated along the rows. */
 #define ANYDML_WEAVE_OF(t) case t: { \
     ANYDML_STEADY(t) \
     for (int64_t line = 0; line < r->lines; line++) { \
-      /* The last rows with some of those before them, where they are no whole block. */ \
+      /* If the last rows are not a whole block, weave them with some rows before them. */ \
       for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
         do { \
           x = ANYDML_FIRST_OF(0); \
@@ -22,8 +22,7 @@
   const int64_t step = c->step; \
   switch (v->terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
 
-/* One vector of each of some blocks: from windows of 16 bytes, one a lane. */
-/* Lanes in reverse. */
+/* Reverse the order of lanes. */
 static inline K(vec) K(turned)(K(vec) v) {
 #if ANYDML_LANES == 4
   return (K(vec))_mm512_shuffle_i64x2((__m512i)v, (__m512i)v, 0x1b);
@@ -34,6 +33,7 @@ static inline K(vec) K(turned)(K(vec) v) {
 #endif
 }
 
+/* One vector of each of some blocks, from windows of 16 bytes, one per lane. */
 #if ANYDML_LANES == 4
 #define ANYDML_GET(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
     _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)), _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][2]))), \
@@ -52,7 +52,7 @@ static inline K(vec) K(turned)(K(vec) v) {
 #define ANYDML_LEAVE(to) *(K(vec) *)(to) = x
 static void K(weave_vector) ANYDML_WEAVE_VECTOR()
 
-/* Lines of elements that follow each other at the destination, and the other way round at the source. */
+/* Lines of elements that are contiguous at the destination, and in reverse order at the source. */
 static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, n = n0 * e, w = K(W);
   union { uint8_t byte[K(W)]; K(vec) all; } mask;
@@ -61,7 +61,7 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
     const char *end = from + e;
     int64_t i = 0;
     if (n >= 4 * w && !((uintptr_t)to & (uintptr_t)(e - 1))) {
-      /* Stores that cross lines of the caches take twice as long. */
+      /* Stores that cross cache lines take twice as long. */
       *(K(vec) *)to = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - w), mask.all));
       i = -(uintptr_t)to & (w - 1);
     }
@@ -72,8 +72,8 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
   }
 }
 
-/* The same for elements of 3, 5, 6 or 7 bytes, as many as 16 have: vectors overlap, and the next one writes again what
- * has no element. */
+/* As `mirror`, for elements of 3, 5, 6 or 7 bytes, as many as fit in 16: vectors overlap, and the next one overwrites
+ * the bytes without an element. */
 static void K(mirror_uneven)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, n = n0 * e, w = 16 / e * e;
   uint8_t mask[16], last[16];
@@ -103,7 +103,7 @@ static void K(mirror_uneven)(const anydml_step *s, char *to, const char *from, i
 #undef ANYDML_STEADY
 #undef ANYDML_LEAVE
 
-/* The same from windows of 64 bytes, where bytes may cross lanes. */
+/* As `weave_vector`, from windows of 64 bytes, whose bytes may cross lanes. */
 #if ANYDML_LANES == 4
 #define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(x, keep[k], mask[k], _mm512_loadu_si512(p[k]))
 #define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
@@ -119,7 +119,7 @@ static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_
 #undef ANYDML_STEADY
 #undef ANYDML_LEAVE
 
-/* All vectors of each block, from windows that they share: V, N and whether it is past the caches are known to compilers. */
+/* All vectors of each block, from windows that they share; V, N and whether `past` is 0 are known at compile time. */
 static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, const int past, const int V, const int N) {
   const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];
@@ -169,7 +169,7 @@ static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_we
 #undef ANYDML_WEAVE_OF
 #undef ANYDML_WEAVE_VECTOR
 
-/* Some blocks of rows, vector by vector. */
+/* Weave some blocks of rows, vector by vector. */
 static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
   const int64_t rows = w->rows, again = r->rest ? r->rest - rows : 0, moved = r->blocks * rows + r->rest;
   (void)past;
@@ -189,7 +189,7 @@ static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *
   }
 }
 
-/* Rows of a line, one by one. */
+/* Copy rows of a line one by one. */
 static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *const *from, int64_t first, int64_t last) {
   for (int k = 0; k < w->columns && first < last; k++) {
     const anydml_column *c = w->column + k;
@@ -208,7 +208,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     if (first >= rows && !streamed) first = last - rows;
     else { K(weave_rows)(w, to, from, first, last); return; }
   }
-  /* Whole vectors that are whole lines need not be put together; rows before the first such one are written twice. */
+  /* Vectors that are whole lines need no sinks; rows before the first such block are written twice. */
   int64_t lead = 0;
   int direct = 0;
   const int is_long = (last - first) * w->segment >= ANYDML_LONG_LINE;
@@ -238,7 +238,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
         sinks[j].fill += blocks * rows * w->target[j].step;
         K(sink_flush)(sinks + j);
       }
-    else if (i < last && i + rows > last) i = last - rows;   /* once more, what comes out is the same */
+    else if (i < last && i + rows > last) i = last - rows;   /* some rows once more, with the same values */
   }
   if (streamed) {
     for (int j = 0; j < w->targets; j++) K(sink_close)(sinks + j);
@@ -246,7 +246,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
   if (i < last) K(weave_rows)(w, to, from, i, last);
 }
 
-/* Whole lines of the last dimension outside of them; past the caches where they follow each other at the destination. */
+/* Weave whole lines along the last outer dimension; with non-temporal stores if they are contiguous in all targets. */
 static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];

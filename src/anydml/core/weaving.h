@@ -1,35 +1,35 @@
-/* Columns woven: short elements that lie side by side at one end, and in other places or in another order at the other.
+/* Weaving of columns: short elements that are adjacent at one end, and elsewhere or in another order at the other.
  *
- * A block is so many rows that what they write is whole vectors everywhere. Each vector that is written takes bytes of
- * a few windows of the source, by masks that are made here, for every list of moves anew.
+ * A block has enough rows to write whole vectors to every target. Each vector takes bytes of a few windows of the source,
+ * by masks that are computed here for each list of moves.
  */
 static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
-enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* columns; terms of a block, and of a vector */
-enum { ANYDML_WINDOWS = 6 };           /* windows, and vectors, of a block that is woven at once */
+enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
+enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
 enum { ANYDML_DYE = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
-/* A run of each row. */
+/* A column: one run of each row. */
 typedef struct {
   char *to;
   const char *from;
   const anydml_move *move;
   int64_t element, a, b;
-  int32_t target, source;              /* the streams that it belongs to */
-  int64_t into, of;                    /* where it begins in a row of either */
+  int32_t target, source;              /* its streams */
+  int64_t into, of;                    /* its offsets in a row of both */
 } anydml_column;
 
-/* What is written, or read, along the rows: all that lies in the first column's period. */
+/* A stream: the bytes written, or read, along the rows, of all columns within the first column's period. */
 typedef struct { int32_t column; int64_t step, low, high; } anydml_stream_of;
 
-/* A vector that is written: of which stream, and its terms. */
+/* A vector to write: its stream, its offset there, and its terms. */
 typedef struct { int32_t stream, at, first, terms; } anydml_woven;
 
-/* Lines of so many whole blocks, one at least, and `rest` rows more; and from one to the next of each target and source. */
+/* Lines of `blocks` whole blocks, at least one, and `rest` more rows; strides between lines of each target and source. */
 typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_span;
 
-/* How one vector of each block goes along: bytes from block to block, back to the last rows of a line, and to the next
- * line, at the destination and of each term. */
+/* Steps of one vector in bytes: from block to block, back to the last rows of a line, and to the next line, at the
+ * destination and for each term. */
 typedef struct {
   int64_t step, back, next, steps[ANYDML_WIDEST], backs[ANYDML_WIDEST], nexts[ANYDML_WIDEST];
   const char *from[ANYDML_WIDEST];
@@ -43,17 +43,17 @@ struct anydml_weave {
   anydml_weave_vector vector;
   anydml_weave_block block;
   int32_t columns, targets, sources, count, rows, rank;
-  int32_t windows;                     /* of a block, where all vectors take bytes of all of them; else 0 */
-  int64_t lines, n0, segment, row;     /* lines, rows of a line, bytes of the widest stream's row that are read or written, and of the widest target's */
-  int32_t dimension[ANYDML_RANK];      /* of the moves, outside of rows */
+  int32_t windows;                     /* of a block, if all vectors share them; else 0 */
+  int64_t lines, n0, segment, row;     /* lines; rows of a line; bytes accessed per row of the widest stream, and of the widest target */
+  int32_t dimension[ANYDML_RANK];      /* outer dimensions of the moves */
   anydml_column column[ANYDML_COLUMNS];
   anydml_stream_of target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
   anydml_woven woven[ANYDML_TERMS];
   int32_t from[ANYDML_TERMS];          /* the stream of a term */
-  int32_t offset[ANYDML_TERMS][4];     /* where its windows begin, one a lane or one in all */
+  int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane or one in all */
   uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS];
   uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
-  uint8_t dye[ANYDML_COLUMNS][ANYDML_DYE];   /* what columns that are filled read instead of a source */
+  uint8_t dye[ANYDML_COLUMNS][ANYDML_DYE];   /* sources of columns that are fills */
 };
 
 static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *w) {
@@ -62,7 +62,7 @@ static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *
   return 1;
 }
 
-/* Puts columns into streams; whether each row of each target is written whole. */
+/* Assign columns to streams; returns whether each row of each target is written completely. */
 static int anydml_streams(anydml_weave *w) {
   w->targets = w->sources = 0;
   w->segment = w->row = 1;
@@ -108,20 +108,20 @@ static int anydml_streams(anydml_weave *w) {
     if (c->into + c->element > c->a) return 0;
     if (c->a > w->row) w->row = c->a;
     if (c->a > w->segment) w->segment = c->a;
-    /* Of rows that are further apart than lines of the caches, one or two lines are read. */
+    /* Of rows that are further apart than cache lines, only one or two lines are read. */
     const int64_t read = anydml_abs(c->b) < 128 ? anydml_abs(c->b) : 128;
     if (read > w->segment) w->segment = read;
   }
   return 1;
 }
 
-/* Which column each byte of a row of a target is of. */
+/* Set the column of each byte of a target's row. */
 static void anydml_owners(const anydml_weave *w, int j, uint8_t *owner) {
   for (int k = 0; k < w->columns; k++)
     if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
 }
 
-/* The same for vectors of 64 bytes that all take bytes of a few windows: of two of them, and of two more by `keep`. */
+/* Masks of 64-byte vectors that share the windows of a block: bit 7 selects the second pair, `third` the third one. */
 static int anydml_block_masks(anydml_weave *w) {
   int count = 0, windows = 0, first[ANYDML_COLUMNS], final[ANYDML_COLUMNS];
   for (int j = 0; j < w->targets; j++) count += (int)(w->rows * w->target[j].step / 64);
@@ -138,7 +138,7 @@ static int anydml_block_masks(anydml_weave *w) {
   }
   if (count > ANYDML_WINDOWS || count == 5) return 0;
   if (windows == 5) {
-    /* The last one once more: an odd number of pairs has no kernel. */
+    /* No kernel has five windows: the last one is repeated. */
     w->from[5] = w->from[4];
     w->offset[5][0] = w->offset[4][0];
     windows = 6;
@@ -148,7 +148,7 @@ static int anydml_block_masks(anydml_weave *w) {
     start[j] = 64 * n;
     for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0}; }
   }
-  /* Where bytes lie in the windows: of the first row, and then of as many more as there are. */
+  /* Places of bytes in the windows: of the first row, then of as many more rows as are known. */
   uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
   for (int k = 0; k < w->columns; k++) {
     const anydml_column *c = w->column + k;
@@ -160,12 +160,12 @@ static int anydml_block_masks(anydml_weave *w) {
       uint16_t *restrict p = at + start[j], *restrict q = by + start[j], *restrict more = p + done, *restrict also = q + done;
       for (int64_t k = 0; k < done; k++) { more[k] = (uint16_t)(p[k] + row * q[k]); also[k] = q[k]; }
     }
-  /* A stream's last window begins further back than where the one before it ends. */
+  /* A stream's last window may begin before the end of the one before it. */
   for (int j = 0; j < w->sources; j++) {
     const int last = 64 * final[j], back = last - 64 * first[j] - w->offset[final[j]][0] + w->offset[first[j]][0];
     for (int k = 0; k < 64 * n && back; k++) at[k] += at[k] >> 6 == final[j] ? back : 0;
   }
-  /* Bytes without the highest bit of their places, which only six windows have. */
+  /* Masks are the low bytes of places; the highest bit, which only six windows need, goes to `third`. */
   uint8_t *mask = (uint8_t *)w->mask;
   for (int k = 0; k < 64 * n; k++) mask[k] = (uint8_t)at[k];
   for (int k = 0; k < 64 * n && windows > 4; k++) w->third[k / 64] |= (uint64_t)(at[k] >> 8) << k % 64;
@@ -174,7 +174,7 @@ static int anydml_block_masks(anydml_weave *w) {
   return 1;
 }
 
-/* The terms of a vector, from the term `first` on: each lane takes what it needs from as few windows as hold it. */
+/* Compute the terms of a vector, from `first` on: each lane reads as few windows as possible; returns 0 if too many. */
 static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8_t *owner, int width, int window) {
   const int64_t step = w->target[v->stream].step;
   int64_t row = v->at / step, place = v->at % step, from[64];
@@ -190,7 +190,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
     for (int next = begin; next < end; next++) {
       const int j = source[next];
       if (j < 0) continue;
-      /* A window begins at the first byte that no other has, or before it at a multiple of its size with the same bytes. */
+      /* A window begins at the first byte not covered yet, or at the multiple of its size before if that covers the same. */
       const anydml_stream_of *s = w->source + j;
       const int64_t low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0), last = s->high + (s->step > 0 ? (w->rows - 1) * s->step : 0) - window;
       int64_t start = last, most = low;
@@ -217,11 +217,11 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
           w->keep[t] |= (uint64_t)1 << byte;
           source[byte] = -1;
         }
-      /* What is left where this began lies in a window further on. */
+      /* If that does not cover this byte, another window does. */
       if (source[next] >= 0) next--;
     }
   }
-  /* Lanes that need fewer terms read what others do. */
+  /* Lanes that need fewer terms read a valid window, of which their masks select nothing. */
   for (int t = first; t < first + v->terms; t++)
     for (int k = 0; k < width / window; k++)
       if (w->offset[t][k] == INT32_MIN) {
@@ -231,7 +231,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
   return 1;
 }
 
-/* Makes the masks, for vectors of `width` bytes of windows of `window`; whether it is worth it. */
+/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether weaving is worthwhile. */
 static int anydml_masks(anydml_weave *w, int width, int window) {
   int rows = 1;
   w->windows = 0;
@@ -259,11 +259,11 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
       terms += v->terms;
     }
   }
-  /* Masks are worth it where a window has several elements, or where elements are not in order at one end. */
+  /* Masks are worthwhile if a window has several elements, or if elements are not in order at one end. */
   return w->columns > 1 || window == 64 || terms * (width / window) < rows;
 }
 
-/* Columns of one move: of its dimension `apart`, or one where that is −1; its rows go along another one. */
+/* Set the columns of one move: along dimension `apart`, or one column if that is −1; rows are along dimension `along`. */
 static void anydml_columns_of(anydml_weave *w, const anydml_move *m, int apart, int along) {
   w->columns = apart < 0 ? 1 : (int32_t)m->n[apart];
   w->n0 = m->n[along];
@@ -282,7 +282,7 @@ static void anydml_columns_of(anydml_weave *w, const anydml_move *m, int apart, 
     if (d != apart && d != along) { w->dimension[w->rank++] = d; w->lines *= m->n[d]; }
 }
 
-/* The address of a column's row 0 in a line. */
+/* The addresses of a column's row 0 in a line. */
 static inline void anydml_line_of(const anydml_weave *w, const anydml_column *c, const int64_t *at, char **to, const char **from) {
   *to = c->to;
   *from = c->from;
