@@ -22,7 +22,7 @@ def by_way_of(changed):
     """
     kept = {}
     for name, function in FUNCTIONS.items():
-        where = "moved" if name == "copy" else "native"
+        where = "_native_copy" if name == "copy" else "native"
         kept[name] = function.__globals__, where, function.__globals__[where]
     try:
         for names, where, native in kept.values():
