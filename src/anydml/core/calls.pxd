@@ -23,7 +23,7 @@ cdef struct Call:
     bint is_unfit    # whether a move has too many dimensions, or looks up in an empty axis
     int outside      # treatment of indices out of range
     int refusing     # bit mask of lookups whose indices must be checked before anything is written
-    int32_t refused  # whether an index was out of range where that is an error
+    int32_t refused  # whether an index that must be in range is not
     int count        # pending moves
     int looks        # lookups of the last move
     Move moves[32]

@@ -54,7 +54,7 @@ def choose_outside(c, word, other):
 def look_up(c, at, size, stride, into):
     """Add a lookup to the move that `looked_up` makes, in order of evaluation.
 
-    If an index is out of range where that is an error, the call returns no result.
+    If an index that must be in range is not, the call returns no result.
     """
     look: cython.pointer(Lookup) = c.lookups + c.looks
     look.at = at

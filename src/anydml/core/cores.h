@@ -10,7 +10,7 @@
 typedef struct {
   pid_t thread;
   int is_kept_off;
-  cpu_set_t cores; /* its affinity before it was kept off one of them */
+  cpu_set_t cores; /* its affinity before it was kept off a core */
 } anydml_place;
 
 static anydml_place anydml_own_place(void) { return (anydml_place){.thread = (pid_t)syscall(SYS_gettid)}; }

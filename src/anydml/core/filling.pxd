@@ -5,7 +5,7 @@ from anydml.core.calls cimport Call
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
-    /* Plain bytes and structures, but not registered dtypes, such as bfloat16, of the same kind. */
+    /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
     static int anydml_is_opaque(PyObject *descr) {
         PyArray_Descr *d = (PyArray_Descr *)descr;
         return d->kind == 'V' && d->type_num < NPY_USERDEF;

@@ -33,7 +33,7 @@ class Form:
     """Moves between numbered operands.
 
     Args:
-        moves: of `anydml.moves`, with sizes, strides and offsets that are integers or open sizes.
+        moves: moves of `anydml.moves`, whose sizes, strides and offsets are integers or open sizes.
         operand_count: number of operands.
         register: returns the number of the register of such an integer or open size.
 
@@ -99,13 +99,13 @@ class Form:
         return cython.cast(cython.pointer(Move), found)
 
     def fill(self, found, at, moves, refused):
-        """Make the moves of a call, each in its simplest form.
+        """Make the simplified moves of a call.
 
         Args:
             found: the registers.
             at: the operands' addresses.
             moves: memory from `room`.
-            refused: set by running the moves if an index is out of range where that is an error; NULL to check now.
+            refused: set by running the moves if an index that must be in range is not; NULL to check now.
 
         Returns:
             The number of moves; −1 to fall back to Python, which may reject an index.

@@ -33,7 +33,7 @@ def stays(m):
 
 
 def mixes(moves, count, given):
-    """Whether a move may write memory of arguments that it reads or another one accesses; true for too many moves.
+    """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
 
     Args:
         moves: the moves, without no-ops.

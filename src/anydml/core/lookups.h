@@ -227,7 +227,7 @@ static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t 
   if (end) K(sink_close)(&sink);
 }
 
-/* Check for indices that are out of range where that is an error; nothing is moved. */
+/* Check the indices that must be in range; nothing is moved. */
 static void K(check)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   int nested = 0, are_left = 0;

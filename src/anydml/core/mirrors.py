@@ -11,7 +11,7 @@ def runs(mode: str, n: int, first: int, end: int) -> list[Run]:
 
     Args:
         mode: ``"edge"``, ``"reflect"`` (without the edge), ``"symmetric"`` (with it) or ``"wrap"``.
-        n: elements of the line, at least 1.
+        n: length of the line, at least 1.
         first: the first place, outside the line.
         end: the place after the last.
     """

@@ -20,10 +20,10 @@ typedef struct {
   const char *at;              /* first index */
   int64_t b[ANYDML_RANK];      /* strides of the indices */
   int64_t size, stride;        /* of the axis that is looked up */
-  int32_t *refused;            /* set to 1 if a clamped index was out of range; NULL if that is no error */
+  int32_t *refused;            /* set to 1 if a clamped index was out of range; NULL to accept that */
   int8_t type;                 /* bytes of an index; negative if it is signed and wraps once: -4, -8, 4, 8, 1 */
   int8_t outside;
-  int8_t into;                 /* what it is added to: -1 the source, -2 the destination, k the address of lookup k */
+  int8_t into;                 /* added to: -1 the source, -2 the destination, k the address of lookup k */
 } anydml_lookup;
 
 /* A simplified move. Lookups come after those that they depend on. */

@@ -230,7 +230,7 @@ static int anydml_start(void *(*run)(void *)) {
   return error;
 }
 
-/* Start missing workers; if the system allows no more, those that are running suffice. */
+/* Start missing workers; if the system allows no more, only those that run are wanted. */
 static void anydml_start_workers(void) {
   while (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) {
     ANYDML_ADD(alive, 1);

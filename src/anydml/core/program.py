@@ -24,11 +24,11 @@ class Compiled:
     """Packed moves between numbered operands: a form whose numbers are all constants.
 
     Args:
-        moves: of `anydml.moves`.
+        moves: moves of `anydml.moves`.
         operand_count: number of operands; moves refer to them by lower numbers.
 
     Raises:
-        UnfitError: there are more dimensions or lookups than the structs hold.
+        UnfitError: a move has more dimensions or lookups than the structs hold.
     """
 
     def __cinit__(self, moves, operand_count: cython.int):
@@ -70,7 +70,7 @@ class Compiled:
 
         Args:
             operands: arrays; offsets count from their first elements. They are kept alive.
-            outside: raises an error if an index is out of range where that is an error; an IndexError by default.
+            outside: called to raise an error if an index that must be in range is not; by default IndexError is raised.
         """
         # NumPy scalars, which are only read, are copied to arrays.
         arrays = [
@@ -130,7 +130,7 @@ class Bound:
         """Run the moves, as if one after the other.
 
         Raises:
-            IndexError: or another that `outside` raises: an index is out of range where that is an error.
+            IndexError: or another error that `outside` raises: an index that must be in range is not.
             Exception: raised by `read_only`. In either case nothing is written.
         """
         k: cython.Py_ssize_t
@@ -171,8 +171,8 @@ def run_moves(moves, operands, backwards=False):
         backwards: run the units of each stage one by one, from the last to the first.
 
     Raises:
-        IndexError: an index is out of range where that is an error.
-        UnfitError: there are more dimensions or lookups than the structs hold.
+        IndexError: an index that must be in range is not.
+        UnfitError: a move has more dimensions or lookups than the structs hold.
     """
     bound: Bound = Compiled(moves, len(operands)).bind(operands)
     if backwards:

@@ -138,7 +138,7 @@ def see_array(given, item):
         return 1
     if kind.library == cython.NULL:
         type_number = PyArray_TYPE(item)
-        # The number does not tell the lengths of strings, units of dates, structures' fields or byte order.
+        # The number does not identify string lengths, date units, structures' fields or byte order.
         if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
             return 1
     else:

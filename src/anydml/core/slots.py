@@ -31,7 +31,7 @@ def built(tree, results):
 
 
 def taken(tree, out, found):
-    """Append the objects of the caller's structure at the slots to `found`; returns False if the structures differ."""
+    """Append the caller's objects in place of the slots to `found`; returns False if the structures differ."""
     if isinstance(tree, Slot):
         found.append(out)
         return True

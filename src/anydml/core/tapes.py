@@ -1,4 +1,4 @@
-"""Tapes: steps that compute numbers from others, and check them (see `anydml.tracing.tape`, which makes them)."""
+"""Tapes: steps that compute numbers from others, and check them (see `anydml.tracing.tape`, which builds them)."""
 
 import cython
 from cython.cimports.anydml.core.forms import new

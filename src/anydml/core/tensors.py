@@ -26,8 +26,8 @@ class Library:
         capsule: the library's table.
         kind: the type of the arrays.
         questions: functions that all return False unless calls are being recorded or watched.
-        states: a module's variables, a name among them, and its value unless calls are being recorded, or tensors are
-            more than their memory.
+        states: a module's variables, a name among them, and its usual value: any other means that calls are being
+            recorded, or tensors are more than their memory.
         written: called with a tuple of arrays that are about to be written.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """

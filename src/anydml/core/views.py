@@ -90,7 +90,7 @@ def slice(x, offsets, sizes, strides, out):
             step[d] = 1
         if at[d] < 0 or c.n[d] < 0 or step[d] < 1 or at[d] > c.x.n[d]:
             return None
-        # Divided, as a product might overflow.
+        # Divide, as a product might overflow.
         if c.n[d] and (at[d] >= c.x.n[d] or (c.x.n[d] - 1 - at[d]) // step[d] < c.n[d] - 1):
             return None
     return stepped(c, at, step, out)

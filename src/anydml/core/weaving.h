@@ -148,7 +148,7 @@ static int anydml_block_masks(anydml_weave *w) {
     start[j] = 64 * n;
     for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0}; }
   }
-  /* Places of bytes in the windows: of the first row, then of as many more rows as are known. */
+  /* Places of bytes in the windows: of the first row, then doubling the number of rows. */
   uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
   for (int k = 0; k < w->columns; k++) {
     const anydml_column *c = w->column + k;
@@ -217,7 +217,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
           w->keep[t] |= (uint64_t)1 << byte;
           source[byte] = -1;
         }
-      /* If that does not cover this byte, another window does. */
+      /* If the window does not cover this byte, another one must. */
       if (source[next] >= 0) next--;
     }
   }
