@@ -113,7 +113,7 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
 def _refuse_mask(name: str, field: str, array: Any) -> None:
     # Accessing `np.ma` imports it, which takes longer than any call.
     if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
-        message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a call of its own"
+        message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a separate call"
         raise BindingError(message, name, field, "a mask is not moved")
 
 

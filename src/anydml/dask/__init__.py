@@ -114,7 +114,7 @@ def _check_chunks(name: str, path: str, meta: Any) -> None:
     if isinstance(meta, np.ma.MaskedArray):
         raise BindingError(
             f"{name}: {path} has chunks with masks: pass dask.array.ma.getdata({path}), and "
-            f"dask.array.ma.getmaskarray({path}) in a call of its own", name, path, "a mask is not moved",
+            f"dask.array.ma.getmaskarray({path}) in a separate call", name, path, "a mask is not moved",
         )  # fmt: skip
     if not isinstance(meta, np.ndarray):
         kind = f"{type(meta).__module__}.{type(meta).__qualname__}"

@@ -153,7 +153,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     if inspect.isroutine(thing):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
-        raise TypeError(f"explain takes arrays for what is not bound, but this is {a(type(thing).__name__)}")
+        raise TypeError(f"explain takes arrays for descs, operators and programs, not for {a(type(thing).__name__)}")
     if isinstance(thing, BoundOperator):
         return _of_one(subjects.of_bound(thing.desc, thing._operands, thing))
     if isinstance(thing, Model):
