@@ -248,10 +248,11 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
     anydml_cut(s, 256 / e & ~15, 256 / e & ~15);
     return 1;
   }
-  const int mirrored = near == last && packed && m->b[last] == -e && (e <= 8 || e == 16) && m->n[last] * e >= (16 % e ? 16 : k->width);
+  const int uneven = 16 % e != 0;
+  const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 && !streamed : e <= 16) && m->n[last] * e >= (uneven ? 16 : k->width);
   if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
   anydml_lay(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
-  s->plane = mirrored ? 16 % e ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
+  s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
   if (streamed && packed) {
     s->table = (const void *)s->plane;
     s->plane = k->elements_packed;
