@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from anydml.elsewhere import NAMES
 from anydml.errors import AnydmlError, FuseError, FuseIndexError
 
 RULE = "anydml moves elements and does not compute"
 
-CLAMPING = 'anydml.gather with out_of_range="clamp"'
+CLAMPING = f'{NAMES["take"]} with out_of_range="clamp"'
 """The call that takes any traced indices, since none is out of range."""
 
 _INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
