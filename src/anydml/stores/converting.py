@@ -79,20 +79,9 @@ def convert(
     trace, change, remarks, axes = conversion(model, to, ranks is not None)
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
-        trace.composer,
-        [model],
-        output,
-        change,
-        axes,
-        placement,
-        memory,
-        shard_size,
-        overwrite,
-        extras,
-        follow,
-        dtype,
-        dcp,
-    )
+        trace.composer, [model], output, change, axes, placement,
+        memory, shard_size, overwrite, extras, follow, dtype, dcp,
+    )  # fmt: skip
     plan.remarks = remarks + plan.remarks
     return plan
 

@@ -80,20 +80,9 @@ def reshard(
     change, axes = change_of(trace, layout)
     placement = None if ranks is None else Placement.of("reshard", ranks)
     return plan_checkpoint(
-        trace.composer,
-        inputs,
-        output,
-        change,
-        axes,
-        placement,
-        memory,
-        shard_size,
-        overwrite,
-        extras,
-        follow,
-        dtype,
-        dcp,
-    )
+        trace.composer, inputs, output, change, axes, placement,
+        memory, shard_size, overwrite, extras, follow, dtype, dcp,
+    )  # fmt: skip
 
 
 def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change | None, Axes]:
