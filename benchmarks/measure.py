@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from anydml.core.moving import last_cache
+from anydml.core.moving import last_cache_size
 from anydml.engines.cpu.threads import available_cores
 
 Run = Callable[[], object]
@@ -81,7 +81,7 @@ def _read_other_memory() -> None:
 
 @cache
 def _other_memory() -> list[np.ndarray[Any, Any]]:
-    memory = np.ones(2 * last_cache() // 8, np.uint64)
+    memory = np.ones(2 * last_cache_size() // 8, np.uint64)
     return np.array_split(memory, available_cores())
 
 

@@ -242,10 +242,10 @@ class BoundOperator:
         arrays = tuple([output for output in outputs if isinstance(output, np.ndarray)])
         refuse = partial(_refuse, desc, outputs)
         # The compiled core checks the flags itself, faster than a Python call.
-        watched = getattr(run, "watched", None)
+        guarded = getattr(run, "requiring_writable", None)
         # An attribute, not a method: looking up a method takes as long as checking the outputs.
         self.dispatch = _Dispatch(
-            watched(arrays, refuse) if watched else partial(_run_if_writeable, run, arrays, refuse)
+            guarded(arrays, refuse) if guarded else partial(_run_if_writeable, run, arrays, refuse)
         )
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:

@@ -1,4 +1,4 @@
-/* The pool of pool.h under ThreadSanitizer, or with a delay before each atomic operation: .ci/sanitize builds it.
+/* The pool of pool.h next ThreadSanitizer, or with a delay before each atomic operation: .ci/sanitize builds it.
  *
  * Two threads share jobs while a third one changes how many workers there are. Each unit must be done once, and what is
  * written must be seen, by workers and by the caller, though only the pool's own atomics are between them. RELAXED, the
@@ -27,7 +27,7 @@ static void delay(void) {
 }
 
 #ifdef RELAXED
-#define ORDER(at, order) __builtin_choose_expr(!__builtin_strcmp(#at, "&anydml_crew." RELAXED), __ATOMIC_RELAXED, order)
+#define ORDER(at, order) __builtin_choose_expr(!__builtin_strcmp(#at, "&anydml_pool." RELAXED), __ATOMIC_RELAXED, order)
 #else
 #define ORDER(at, order) order
 #endif
@@ -43,7 +43,7 @@ static void delay(void) {
 
 enum { UNITS = 300, CALLERS = 2 };
 typedef struct { int64_t from[UNITS], to[UNITS]; } plan;
-static int rounds, ended;
+static int rounds, last_end;
 
 static void add(const void *given, int64_t first, int64_t last) {
   plan *p = (plan *)given;
@@ -56,7 +56,7 @@ static void *call(void *unused) {
   for (int round = 1; round <= rounds; round++) {
     const int count = 1 + rand() % UNITS, step = 1 + rand() % 40;
     for (int k = 0; k < UNITS; k++) p->from[k] = round + k, p->to[k] = 1;
-    anydml_share(add, p, 0, count, step, round % 2 ? ANYDML_LARGE : 1);
+    anydml_share(add, p, 0, count, step, round % 2 ? ANYDML_WAKE_MOST : 1);
     for (int k = 0; k < UNITS; k++) {
       if (p->to[k] == 1 + (k < count) * (round + k)) continue;
       fprintf(stderr, "round %d: unit %d of %d is %lld\n", round, k, count, (long long)p->to[k]);
@@ -69,7 +69,7 @@ static void *call(void *unused) {
 }
 
 static void *change(void *unused) {
-  while (!(__atomic_load_n)(&ended, __ATOMIC_SEQ_CST)) {
+  while (!(__atomic_load_n)(&last_end, __ATOMIC_SEQ_CST)) {
     anydml_set_threads(2 + rand() % 4);
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   }
@@ -83,7 +83,7 @@ int main(int count, char **arguments) {
   for (int k = 0; k < CALLERS; k++) pthread_create(&callers[k], NULL, call, NULL);
   pthread_create(&changing, NULL, change, NULL);
   for (int k = 0; k < CALLERS; k++) pthread_join(callers[k], NULL);
-  (__atomic_store_n)(&ended, 1, __ATOMIC_SEQ_CST);
+  (__atomic_store_n)(&last_end, 1, __ATOMIC_SEQ_CST);
   pthread_join(changing, NULL);
   printf("%d jobs of %d callers: as if one thread had done them\n", rounds * CALLERS, CALLERS);
 }

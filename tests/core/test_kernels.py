@@ -33,7 +33,7 @@ CANARY = 256
 @pytest.mark.skipif(not CPUINFO.exists() or platform.machine() != "x86_64", reason="there is no list of what it has")
 def test_the_best_kernels_for_the_processor_are_chosen():
     flags = set(next(line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")).split())
-    moving.choose()
+    moving.choose_kernels()
     best = "v4" if FLAGS["v3"] | FLAGS["v4"] <= flags else "v3" if FLAGS["v3"] <= flags else "v2"
     assert moving.instruction_set() == f"x86-64-{best}"
 
@@ -42,12 +42,12 @@ def test_the_best_kernels_for_the_processor_are_chosen():
 def kernels(request):
     """Each instruction set that there is, with stores through the caches and past them."""
     name, streamed = request.param
-    moving.choose(name, 0 if streamed else 1 << 60)
+    moving.choose_kernels(name, 0 if streamed else 1 << 60)
     if not moving.instruction_set().endswith(name):
-        moving.choose()
+        moving.choose_kernels()
         pytest.skip(f"this processor has no {name}")
     yield name
-    moving.choose()
+    moving.choose_kernels()
 
 
 def run(moves, arrays, backwards=False):

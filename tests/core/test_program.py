@@ -119,7 +119,7 @@ def test_an_output_that_became_read_only_is_refused_before_anything_is_written()
     def refuse():
         raise PermissionError
 
-    run = Compiled(each, 3).bind([x, *outputs]).watched(tuple(outputs), refuse)
+    run = Compiled(each, 3).bind([x, *outputs]).requiring_writable(tuple(outputs), refuse)
     run()
     assert [list(part) for part in outputs] == [[0, 1, 2], [3, 4, 5]]
     outputs[1].flags.writeable = False

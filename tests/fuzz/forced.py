@@ -45,8 +45,8 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         elif core.program is not None:
             from anydml.core import moving
 
-            ways.callback(moving.choose)
-            moving.choose(how.kernels, 0 if how.streamed else 1 << 62)
+            ways.callback(moving.choose_kernels)
+            moving.choose_kernels(how.kernels, 0 if how.streamed else 1 << 62)
         if seen is not None:
             ways.enter_context(_counted(how, seen))
         ways.callback(dml.set_num_threads, threads)

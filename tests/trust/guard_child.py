@@ -71,9 +71,9 @@ class Ways:
         if core.program is not None:
             from anydml.core import moving
 
-            self._choose = moving.choose
+            self._choose = moving.choose_kernels
             for name in SETS:
-                moving.choose(name)
+                moving.choose_kernels(name)
                 if moving.instruction_set().endswith(name):
                     self._sets.append(name)
             # The generic kernels are all that other processors have.

@@ -286,7 +286,7 @@ def in_line(every: bool) -> Iterator[Pattern]:
                 yield Pattern(f"{label}, across lines", [Move((3, count), to, source, size)])
 
 
-def turn(every: bool) -> Iterator[Pattern]:
+def transpose(every: bool) -> Iterator[Pattern]:
     """Tiles of all sizes, full and not, at every kind of edge; rows made of several axes, upwards, with gaps."""
     for size in (1, 2, 3, 4, 6, 8, 12, 16):
         side = 64 // {3: 4, 6: 8, 12: 16}.get(size, size)
@@ -362,6 +362,6 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
         yield Pattern(f"rows of {size} B turned", [permutation((3, 5, 4), (2, 0, 1), size)])
 
 
-GROUPS = {"turn": turn, "table": table, "rows": rows, "runs": runs, "row_blocks": row_blocks, "elements": elements,
-          "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line, "fill": fill,
-          "patterned": patterned}  # fmt: skip
+GROUPS = {"transpose": transpose, "table": table, "rows": rows, "runs": runs, "row_blocks": row_blocks,
+          "elements": elements, "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line,
+          "fill": fill, "patterned": patterned}  # fmt: skip

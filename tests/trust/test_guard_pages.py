@@ -28,7 +28,7 @@ KERNELS = {
     "rows": {"rows"},
     "runs": {"runs"},
     "table": {"elements"},
-    "turn": {"turn"},
+    "transpose": {"transpose"},
 }
 """Kernels that a group of patterns is there for."""
 

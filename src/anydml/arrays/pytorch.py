@@ -20,7 +20,7 @@ from anydml.arrays.quick import RECORDS, TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array
 from anydml.memory.host import array_at, owner_of
-from anydml.memory.results import ask_for_huge_pages
+from anydml.memory.results import advise_huge_pages
 
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
@@ -98,7 +98,7 @@ class TorchAdapter(ArrayAdapter):
         if address is None:
             self.refuse(name, "x", "under a mode or transform whose new tensors have no memory", _HINT)
         result = array_at(address, tensor, shape, dtype)
-        ask_for_huge_pages(address, result.nbytes)
+        advise_huge_pages(address, result.nbytes)
         return result
 
     def give(self, result: Array) -> Any:
@@ -221,4 +221,4 @@ _TENSOR_TYPES = torch.Tensor, torch.nn.Parameter
 TRACED.update(dict.fromkeys(_TENSOR_TYPES, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.know(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes())
+    tensors.register(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes())

@@ -11,7 +11,7 @@ from cython.cimports.numpy import import_array
 import_array()
 
 
-def number(given, found):
+def read_int(given, found):
     """Read a Python or NumPy integer; returns 1 for anything else, or if it exceeds 64 bits."""
     overflow: cython.int = 0
     if not isinstance(given, int):
@@ -22,12 +22,12 @@ def number(given, found):
     return overflow != 0
 
 
-def one(given, found):
+def read_single_int(given, found):
     """Read a single integer where a list is allowed, too; returns 1 for anything else, bools included."""
-    return isinstance(given, bool) or number(given, found)
+    return isinstance(given, bool) or read_int(given, found)
 
 
-def numbers(given, found, most):
+def read_ints(given, found, most):
     """Read the integers of a list or tuple and return their count; −1 for anything else, or for more than `most`."""
     count: cython.int = 0
     if PyTuple_Check(given):
@@ -35,7 +35,7 @@ def numbers(given, found, most):
         if len(values) > most:
             return -1
         for each in values:
-            if number(each, found + count):
+            if read_int(each, found + count):
                 return -1
             count += 1
         return count
@@ -43,19 +43,19 @@ def numbers(given, found, most):
         listed: list = cython.cast(list, given)
         for each in listed:
             # The list may grow during the loop.
-            if count == most or number(each, found + count):
+            if count == most or read_int(each, found + count):
                 return -1
             count += 1
         return count
     return -1
 
 
-def axis_of(given, rank, axis):
+def read_axis(given, rank, axis):
     """Read an axis and normalize it to 0 to rank − 1; returns 1 if it is invalid."""
-    return number(given, axis) or from_either_end(axis, rank)
+    return read_int(given, axis) or normalize_axis(axis, rank)
 
 
-def marked(axes, rank, along):
+def mark_axes(axes, rank, along):
     """Set along[d] for each axis d of `axes`, or for all if None; returns 1 if an axis is invalid or repeated."""
     d: cython.int
     k: cython.int
@@ -65,20 +65,20 @@ def marked(axes, rank, along):
     if axes is None:
         return 0
     count: cython.int = 1
-    if one(axes, given):
-        count = numbers(axes, given, RANK)
+    if read_single_int(axes, given):
+        count = read_ints(axes, given, RANK)
     for k in range(count):
-        if from_either_end(given + k, rank) or along[given[k]]:
+        if normalize_axis(given + k, rank) or along[given[k]]:
             return 1
         along[given[k]] = True
     return count < 0
 
 
-def is_text(given):
+def is_str(given):
     """Whether an argument is exactly a str: comparing other types could run code that changes arrays already read."""
     return type(given) is str
 
 
-def is_product(n, times):
+def fits_product(n, times):
     """Whether n · times is at most 2⁴⁸, the limit of sizes here."""
     return not n or times <= (cython.cast(int64_t, 1) << 48) // n

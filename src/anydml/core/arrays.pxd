@@ -2,7 +2,7 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, npy_intp
-from anydml.core.reaches cimport Reach
+from anydml.core.ranges cimport Range
 from anydml.core.tensors cimport DType, Library
 
 cdef extern from *:
@@ -35,8 +35,8 @@ cdef struct View:
     int rank
     const int64_t *n  # sizes
     const int64_t *s  # strides in bytes
-    const int64_t *units  # strides in elements, set when a tensor is read
-    int64_t own[64]   # storage for computed strides
+    const int64_t *element_strides  # strides in elements, set when a tensor is read
+    int64_t storage[64] # storage for computed strides
 
 cdef struct Kind:
     PyObject *descr    # NumPy dtype, borrowed from the first array read; NULL for tensors
@@ -45,17 +45,17 @@ cdef struct Kind:
     DType dtype        # of tensors
     int64_t element
 
-cdef int read(object x, View *v, Kind *k) except -1
-cdef int read_alike(object x, View *v, const Kind *k) except -1
+cdef int read_array(object x, View *v, Kind *k) except -1
+cdef int read_same_kind(object x, View *v, const Kind *k) except -1
 cdef int read_indices(object x, const Kind *k, View *v, int *type) except -1
 cdef int read_mask(object x, const Kind *k, View *v) except -1
-cdef int read_beside(object x, const Kind *k, View *v, DType *dtype) except -1
+cdef int read_any(object x, const Kind *k, View *v, DType *dtype) except -1
 cdef int read_tensor(object x, Library library, View *v, DType *dtype) except -1
-cdef object make(const Kind *k, int rank, const int64_t *n, View *v)
-cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1
-cdef int tell(object out, const Kind *k) except -1
-cdef object packing(const Kind *k)
-cdef bint apart(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
-cdef Reach reach(const View *v, int64_t element) noexcept nogil
-cdef int64_t elements(int rank, const int64_t *n) noexcept nogil
-cdef void look(object x, View *v)
+cdef object new_result(const Kind *k, int rank, const int64_t *n, View *v)
+cdef int read_output(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1
+cdef int notify_written(object out, const Kind *k) except -1
+cdef object numpy_dtype(const Kind *k)
+cdef bint is_disjoint(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
+cdef Range array_range(const View *v, int64_t element) noexcept nogil
+cdef int64_t element_count(int rank, const int64_t *n) noexcept nogil
+cdef void read_ndarray(object x, View *v)

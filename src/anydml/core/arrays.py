@@ -2,15 +2,15 @@
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.reaches import Reach, are_apart, reach_of
+from cython.cimports.anydml.core.ranges import Range, are_disjoint, range_of
 from cython.cimports.anydml.core.tensors import (
     DLTensor,
     DType,
     Library,
     is_left_to_python,
     library_of,
-    look_at,
     new_tensor,
+    read_dltensor,
 )
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int64_t
@@ -32,7 +32,7 @@ from cython.cimports.numpy import (
 import_array()
 
 
-def look(x, v):
+def read_ndarray(x, v):
     """Read the address, sizes and strides of a NumPy array."""
     v.data = PyArray_BYTES(x)
     v.rank = PyArray_NDIM(x)
@@ -40,7 +40,7 @@ def look(x, v):
     v.s = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_STRIDES(x))
 
 
-def read(x, v, k):
+def read_array(x, v, k):
     """Read the first array of a call, which determines the kind of the others and of the results.
 
     Returns:
@@ -61,16 +61,16 @@ def read(x, v, k):
         return 1
     k.descr = descr_of(array)
     k.element = PyArray_ITEMSIZE(array)
-    look(array, v)
+    read_ndarray(array, v)
     # NumPy makes zero-length strings one character long.
     return 0 if k.element else 1
 
 
-def read_alike(x, v, k):
-    """Read another array of the same kind; returns as `read`, and 1 if its dtype differs."""
+def read_same_kind(x, v, k):
+    """Read another array of the same kind; returns as `read_array`, and 1 if its dtype differs."""
     dtype: DType
     if k.library != cython.NULL:
-        if PyArray_CheckExact(x) or read_beside(x, k, v, cython.address(dtype)):
+        if PyArray_CheckExact(x) or read_any(x, k, v, cython.address(dtype)):
             return 1
         return dtype.code != k.dtype.code or dtype.bits != k.dtype.bits
     if not PyArray_CheckExact(x):
@@ -78,12 +78,12 @@ def read_alike(x, v, k):
     array: ndarray = cython.cast(ndarray, x)
     if not is_alike(array, k.descr):
         return 1
-    look(array, v)
+    read_ndarray(array, v)
     return 0
 
 
-def read_beside(x, k, v, dtype):
-    """Read an array of any dtype, NumPy's or of the first array's library; returns as `read`."""
+def read_any(x, k, v, dtype):
+    """Read an array of any dtype, NumPy's or of the first array's library; returns as `read_array`."""
     if not PyArray_CheckExact(x):
         if k.library == cython.NULL:
             return 1
@@ -96,45 +96,45 @@ def read_beside(x, k, v, dtype):
     dtype.code = BOOL if kind == ord("b") else NO_CODE
     if description(x).byteorder != ord(">") and PyArray_ISALIGNED(x) and (kind == ord("i") or kind == ord("u")):
         dtype.code = INTEGER if kind == ord("i") else UNSIGNED
-    look(x, v)
+    read_ndarray(x, v)
     return 0
 
 
 def read_tensor(x, library, v, dtype):
-    """Read an array of another library; returns as `read`."""
+    """Read an array of another library; returns as `read_array`."""
     found: DLTensor
     d: cython.int
-    if look_at(library, x, cython.address(found)):
+    if read_dltensor(library, x, cython.address(found)):
         return 1
     dtype[0] = found.dtype
     v.data = cython.cast(cython.p_char, found.data) + found.byte_offset
     v.rank = found.ndim
     v.n = found.shape
-    v.units = found.strides
-    v.s = v.own
+    v.element_strides = found.strides
+    v.s = v.storage
     for d in range(found.ndim):
-        v.own[d] = found.strides[d] * (found.dtype.bits >> 3)
+        v.storage[d] = found.strides[d] * (found.dtype.bits >> 3)
     return 0
 
 
 def read_indices(x, k, v, type):
-    """Read an index array, and its type as in a lookup: bytes, negative if signed; returns as `read`."""
+    """Read an index array, and its type as in a lookup: bytes, negative if signed; returns as `read_array`."""
     dtype: DType
-    if read_beside(x, k, v, cython.address(dtype)) or dtype.code > UNSIGNED or (dtype.bits != 32 and dtype.bits != 64):
+    if read_any(x, k, v, cython.address(dtype)) or dtype.code > UNSIGNED or (dtype.bits != 32 and dtype.bits != 64):
         return 1
     type[0] = (dtype.bits >> 3) * (1 if dtype.code == UNSIGNED else -1)
     return 0
 
 
 def read_mask(x, k, v):
-    """Read an array of bools or 8-bit integers; returns as `read`."""
+    """Read an array of bools or 8-bit integers; returns as `read_array`."""
     dtype: DType
-    if read_beside(x, k, v, cython.address(dtype)):
+    if read_any(x, k, v, cython.address(dtype)):
         return 1
     return dtype.bits != 8 or (dtype.code > UNSIGNED and dtype.code != BOOL)
 
 
-def make(k, rank, n, v):
+def new_result(k, rank, n, v):
     """Return a new packed array of this kind; None if it cannot be allocated."""
     d: cython.int
     if k.library == cython.NULL:
@@ -142,7 +142,7 @@ def make(k, rank, n, v):
             made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
         except (MemoryError, ValueError):
             return None
-        look(made, v)
+        read_ndarray(made, v)
         return made
     bytes: cython.double = k.element
     for d in range(rank):
@@ -152,22 +152,22 @@ def make(k, rank, n, v):
         return None
     library: Library = cython.cast(Library, k.library)
     tensor = new_tensor(library, cython.cast(object, k.like), rank, n, bytes, cython.address(v.data))
-    if tensor is None or (v.data == cython.NULL and elements(rank, n)):
+    if tensor is None or (v.data == cython.NULL and element_count(rank, n)):
         return None
     v.rank = rank
     v.n = n
-    v.s = v.own
+    v.s = v.storage
     step: int64_t = k.element
     for d in range(rank - 1, -1, -1):
-        v.own[d] = step
+        v.storage[d] = step
         step *= n[d]
     return tensor
 
 
-def target(out, k, rank, n, v):
-    """Read the caller's output array; returns as `read`, and 1 if its shape, kind or strides do not fit."""
+def read_output(out, k, rank, n, v):
+    """Read the caller's output array; returns as `read_array`, and 1 if its shape, kind or strides do not fit."""
     d: cython.int
-    if read_alike(out, v, k) or v.rank != rank:
+    if read_same_kind(out, v, k) or v.rank != rank:
         return 1
     if k.library == cython.NULL and not PyArray_ISWRITEABLE(cython.cast(ndarray, out)):
         return 1
@@ -183,21 +183,21 @@ def target(out, k, rank, n, v):
     return 0
 
 
-def tell(out, k):
+def notify_written(out, k):
     """Notify the library of an array that is about to be written."""
     if k.library != cython.NULL:
-        cython.cast(Library, k.library).written((out,))
+        cython.cast(Library, k.library).on_write((out,))
     return 0
 
 
-def apart(v, element, w, other):
+def is_disjoint(v, element, w, other):
     """Whether the address ranges of two arrays are disjoint, or one is empty."""
-    return are_apart(reach(v, element), reach(w, other))
+    return are_disjoint(array_range(v, element), array_range(w, other))
 
 
-def reach(v, element):
+def array_range(v, element):
     """The address range of an array, from its first to its last byte; empty if it has no elements."""
-    found: Reach = reach_of(v.data, element, v.rank, v.n, v.s)
+    found: Range = range_of(v.data, element, v.rank, v.n, v.s)
     d: cython.int
     for d in range(v.rank):
         if v.n[d] == 0:
@@ -205,14 +205,14 @@ def reach(v, element):
     return found
 
 
-def packing(k):
+def numpy_dtype(k):
     """The NumPy dtype of a kind's elements."""
     if k.library == cython.NULL:
         return cython.cast(object, k.descr)
     return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]
 
 
-def elements(rank, n):
+def element_count(rank, n):
     """The number of elements of a shape."""
     found: int64_t = 1
     d: cython.int

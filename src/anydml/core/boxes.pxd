@@ -1,4 +1,4 @@
 # Results made of many boxes.
 from libc.stdint cimport int64_t
 
-cdef int all_in(object given, int count, int64_t *found, int64_t usual, int64_t least) except -1
+cdef int read_bounded(object given, int count, int64_t *found, int64_t usual, int64_t least) except -1

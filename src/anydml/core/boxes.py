@@ -4,10 +4,10 @@ Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import is_product, number, numbers
+from cython.cimports.anydml.core.arguments import fits_product, read_int, read_ints
 from cython.cimports.anydml.core.arrays import RANK
-from cython.cimports.anydml.core.calls import Call, done, fill_box, move, result
-from cython.cimports.anydml.core.filling import opened_with, opened_with_zero, surround
+from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
+from cython.cimports.anydml.core.filling import begin_fill, begin_zero_fill, fill_around
 from cython.cimports.libc.stdint import int64_t
 
 from anydml.core.bands import band
@@ -23,17 +23,17 @@ def diagonal_matrix(x, value, begin_at, end, out):
     last: int64_t
     steps: int64_t[2]
     d: cython.int
-    if number(begin_at, cython.address(first)) or number(end, cython.address(last)):
+    if read_int(begin_at, cython.address(first)) or read_int(end, cython.address(last)):
         return None
     if not (-EVERY < first < EVERY and -EVERY < last < EVERY):
         return None
-    pattern = opened_with(c, x, value)
+    pattern = begin_fill(c, x, value)
     if pattern is None or not 2 <= c.x.rank < RANK:
         return None
-    found = result(c, out, c.x.rank, c.x.n)
+    found = make_result(c, out, c.x.rank, c.x.n)
     if found is None:
         return None
-    move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
+    add_move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
     lead: cython.int = c.x.rank - 2
     for d in range(lead):
         c.n[d] = c.x.n[d]
@@ -45,20 +45,20 @@ def diagonal_matrix(x, value, begin_at, end, out):
         for box in band(height, width, low, high):
             row: int64_t = box.row
             column: int64_t = box.column
-            count: cython.int = numbers(box.sizes, c.n + lead, 3)
+            count: cython.int = read_ints(box.sizes, c.n + lead, 3)
             d = lead
             for step in box.steps:
-                numbers(step, steps, 2)
+                read_ints(step, steps, 2)
                 c.a[d] = steps[0] * c.to.s[lead] + steps[1] * c.to.s[lead + 1]
                 d += 1
-            fill_box(c, c.to.data + row * c.to.s[lead] + column * c.to.s[lead + 1], lead + count, c.n, c.a)
-    return done(c, found)
+            add_fill(c, c.to.data + row * c.to.s[lead] + column * c.to.s[lead + 1], lead + count, c.n, c.a)
+    return finish(c, found)
 
 
-def all_in(given, count, found, usual, least):
+def read_bounded(given, count, found, usual, least):
     """Read `count` numbers from `least` to 2³¹ − 1; None means `usual` for all. Returns 1 to fall back to Python."""
     d: cython.int
-    if given is not None and numbers(given, found, 2 * RANK) != count:
+    if given is not None and read_ints(given, found, 2 * RANK) != count:
         return 1
     for d in range(count):
         if given is None:
@@ -82,13 +82,13 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     start: int64_t[64]
     box: int64_t[64]
     d: cython.int
-    zero = opened_with_zero(c, x)
+    zero = begin_zero_fill(c, x)
     if zero is None or c.x.rank < 3 or window_sizes is None:
         return None
     rank: cython.int = c.x.rank - 2
-    if all_in(window_sizes, rank, window, 1, 1) or all_in(strides, rank, step, 1, 1):
+    if read_bounded(window_sizes, rank, window, 1, 1) or read_bounded(strides, rank, step, 1, 1):
         return None
-    if all_in(dilations, rank, apart, 1, 1) or all_in(pads, 2 * rank, around, 0, 0):
+    if read_bounded(dilations, rank, apart, 1, 1) or read_bounded(pads, 2 * rank, around, 0, 0):
         return None
     windows: int64_t = 1
     columns: int64_t = 1
@@ -97,16 +97,16 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
         if reach < 0:
             return None
         count[d] = reach // step[d] + 1
-        if not (is_product(windows, window[d]) and is_product(columns, count[d])):
+        if not (fits_product(windows, window[d]) and fits_product(columns, count[d])):
             return None
         windows *= window[d]
         columns *= count[d]
-    if not is_product(c.x.n[1], windows):
+    if not fits_product(c.x.n[1], windows):
         return None
     n[0] = c.x.n[0]
     n[1] = c.x.n[1] * windows
     n[2] = columns
-    found = result(c, out, 3, n)
+    found = make_result(c, out, 3, n)
     if found is None:
         return None
     # Each element of the window has one box of the result: N, C and the window's positions.
@@ -146,13 +146,13 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
             inner += low * s[2 + d]
             c.b[2 + d] = step[d] * c.x.s[2 + d]
         if is_outside:
-            fill_box(c, c.to.data, c.x.rank, n, s)
+            add_fill(c, c.to.data, c.x.rank, n, s)
         else:
-            surround(c, start, box, cython.NULL)
-            move(c, inner, source, c.x.rank, box, s, c.b)
+            fill_around(c, start, box, cython.NULL)
+            add_move(c, inner, source, c.x.rank, box, s, c.b)
         for d in range(rank - 1, -1, -1):
             at[d] += 1
             if at[d] < window[d]:
                 break
             at[d] = 0
-    return done(c, found)
+    return finish(c, found)

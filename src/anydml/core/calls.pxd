@@ -19,26 +19,26 @@ cdef struct Call:
     int64_t n[130]   # storage for a box: its sizes,
     int64_t a[130]   # its strides at the destination,
     int64_t b[130]   # and at the source
-    bint is_given    # whether the result is the caller's array
+    bint has_out    # whether the result is the caller's array
     bint is_unfit    # whether a move has too many dimensions, or looks up in an empty axis
     int outside      # treatment of indices out of range
     int refusing     # bit mask of lookups whose indices must be checked before anything is written
     int32_t refused  # whether an index that must be in range is not
     int count        # pending moves
-    int looks        # lookups of the last move
+    int lookup_count        # lookups of the last move
     Move moves[32]
     Lookup lookups[16]
 
-cdef int opened(Call *c, object x) except -1
-cdef object result(Call *c, object out, int rank, const int64_t *n)
-cdef int move(Call *c, char *to, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b) except -1
-cdef int fill_box(Call *c, char *to, int rank, const int64_t *n, const int64_t *a) except -1
-cdef bint choose_outside(Call *c, object word, int other) except -1
-cdef void look_up(Call *c, const char *at, int64_t size, int64_t stride, int into) noexcept nogil
-cdef object looked_up(Call *c, object found, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t *s)
-cdef object moved(Call *c, object out, int rank, const int64_t *n, const char *source, const int64_t *b)
-cdef object done(Call *c, object found)
-cdef Move *_next(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
-cdef int _added(Call *c, int simplified) except -1
-cdef int _run(Call *c) except -1
+cdef int begin(Call *c, object x) except -1
+cdef object make_result(Call *c, object out, int rank, const int64_t *n)
+cdef int add_move(Call *c, char *to, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b) except -1
+cdef int add_fill(Call *c, char *to, int rank, const int64_t *n, const int64_t *a) except -1
+cdef bint read_outside(Call *c, object word, int other) except -1
+cdef void add_lookup(Call *c, const char *at, int64_t size, int64_t stride, int into) noexcept nogil
+cdef object finish_lookups(Call *c, object found, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t *s)
+cdef object finish_view(Call *c, object out, int rank, const int64_t *n, const char *source, const int64_t *b)
+cdef object finish(Call *c, object found)
+cdef Move *_next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
+cdef int _keep_move(Call *c, int simplified) except -1
+cdef int _flush(Call *c) except -1
 cdef int64_t ZEROS[130]

@@ -1,94 +1,94 @@
 """Common parts of calls: read an array, make the result, collect moves and run them in batches."""
 
 import cython
-from cython.cimports.anydml.core.arguments import is_text
-from cython.cimports.anydml.core.arrays import apart, make, read, target, tell
+from cython.cimports.anydml.core.arguments import is_str
+from cython.cimports.anydml.core.arrays import is_disjoint, new_result, notify_written, read_array, read_output
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
     Lookup,
     Move,
-    refuses,
+    has_invalid_index,
     run,
 )
-from cython.cimports.anydml.core.simplifying import continues, simplify
+from cython.cimports.anydml.core.simplifying import extend_move, simplify
 from cython.cimports.libc.stdint import int64_t
 
 
-def opened(c, x):
-    """Begin a call on an array; returns as `read`."""
-    c.count = c.looks = c.is_given = c.is_unfit = c.refused = c.refusing = 0
-    return read(x, c.x, c.kind)
+def begin(c, x):
+    """Begin a call on an array; returns as `read_array`."""
+    c.count = c.lookup_count = c.has_out = c.is_unfit = c.refused = c.refusing = 0
+    return read_array(x, c.x, c.kind)
 
 
-def result(c, out, rank, n):
+def make_result(c, out, rank, n):
     """Return a result of x's kind: a new array, or `out` if it fits and does not overlap x; else None."""
     if out is None:
-        return make(c.kind, rank, n, c.to)
-    c.is_given = True
-    if target(out, c.kind, rank, n, c.to) or not apart(c.to, c.kind.element, c.x, c.kind.element):
+        return new_result(c.kind, rank, n, c.to)
+    c.has_out = True
+    if read_output(out, c.kind, rank, n, c.to) or not is_disjoint(c.to, c.kind.element, c.x, c.kind.element):
         return None
     return out
 
 
-def move(c, to, source, rank, n, a, b):
+def add_move(c, to, source, rank, n, a, b):
     """Add a move of a box without lookups."""
-    return _added(c, simplify(_next(c, to, source, 0), rank, n, a, b, cython.NULL))
+    return _keep_move(c, simplify(_next_move(c, to, source, 0), rank, n, a, b, cython.NULL))
 
 
-def fill_box(c, to, rank, n, a):
+def add_fill(c, to, rank, n, a):
     """Add a move that fills a box with the call's pattern."""
-    return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
+    return _keep_move(c, simplify(_next_move(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
 
 
-def choose_outside(c, word, other):
+def read_outside(c, word, other):
     """Set the treatment of indices out of range by an argument: ``"error"``, or the name of `other`.
 
     Returns 1 to fall back to Python.
     """
-    if not is_text(word):
+    if not is_str(word):
         return 1
     c.outside = REFUSE if word == "error" else other
     return word != "error" and word != ("clamp" if other == ANYDML_CLAMP else "skip")
 
 
-def look_up(c, at, size, stride, into):
-    """Add a lookup to the move that `looked_up` makes, in order of evaluation.
+def add_lookup(c, at, size, stride, into):
+    """Add a lookup to the move that `finish_lookups` makes, in order of evaluation.
 
     If an index that must be in range is not, the call returns no result.
     """
-    look: cython.pointer(Lookup) = c.lookups + c.looks
+    look: cython.pointer(Lookup) = c.lookups + c.lookup_count
     look.at = at
     look.type = c.type
     look.size = size
     look.stride = stride
     look.outside = ANYDML_CLAMP if c.outside == REFUSE else c.outside
     # A new result may be written before all indices are checked.
-    look.refused = cython.address(c.refused) if c.outside == REFUSE and not c.is_given else cython.NULL
+    look.refused = cython.address(c.refused) if c.outside == REFUSE and not c.has_out else cython.NULL
     look.into = into
-    if c.outside == REFUSE and c.is_given:
-        c.refusing |= 1 << c.looks
+    if c.outside == REFUSE and c.has_out:
+        c.refusing |= 1 << c.lookup_count
     # No index is valid on an empty axis.
     c.is_unfit |= size == 0 and look.outside == ANYDML_CLAMP
-    c.looks += 1
+    c.lookup_count += 1
 
 
-def looked_up(c, found, source, rank, n, a, b, s):
-    """Add a move by all lookups, which share their strides, and return as `done`."""
+def finish_lookups(c, found, source, rank, n, a, b, s):
+    """Add a move by all lookups, which share their strides, and return as `finish`."""
     k: cython.int
     strides: cython.pointer(cython.const[int64_t])[16]
-    m: cython.pointer(Move) = _next(c, c.to.data, source, 0)
+    m: cython.pointer(Move) = _next_move(c, c.to.data, source, 0)
     m.lookup = c.lookups
-    m.lookups = c.looks
-    for k in range(c.looks):
+    m.lookups = c.lookup_count
+    for k in range(c.lookup_count):
         strides[k] = s
     simplified: cython.int = simplify(m, rank, n, a, b, strides)
-    if c.refusing and simplified == 0 and refuses(m, c.refusing):
+    if c.refusing and simplified == 0 and has_invalid_index(m, c.refusing):
         return None
-    _added(c, simplified)
-    return done(c, found)
+    _keep_move(c, simplified)
+    return finish(c, found)
 
 
-def _next(c, to, source, pattern):
+def _next_move(c, to, source, pattern):
     """Return the next move; its box is still to be set."""
     m: cython.pointer(Move) = c.moves + c.count
     m.to = to
@@ -99,18 +99,18 @@ def _next(c, to, source, pattern):
     return m
 
 
-def _added(c, simplified):
+def _keep_move(c, simplified):
     """Keep the last move, unless it is empty or merges into the one before it."""
     if simplified:
         c.is_unfit |= simplified < 0
-    elif not c.count or not continues(c.moves + c.count - 1, c.moves + c.count, True):
+    elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
         if c.count == MOST:
-            return _run(c)
+            return _flush(c)
     return 0
 
 
-def _run(c):
+def _flush(c):
     """Run the pending moves and clear them."""
     if not c.is_unfit:
         run(c.moves, c.count)
@@ -118,20 +118,20 @@ def _run(c):
     return 0
 
 
-def done(c, found):
+def finish(c, found):
     """Run the pending moves and return the result; None to fall back to Python, which may reject an index."""
     if c.is_unfit:
         return None
-    if c.is_given:
-        tell(found, c.kind)
-    _run(c)
+    if c.has_out:
+        notify_written(found, c.kind)
+    _flush(c)
     return None if c.refused else found
 
 
-def moved(c, out, rank, n, source, b):
+def finish_view(c, out, rank, n, source, b):
     """``result[c] = *(source + Σ c·b)`` for every coordinate of the result's shape n."""
-    found = result(c, out, rank, n)
+    found = make_result(c, out, rank, n)
     if found is not None:
-        move(c, c.to.data, source, rank, n, c.to.s, b)
-        found = done(c, found)
+        add_move(c, c.to.data, source, rank, n, c.to.s, b)
+        found = finish(c, found)
     return found

@@ -13,10 +13,10 @@ static int64_t anydml_written(const anydml_move *m, int64_t count) {
   return bytes;
 }
 
-static inline int64_t anydml_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+static inline int64_t anydml_ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
 /* Set a step's plane to dimensions d1 and d0 of its move, −1 for none; the others are outer dimensions. */
-static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
+static void anydml_set_plane(anydml_step *s, const anydml_move *m, int d1, int d0) {
   s->move = m;
   s->count = 1;
   s->to = m->to;
@@ -36,12 +36,12 @@ static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
       s->rank++;
     }
   s->work = anydml_planes;
-  s->look = NULL;
+  s->lookup_plane = NULL;
   s->streamed = 0;
 }
 
 /* Divide a step into units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
-static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
+static void anydml_divide(anydml_step *s, int64_t p1, int64_t p0) {
   const int64_t plane = s->n1 * s->n0 * s->element;
   s->each = 1;
   if (plane <= 2 * ANYDML_UNIT) {
@@ -50,39 +50,39 @@ static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
     /* Avoid divisions, which take longer than most steps. */
     if (plane * s->planes <= ANYDML_UNIT) s->each = s->planes;
     else if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
-    s->units = s->each < s->planes ? anydml_up(s->planes, s->each) : 1;
+    s->units = s->each < s->planes ? anydml_ceil_div(s->planes, s->each) : 1;
     return;
   }
   s->p1 = p1 < s->n1 ? p1 : s->n1;
   s->p0 = p0 < s->n0 ? p0 : s->n0;
-  s->c1 = anydml_up(s->n1, s->p1);
-  s->c0 = anydml_up(s->n0, s->p0);
+  s->c1 = anydml_ceil_div(s->n1, s->p1);
+  s->c0 = anydml_ceil_div(s->n0, s->p0);
   s->units = s->planes * s->c1 * s->c0;
 }
 
 /* Divide a step into units of about `unit` bytes: whole lines, or parts of one. */
-static void anydml_cut_lines(anydml_step *s, int64_t unit) {
+static void anydml_divide_lines(anydml_step *s, int64_t unit) {
   const int64_t line = s->n0 * s->element;
-  if (line <= unit) anydml_cut(s, s->n1 * line <= unit ? s->n1 : unit / line, s->n0);
+  if (line <= unit) anydml_divide(s, s->n1 * line <= unit ? s->n1 : unit / line, s->n0);
   else {
     int64_t p0 = unit / s->element;
     /* A multiple of 64 elements, so that parts can begin at cache lines. */
     while (p0 > 64 && p0 % 64) p0--;
-    anydml_cut(s, 1, p0 > 0 ? p0 : 1);
+    anydml_divide(s, 1, p0 > 0 ? p0 : 1);
   }
 }
 
 /* Long runs, or fills, in pieces: one step for whole pieces, and one for the rest of each run. */
-static int anydml_choose_long(anydml_step *s, const anydml_move *m, anydml_plane plane, int streamed) {
+static int anydml_choose_long_runs(anydml_step *s, const anydml_move *m, anydml_plane plane, int streamed) {
   const int64_t e = m->element, pattern = m->pattern, piece = pattern ? (pattern < ANYDML_UNIT ? ANYDML_UNIT / pattern * pattern : pattern) : ANYDML_UNIT;
-  anydml_lay(s, m, m->rank - 1, -1);
+  anydml_set_plane(s, m, m->rank - 1, -1);
   s->element = piece;
   s->n0 = e / piece;
   s->a0 = piece;
   s->b0 = pattern ? 0 : piece;
   s->plane = plane;
   s->streamed = streamed;
-  anydml_cut(s, 1, 1);
+  anydml_divide(s, 1, 1);
   if (e % piece == 0) return 1;
   s[1] = s[0];
   s++;
@@ -90,20 +90,20 @@ static int anydml_choose_long(anydml_step *s, const anydml_move *m, anydml_plane
   s->from += s->n0 * s->b0;
   s->element = e % piece;
   s->n0 = 1;
-  anydml_cut(s, s->n1, 1);
+  anydml_divide(s, s->n1, 1);
   return 2;
 }
 
 static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
   int steps = 1;
-  if (m->element >= 2 * ANYDML_UNIT) steps = anydml_choose_long(s, m, anydml_chosen->fill, streamed);
+  if (m->element >= 2 * ANYDML_UNIT) steps = anydml_choose_long_runs(s, m, anydml_chosen->fill, streamed);
   else {
-    anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
+    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
     s->streamed = streamed;
     s->plane = anydml_chosen->fill;
     if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
-    anydml_cut_lines(s, ANYDML_UNIT);
+    anydml_divide_lines(s, ANYDML_UNIT);
   }
   for (int k = 0; k < steps; k++) {
     /* A pattern has no strides. */
@@ -113,19 +113,19 @@ static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed
   return steps;
 }
 
-static void anydml_choose_look(anydml_step *s, const anydml_move *m, int streamed) {
+static void anydml_choose_lookups(anydml_step *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
   int into = 0;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
-  anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
-  s->look = anydml_chosen->look;
+  anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
+  s->lookup_plane = anydml_chosen->lookup_plane;
   s->streamed = streamed && !into;
   if (into) {
     /* Elements that may be written twice are written in order, by one unit. */
     s->p1 = s->n1; s->p0 = s->n0;
     s->c1 = s->c0 = s->units = 1;
     s->each = s->planes;
-  } else anydml_cut_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
+  } else anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
 }
 
 /* Make a step that weaves the columns of a table; returns 0 if that is not worthwhile. */
@@ -149,9 +149,9 @@ static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *
   else {
     const int64_t rows = ANYDML_UNIT * w->n0 / line / w->rows * w->rows;
     s->p0 = rows > 0 ? rows : w->rows;
-    s->c0 = anydml_up(w->n0, s->p0);
+    s->c0 = anydml_ceil_div(w->n0, s->p0);
   }
-  s->units = s->c0 > 1 ? w->lines * s->c0 : anydml_up(w->lines, s->each);
+  s->units = s->c0 > 1 ? w->lines * s->c0 : anydml_ceil_div(w->lines, s->each);
   return 1;
 }
 
@@ -165,39 +165,39 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml
   else if (m->a[last] != e) return 0;
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
-  anydml_columns_of(&stage->weave[stage->woven], m, apart, along);
+  anydml_set_columns(&stage->weave[stage->woven], m, apart, along);
   const int woven = anydml_weave_step(stage, s, &stage->weave[stage->woven], bytes, streamed);
   if (woven) s->count = 1;
   return woven;
 }
 
 /* Transpose a plane with non-temporal stores; returns 0 if its rows, or those of adjacent planes, are too short. */
-static int anydml_turn_past(anydml_step *s, const anydml_move *m, int near) {
+static int anydml_choose_streamed_transpose(anydml_step *s, const anydml_move *m, int near) {
   const int64_t e = s->element, row = s->n0 * e;
   const int next = m->rank - 2;
   s->n2 = s->p2 = s->c2 = 1;
   s->a2 = s->b2 = 0;
-  if (row < ANYDML_PAST_LINE && next >= 0 && next != near && m->a[next] == row) {
+  if (row < ANYDML_STREAMED_LINE && next >= 0 && next != near && m->a[next] == row) {
     /* Dimension `next` is the last outer one of the step. */
     s->rank--;
     s->planes /= m->n[next];
     s->n2 = m->n[next]; s->a2 = m->a[next]; s->b2 = m->b[next];
-    s->p2 = s->n2 * row < 2 * ANYDML_PAST_LINE ? s->n2 : anydml_up(ANYDML_PAST_LINE, row);
-    s->c2 = anydml_up(s->n2, s->p2);
+    s->p2 = s->n2 * row < 2 * ANYDML_STREAMED_LINE ? s->n2 : anydml_ceil_div(ANYDML_STREAMED_LINE, row);
+    s->c2 = anydml_ceil_div(s->n2, s->p2);
   }
   const int64_t run = row * s->p2;
   const int lines = !(((uintptr_t)s->to | s->a1 | s->a2) & 63);
-  if (run < ANYDML_PAST_LEAST && s->a1 != run && !(lines && run >= 64)) {
+  if (run < ANYDML_STREAMED_LEAST && s->a1 != run && !(lines && run >= 64)) {
     s->rank = m->rank - 2;
     s->planes *= s->n2;
     return 0;
   }
   s->streamed = 1;
-  s->work = anydml_chosen->turn_past;
-  s->p0 = row < ANYDML_PAST_LINE ? s->n0 : (lines ? 128 : ANYDML_PAST_LINE) / e;
-  s->c0 = anydml_up(s->n0, s->p0);
-  s->p1 = (lines ? ANYDML_LINES_ROW : ANYDML_PAST_ROW) / e;
-  s->c1 = anydml_up(s->n1, s->p1);
+  s->work = anydml_chosen->transpose_streamed;
+  s->p0 = row < ANYDML_STREAMED_LINE ? s->n0 : (lines ? 128 : ANYDML_STREAMED_LINE) / e;
+  s->c0 = anydml_ceil_div(s->n0, s->p0);
+  s->p1 = (lines ? ANYDML_LINES_ROW : ANYDML_STREAMED_ROW) / e;
+  s->c1 = anydml_ceil_div(s->n1, s->p1);
   s->units = s->planes * s->c2 * s->c1 * s->c0;
   return 1;
 }
@@ -207,51 +207,51 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;
-  if (e >= 2 * ANYDML_UNIT) return anydml_choose_long(s, m, streamed ? k->rows_streamed : k->rows, streamed);
+  if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, streamed ? k->rows_streamed : k->rows, streamed);
   if (!r) {
-    anydml_lay(s, m, -1, -1);
+    anydml_set_plane(s, m, -1, -1);
     s->plane = streamed ? k->rows_streamed : k->rows;
     s->streamed = streamed;
-    anydml_cut(s, 1, 1);
+    anydml_divide(s, 1, 1);
     return 1;
   }
   const int packed = m->a[last] == e;
   if (packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= 64) {
-    anydml_lay(s, m, r > 1 ? r - 2 : -1, last);
-    s->plane = k->spread;
+    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, last);
+    s->plane = k->repeat_element;
     s->streamed = streamed;
-    anydml_cut_lines(s, ANYDML_UNIT);
+    anydml_divide_lines(s, ANYDML_UNIT);
     return 1;
   }
   if (e > 64) {
-    anydml_lay(s, m, r > 1 ? r - 2 : -1, last);
+    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, last);
     s->streamed = streamed && (packed || e >= 512);
     s->plane = s->streamed ? packed ? k->rows_packed : k->rows_streamed : e <= ANYDML_ELEMENT && k->elements[e] ? k->elements[e] : k->rows;
-    anydml_cut_lines(s, ANYDML_UNIT);
+    anydml_divide_lines(s, ANYDML_UNIT);
     return 1;
   }
   /* Short elements: the plane has the dimension of the smallest source stride, if that is not the last one. */
   int near = last;
   for (int d = 0; d < last; d++)
     if (m->b[d] && (!m->b[near] || anydml_abs(m->b[d]) < anydml_abs(m->b[near]))) near = d;
-  if (near != last && packed && e <= 8 && k->turn[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
-    anydml_lay(s, m, near, last);
+  if (near != last && packed && e <= 8 && k->transpose[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
+    anydml_set_plane(s, m, near, last);
     if (s->b1 < 0) {
       s->to += s->a1 * (s->n1 - 1);
       s->from += s->b1 * (s->n1 - 1);
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (streamed && e != 3 && anydml_turn_past(s, m, near)) return 1;
-    s->plane = k->turn[e];
+    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
-    anydml_cut(s, 256 / e & ~15, 256 / e & ~15);
+    anydml_divide(s, 256 / e & ~15, 256 / e & ~15);
     return 1;
   }
   const int uneven = 16 % e != 0;
   const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 && !streamed : e <= 16) && m->n[last] * e >= (uneven ? 16 : k->width);
   if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
-  anydml_lay(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
+  anydml_set_plane(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
   if (streamed && packed) {
     s->table = (const void *)s->plane;
@@ -259,7 +259,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml
     s->streamed = 1;
   }
   /* Blocks of several cache lines in both dimensions, if the source is transposed. */
-  if (near != last) anydml_cut(s, 64, 1024 / e > 64 ? 1024 / e : 64);
-  else anydml_cut_lines(s, ANYDML_UNIT);
+  if (near != last) anydml_divide(s, 64, 1024 / e > 64 ? 1024 / e : 64);
+  else anydml_divide_lines(s, ANYDML_UNIT);
   return 1;
 }

@@ -9,37 +9,37 @@
 /* The cores that a thread may use. */
 typedef struct {
   pid_t thread;
-  int is_kept_off;
+  int is_restricted;
   cpu_set_t cores; /* its affinity before it was kept off a core */
-} anydml_place;
+} anydml_affinity;
 
-static anydml_place anydml_own_place(void) { return (anydml_place){.thread = (pid_t)syscall(SYS_gettid)}; }
+static anydml_affinity anydml_own_affinity(void) { return (anydml_affinity){.thread = (pid_t)syscall(SYS_gettid)}; }
 
 static int anydml_core(void) { return sched_getcpu(); }
 
 /* Keep a thread off a core, if it may use others; a negative core is ignored. */
-static void anydml_keep_off(anydml_place *place, int core) {
+static void anydml_avoid_core(anydml_affinity *affinity, int core) {
   cpu_set_t others;
-  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(place->thread, sizeof others, &place->cores)) return;
-  others = place->cores;
+  if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(affinity->thread, sizeof others, &affinity->cores)) return;
+  others = affinity->cores;
   CPU_CLR(core, &others);
-  place->is_kept_off = CPU_COUNT(&others) && !sched_setaffinity(place->thread, sizeof others, &others);
+  affinity->is_restricted = CPU_COUNT(&others) && !sched_setaffinity(affinity->thread, sizeof others, &others);
 }
 
 /* Restore the calling thread's affinity. */
-static void anydml_let_go(anydml_place *place) {
-  if (place->is_kept_off) sched_setaffinity(0, sizeof place->cores, &place->cores);
-  place->is_kept_off = 0;
+static void anydml_restore_affinity(anydml_affinity *affinity) {
+  if (affinity->is_restricted) sched_setaffinity(0, sizeof affinity->cores, &affinity->cores);
+  affinity->is_restricted = 0;
 }
 #else
 typedef struct {
   int unused;
-} anydml_place;
+} anydml_affinity;
 
-static anydml_place anydml_own_place(void) { return (anydml_place){0}; }
+static anydml_affinity anydml_own_affinity(void) { return (anydml_affinity){0}; }
 static int anydml_core(void) { return -1; }
-static void anydml_keep_off(anydml_place *place, int core) {}
-static void anydml_let_go(anydml_place *place) {}
+static void anydml_avoid_core(anydml_affinity *affinity, int core) {}
+static void anydml_restore_affinity(anydml_affinity *affinity) {}
 #endif
 
 static inline void anydml_pause(void) {

@@ -17,9 +17,9 @@ cdef extern from *:
     bint is_opaque "anydml_is_opaque"(void *descr)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
-cdef bint is_plain(object value) except -1
-cdef bytes opened_with(Call *c, object x, object value)
-cdef bytes opened_with_zero(Call *c, object x)
-cdef int surround(Call *c, const int64_t *start, const int64_t *n, const int64_t *step) except -1
-cdef int extend(Call *c, const int64_t *start, object mode) except -1
-cdef int put_run(Call *c, int d, const int64_t *start, const int64_t *run) except -1
+cdef bint is_small_number(object value) except -1
+cdef bytes begin_fill(Call *c, object x, object value)
+cdef bytes begin_zero_fill(Call *c, object x)
+cdef int fill_around(Call *c, const int64_t *start, const int64_t *n, const int64_t *step) except -1
+cdef int extend_by_mode(Call *c, const int64_t *start, object mode) except -1
+cdef int add_run(Call *c, int d, const int64_t *start, const int64_t *run) except -1

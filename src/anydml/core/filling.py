@@ -4,10 +4,10 @@ Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import is_text, number, numbers
-from cython.cimports.anydml.core.arrays import RANK, packing
-from cython.cimports.anydml.core.calls import Call, done, fill_box, move, opened, result
-from cython.cimports.anydml.core.views import windows
+from cython.cimports.anydml.core.arguments import is_str, read_int, read_ints
+from cython.cimports.anydml.core.arrays import RANK, numpy_dtype
+from cython.cimports.anydml.core.calls import Call, add_fill, add_move, begin, finish, make_result
+from cython.cimports.anydml.core.views import read_windows
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cython.cimports.cpython.long import PyLong_CheckExact
@@ -21,22 +21,22 @@ from anydml.core.mirrors import runs
 import_array()
 
 
-def is_plain(value):
+def is_small_number(value):
     """Whether a value is a Python number from 0 to 127: it fits every numeric dtype, and packing runs no user code."""
     whole: int64_t
     if PyFloat_CheckExact(value):
         return 0 <= PyFloat_AS_DOUBLE(value) <= 127
-    return PyLong_CheckExact(value) and not number(value, cython.address(whole)) and 0 <= whole <= 127
+    return PyLong_CheckExact(value) and not read_int(value, cython.address(whole)) and 0 <= whole <= 127
 
 
-def opened_with(c, x, value):
+def begin_fill(c, x, value):
     """Begin a call on an array and a fill value; returns the element's bytes, which must outlive the call.
 
     None if the value cannot be converted, the dtype is opaque, or the array is left to Python.
     """
-    if opened(c, x):
+    if begin(c, x):
         return None
-    dtype = packing(c.kind)
+    dtype = numpy_dtype(c.kind)
     if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         return None
     # A new object: that of `bytes` may be shared.
@@ -48,12 +48,12 @@ def opened_with(c, x, value):
     except (OverflowError, RuntimeError, TypeError, ValueError):
         return None
     # The value's methods may have changed x: read it again.
-    return None if not is_plain(value) and opened(c, x) else found
+    return None if not is_small_number(value) and begin(c, x) else found
 
 
-def opened_with_zero(c, x):
-    """As `opened_with`, with an element whose bytes are all 0."""
-    if opened(c, x):
+def begin_zero_fill(c, x):
+    """As `begin_fill`, with an element whose bytes are all 0."""
+    if begin(c, x):
         return None
     found = bytes(c.kind.element)
     c.pattern = PyBytes_AS_STRING(found)
@@ -63,17 +63,17 @@ def opened_with_zero(c, x):
 def fill(x, value, out):
     """Return an array like x, filled with one value."""
     c: Call[1]
-    pattern = opened_with(c, x, value)
+    pattern = begin_fill(c, x, value)
     if pattern is None:
         return None
-    found = result(c, out, c.x.rank, c.x.n)
+    found = make_result(c, out, c.x.rank, c.x.n)
     if found is None:
         return None
-    fill_box(c, c.to.data, c.x.rank, c.x.n, c.to.s)
-    return done(c, found)
+    add_fill(c, c.to.data, c.x.rank, c.x.n, c.to.s)
+    return finish(c, found)
 
 
-def surround(c, start, n, step):
+def fill_around(c, start, n, step):
     """Fill every element of the result outside a box, or in its gaps, once. Without steps, the box has no gaps.
 
     One dimension after the other: the elements before, after and between the box's. In earlier dimensions only the
@@ -93,10 +93,10 @@ def surround(c, start, n, step):
             a[i] = c.to.s[i] * step[i] if i < d and step else c.to.s[i]
         if start[d]:
             box[d] = start[d]
-            fill_box(c, begin, rank, box, a)
+            add_fill(c, begin, rank, box, a)
         if last < c.to.n[d]:
             box[d] = c.to.n[d] - last
-            fill_box(c, begin + last * c.to.s[d], rank, box, a)
+            add_fill(c, begin + last * c.to.s[d], rank, box, a)
         if each > 1 and n[d] > 1:
             # Gaps are an additional dimension.
             for i in range(rank, d, -1):
@@ -106,12 +106,12 @@ def surround(c, start, n, step):
             a[d] = c.to.s[d] * each
             box[d + 1] = each - 1
             a[d + 1] = c.to.s[d]
-            fill_box(c, begin + (start[d] + 1) * c.to.s[d], rank + 1, box, a)
+            add_fill(c, begin + (start[d] + 1) * c.to.s[d], rank + 1, box, a)
         begin += start[d] * c.to.s[d]
     return 0
 
 
-def put_run(c, d, start, run):
+def add_run(c, d, start, run):
     """Add a copy within dimension d of the result. A run is start, length, source, step, repeats and their period."""
     i: cython.int
     at: cython.p_char = c.to.data
@@ -126,10 +126,10 @@ def put_run(c, d, start, run):
     c.n[rank] = run[4]
     c.a[rank] = run[5] * c.to.s[d]
     c.b[rank] = 0
-    return move(c, at + run[0] * c.to.s[d], at + run[2] * c.to.s[d], rank + 1, c.n, c.a, c.b)
+    return add_move(c, at + run[0] * c.to.s[d], at + run[2] * c.to.s[d], rank + 1, c.n, c.a, c.b)
 
 
-def extend(c, start, mode):
+def extend_by_mode(c, start, mode):
     """Fill the result around x from its inside by a padding mode, one dimension after the other."""
     run: int64_t[6]
     d: cython.int
@@ -137,8 +137,8 @@ def extend(c, start, mode):
     for d in range(c.to.rank):
         n = c.x.n[d]
         for each in runs(mode, n, -start[d], 0) + runs(mode, n, n, c.to.n[d] - start[d]):
-            numbers(each, run, 6)
-            put_run(c, d, start, run)
+            read_ints(each, run, 6)
+            add_run(c, d, start, run)
     return 0
 
 
@@ -148,10 +148,10 @@ def pad(x, pads, mode, value, out):
     given: int64_t[128]
     n: int64_t[64]
     d: cython.int
-    if not is_text(mode):
+    if not is_str(mode):
         return None
-    pattern = opened_with(c, x, value)
-    if pattern is None or numbers(pads, given, 2 * RANK) != 2 * c.x.rank:
+    pattern = begin_fill(c, x, value)
+    if pattern is None or read_ints(pads, given, 2 * RANK) != 2 * c.x.rank:
         return None
     rank: cython.int = c.x.rank
     is_empty: cython.bint = False
@@ -165,21 +165,21 @@ def pad(x, pads, mode, value, out):
     is_constant: cython.bint = mode == "constant"
     if not is_constant and (is_empty or mode not in ("edge", "reflect", "symmetric", "wrap")):
         return None
-    found = result(c, out, rank, n)
+    found = make_result(c, out, rank, n)
     if found is None:
         return None
     if is_empty:
-        fill_box(c, c.to.data, rank, n, c.to.s)
-        return done(c, found)
+        add_fill(c, c.to.data, rank, n, c.to.s)
+        return finish(c, found)
     inner: cython.p_char = c.to.data
     for d in range(rank):
         inner += given[d] * c.to.s[d]
-    move(c, inner, c.x.data, rank, c.x.n, c.to.s, c.x.s)
+    add_move(c, inner, c.x.data, rank, c.x.n, c.to.s, c.x.s)
     if more and is_constant:
-        surround(c, given, c.x.n, cython.NULL)
+        fill_around(c, given, c.x.n, cython.NULL)
     elif more:
-        extend(c, given, mode)
-    return done(c, found)
+        extend_by_mode(c, given, mode)
+    return finish(c, found)
 
 
 def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
@@ -190,16 +190,16 @@ def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
     step: int64_t[64]
     most: int64_t[64]
     d: cython.int
-    zero = opened_with_zero(c, x)
-    if zero is None or numbers(sizes, n, RANK) != c.x.rank:
+    zero = begin_zero_fill(c, x)
+    if zero is None or read_ints(sizes, n, RANK) != c.x.rank:
         return None
     rank: cython.int = c.x.rank
-    if windows(rank, n, window_offsets, window_sizes, window_strides, at, step, most):
+    if read_windows(rank, n, window_offsets, window_sizes, window_strides, at, step, most):
         return None
     for d in range(rank):
         if not 0 < c.x.n[d] <= most[d]:
             return None
-    found = result(c, out, rank, n)
+    found = make_result(c, out, rank, n)
     if found is None:
         return None
     inner: cython.p_char = c.to.data
@@ -211,6 +211,6 @@ def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
             step[d] = -step[d]
         if c.x.n[d] == 1:
             step[d] = 1
-    move(c, inner, c.x.data, rank, c.x.n, c.a, c.x.s)
-    surround(c, at, c.x.n, step)
-    return done(c, found)
+    add_move(c, inner, c.x.data, rank, c.x.n, c.a, c.x.s)
+    fill_around(c, at, c.x.n, step)
+    return finish(c, found)

@@ -20,6 +20,6 @@ cdef extern from "finding.h" nogil:
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
-cdef int64_t counted(Search *search) except -1
-cdef int put(Search *search, Work work) except -1
-cdef int look_through(const Search *search, Work work, int64_t effort) except -1
+cdef int64_t count_found(Search *search) except -1
+cdef int write_found(Search *search, Work work) except -1
+cdef int run_pass(const Search *search, Work work, int64_t effort) except -1

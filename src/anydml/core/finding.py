@@ -1,8 +1,8 @@
 """Search for nonzero elements in two passes: count them, then write their coordinates or items."""
 
 import cython
-from cython.cimports.anydml.core.arguments import axis_of
-from cython.cimports.anydml.core.arrays import Kind, View, elements, make, read, read_mask
+from cython.cimports.anydml.core.arguments import read_axis
+from cython.cimports.anydml.core.arrays import Kind, View, element_count, new_result, read_array, read_mask
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import SHARED_EFFORT
 from cython.cimports.anydml.core.pool import share
@@ -48,11 +48,11 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
     search.width = kind.itemsize
     try:
-        shape[0] = counted(cython.address(search))
+        shape[0] = count_found(cython.address(search))
         shape[1] = search.rank
         made: ndarray = new_array(2, shape, kind)
         search.to = PyArray_BYTES(made)
-        put(cython.address(search), anydml_coordinates)
+        write_found(cython.address(search), anydml_coordinates)
         return made
     finally:
         PyMem_Free(search.rows)
@@ -72,16 +72,16 @@ def compress(condition, x, axis):
     steps: int64_t[64]
     first: int64_t
     d: cython.int
-    if read(x, cython.address(v), cython.address(kind)) or read_mask(
+    if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
         condition, cython.address(kind), cython.address(m)
     ):
         return None
     if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 1):
         return None
-    if m.rank < v.rank if axis is None else (axis_of(axis, v.rank, cython.address(first)) or first):
+    if m.rank < v.rank if axis is None else (read_axis(axis, v.rank, cython.address(first)) or first):
         return None
     search.source = m.data
-    search.total = elements(m.rank, m.n)
+    search.total = element_count(m.rank, m.n)
     search.size = 1
     search.kept = 255
     search.rank = 0
@@ -105,17 +105,17 @@ def compress(condition, x, axis):
         search.width *= v.n[d]
         n[d - m.rank + 1] = v.n[d]
     try:
-        n[0] = counted(cython.address(search))
-        made = make(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+        n[0] = count_found(cython.address(search))
+        made = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
         if made is not None and search.width:
             search.to = v.data
-            put(cython.address(search), anydml_items)
+            write_found(cython.address(search), anydml_items)
         return made
     finally:
         PyMem_Free(search.rows)
 
 
-def counted(search):
+def count_found(search):
     """Count the elements found in all, and before each piece in search.rows, which the caller must free."""
     k: int64_t
     found: int64_t
@@ -124,7 +124,7 @@ def counted(search):
     search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))
     if search.rows == cython.NULL:
         raise MemoryError
-    look_through(search, anydml_count, search.total * search.size)
+    run_pass(search, anydml_count, search.total * search.size)
     for k in range(pieces):
         found = search.rows[k]
         search.rows[k] = total
@@ -133,14 +133,14 @@ def counted(search):
     return total
 
 
-def put(search, work):
+def write_found(search, work):
     """Write a row for each element found."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if search.rows[pieces]:
-        look_through(search, work, search.total * FIND_EFFORT + search.rows[pieces] * search.width)
+        run_pass(search, work, search.total * FIND_EFFORT + search.rows[pieces] * search.width)
 
 
-def look_through(search, work, effort):
+def run_pass(search, work, effort):
     """Run one pass over all pieces; on every free thread if the effort is large."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if effort < SHARED_EFFORT:

@@ -7,10 +7,10 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_SKIP,
     Lookup,
     Move,
-    moved,
-    refuses,
+    has_invalid_index,
+    offset_by,
 )
-from cython.cimports.anydml.core.simplifying import continues, simplify
+from cython.cimports.anydml.core.simplifying import extend_move, simplify
 from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
@@ -20,7 +20,7 @@ TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
 DIMENSIONS = cython.declare(cython.int, 64)
 """Maximum number of dimensions before simplification, as in NumPy."""
 
-HEAD = cython.declare(cython.int, 8)
+MOVE_HEAD = cython.declare(cython.int, 8)
 LOOKUP_HEAD = cython.declare(cython.int, 8)
 """Length of the code of a move and of a lookup before their numbers per dimension."""
 
@@ -45,18 +45,18 @@ class Form:
         codes: list = []
         self.patterns = []
         for sizes, to, source, element in moves:
-            looks: cython.int = depth(to) + depth(source)
-            if len(sizes) > DIMENSIONS or looks > ANYDML_LOOKUPS:
-                raise UnfitError(f"{len(sizes)} dimensions, {looks} lookups")
+            lookup_count: cython.int = lookup_depth(to) + lookup_depth(source)
+            if len(sizes) > DIMENSIONS or lookup_count > ANYDML_LOOKUPS:
+                raise UnfitError(f"{len(sizes)} dimensions, {lookup_count} lookups")
             still = (0,) * len(sizes)
-            head = [len(sizes), register(element), -1, operand(to.operand, operand_count), register(to.offset)]
+            head = [len(sizes), register(element), -1, check_operand(to.operand, operand_count), register(to.offset)]
             if is_fill(source):
                 head[2] = len(self.patterns)
                 self.patterns.append(source.pattern)
-                codes += [*head, -1, register(0), looks]
+                codes += [*head, -1, register(0), lookup_count]
                 ends = (sizes, to.strides, still)
             else:
-                codes += [*head, operand(source.operand, operand_count), register(source.offset), looks]
+                codes += [*head, check_operand(source.operand, operand_count), register(source.offset), lookup_count]
                 ends = (sizes, to.strides, source.strides)
             for numbers in ends:
                 codes += [register(number) for number in numbers]
@@ -66,19 +66,19 @@ class Form:
                 add_lookups(found, source.lookups, -1)
             for each, into in found:
                 codes += [
-                    *(operand(each.operand, operand_count), register(each.offset)),
+                    *(check_operand(each.operand, operand_count), register(each.offset)),
                     *(register(each.size), register(each.stride), TYPES[each.dtype]),
                     *(ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP, into, each.outside == "refuse"),
                     *[register(number) for number in each.strides],
                 ]
-            self.lookup_count += looks
+            self.lookup_count += lookup_count
             self.count += 1
         self.used = len(codes)
-        self.codes = cython.cast(cython.pointer(int64_t), new(self.used, 8))
+        self.codes = cython.cast(cython.pointer(int64_t), allocate_zeroed(self.used, 8))
         k: int64_t
         for k in range(self.used):
             self.codes[k] = codes[k]
-        self.pattern = cython.cast(cython.pointer(Pattern), new(len(self.patterns), cython.sizeof(Pattern)))
+        self.pattern = cython.cast(cython.pointer(Pattern), allocate_zeroed(len(self.patterns), cython.sizeof(Pattern)))
         for k in range(len(self.patterns)):
             text: bytes = self.patterns[k]
             self.pattern[k].bytes = text
@@ -88,7 +88,7 @@ class Form:
         PyMem_Free(self.codes)
         PyMem_Free(self.pattern)
 
-    def room(self, own, most):
+    def allocate_moves(self, own, most):
         """Return memory for a call's moves and their lookups: `own`, of `most` bytes, if large enough, else new."""
         size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
         if size < most:
@@ -98,13 +98,13 @@ class Form:
             raise MemoryError
         return cython.cast(cython.pointer(Move), found)
 
-    def fill(self, found, at, moves, refused):
+    def make_moves(self, found, at, moves, refused):
         """Make the simplified moves of a call.
 
         Args:
             found: the registers.
             at: the operands' addresses.
-            moves: memory from `room`.
+            moves: memory from `allocate_moves`.
             refused: set by running the moves if an index that must be in range is not; NULL to check now.
 
         Returns:
@@ -121,33 +121,33 @@ class Form:
         k: cython.int
         d: cython.int
         rank: cython.int
-        looks: cython.int
+        lookup_count: cython.int
         result: cython.int
         refusing: cython.int
         for _ in range(self.count):
             rank = cython.cast(cython.int, code[0])
-            looks = cython.cast(cython.int, code[7])
+            lookup_count = cython.cast(cython.int, code[7])
             m.element = found[code[1]]
-            m.to = moved(at[code[3]], found[code[4]])
-            m.lookups = looks
+            m.to = offset_by(at[code[3]], found[code[4]])
+            m.lookups = lookup_count
             m.lookup = look
             m.pattern = 0
             if code[2] >= 0:
                 m.pattern = self.pattern[code[2]].count
                 m.source = self.pattern[code[2]].bytes
             else:
-                m.source = moved(at[code[5]], found[code[6]])
-            code += HEAD
+                m.source = offset_by(at[code[5]], found[code[6]])
+            code += MOVE_HEAD
             for d in range(rank):
                 n[d] = found[code[d]]
                 a[d] = found[code[rank + d]]
                 b[d] = found[code[2 * rank + d]]
             code += 3 * rank
-            if looks == 0:
+            if lookup_count == 0:
                 result = simplify(m, rank, n, a, b, cython.NULL)
             else:
-                for k in range(looks):
-                    look[k].at = moved(at[code[0]], found[code[1]])
+                for k in range(lookup_count):
+                    look[k].at = offset_by(at[code[0]], found[code[1]])
                     look[k].size = found[code[2]]
                     look[k].stride = found[code[3]]
                     look[k].type = code[4]
@@ -163,14 +163,14 @@ class Form:
                 return -1
             if result == 0:
                 refusing = 0
-                for k in range(looks if refused == cython.NULL else 0):
+                for k in range(lookup_count if refused == cython.NULL else 0):
                     # `code` is at the next move already.
-                    refusing |= (code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0) << k
-                if refusing and refuses(m, refusing):
+                    refusing |= (code[(k - lookup_count) * (LOOKUP_HEAD + rank) + 7] != 0) << k
+                if refusing and has_invalid_index(m, refusing):
                     return -1
-                if m == moves or not continues(m - 1, m, False):
+                if m == moves or not extend_move(m - 1, m, False):
                     m += 1
-                    look += looks
+                    look += lookup_count
         return m - moves
 
 
@@ -190,21 +190,21 @@ def is_fill(source):
     return hasattr(source, "pattern")
 
 
-def depth(end):
+def lookup_depth(end):
     """The number of lookups of one end of a move, including those that lookups depend on."""
     if is_fill(end):
         return 0
-    return sum([1 + depth(lookup) for lookup in end.lookups])
+    return sum([1 + lookup_depth(lookup) for lookup in end.lookups])
 
 
-def operand(number, count):
+def check_operand(number, count):
     """Return an operand's number; raises ValueError if there is no such operand."""
     if not 0 <= number < count:
         raise ValueError(f"there is no operand {number}, but {count} of them")
     return number
 
 
-def new(count, size):
+def allocate_zeroed(count, size):
     """Allocate zeroed memory for `count` structs of `size` bytes."""
     found: cython.p_void = PyMem_Calloc(max(count, 1), size)
     if found == cython.NULL:

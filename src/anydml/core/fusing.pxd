@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
 from anydml.core.forms cimport Form
-from anydml.core.signatures cimport Given
+from anydml.core.signatures cimport Arguments
 from anydml.core.tapes cimport Tape
 
 cdef class Result:
@@ -18,14 +18,14 @@ cdef class Call:
     cdef tuple constants, scratch, lent, results
     cdef object tree
     cdef bint is_one
-    cdef object run(self, Given *given, int64_t *found, object out)
+    cdef object run(self, Arguments *given, int64_t *found, object out)
 
 cdef class Calls:
     cdef dict found
     cdef list records
     cdef int64_t bytes
     cpdef object take(self, tuple arguments, dict keywords, object out)
-    cdef object run(self, Given *given, object out)
+    cdef object run(self, Arguments *given, object out)
 
-cdef bytes key_of(Given *given)
-cdef Kind kind_of(Result result, Given *given) except *
+cdef bytes key_of(Arguments *given)
+cdef Kind kind_of(Result result, Arguments *given) except *

@@ -8,18 +8,25 @@ import numpy as np
 from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
-    make,
-    reach,
-    tell,
+    array_range,
+    new_result,
+    notify_written,
 )
-from cython.cimports.anydml.core.forms import Form, new
-from cython.cimports.anydml.core.in_place import fits, mixes, without_staying
+from cython.cimports.anydml.core.forms import Form, allocate_zeroed
+from cython.cimports.anydml.core.in_place import check_output, conflicts, remove_noops
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Move, run
 from cython.cimports.anydml.core.program import address
-from cython.cimports.anydml.core.reaches import Reach, around
-from cython.cimports.anydml.core.signatures import ARRAYS, Given, borrow, give_back, is_packed, see_all
-from cython.cimports.anydml.core.slots import Slot, built, taken
+from cython.cimports.anydml.core.ranges import Range, union_range
+from cython.cimports.anydml.core.signatures import (
+    ARRAYS,
+    Arguments,
+    borrow_buffer,
+    is_packed,
+    read_arguments,
+    return_buffer,
+)
+from cython.cimports.anydml.core.slots import Slot, fill_slots, match_slots
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
@@ -113,14 +120,14 @@ class Call:
         refused: int32_t = 0
         few: Move[16]
         fit: cython.int
-        donated: Reach
+        donated: Range
         form: Form = self.form
         count: cython.int = len(self.results)
         if given.count + count > ARRAYS or len(self.constants) + len(self.scratch) > ARRAYS:
             return None
         donated.low = donated.high = cython.NULL
         made: list = []
-        if out is not None and not taken(self.tree, out, made):
+        if out is not None and not match_slots(self.tree, out, made):
             return None
         after: cython.pointer(int64_t) = found + self.tape.given + self.first
         for k in range(count):
@@ -129,16 +136,16 @@ class Call:
             for d in range(result.rank):
                 n[d] = found[result.n[d]]
             if out is None:
-                array = make(cython.address(kind), result.rank, n, cython.address(views[k]))
+                array = new_result(cython.address(kind), result.rank, n, cython.address(views[k]))
                 if array is None:
                     return None
                 made.append(array)
             else:
-                fit = fits(given, made[k], views, k, cython.address(kind), result.rank, n)
+                fit = check_output(given, made[k], views, k, cython.address(kind), result.rank, n)
                 if fit == 0:
                     return None
                 if fit == 2:
-                    donated = around(donated, reach(cython.address(views[k]), kind.element))
+                    donated = union_range(donated, array_range(cython.address(views[k]), kind.element))
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -167,15 +174,15 @@ class Call:
                 made.append(array)
                 at[j] = address(array)
             j += 1
-        moves: cython.pointer(Move) = form.room(few, cython.sizeof(few))
+        moves: cython.pointer(Move) = form.allocate_moves(few, cython.sizeof(few))
         try:
             # New results may be written before indices are checked.
-            filled: int64_t = form.fill(found, at, moves, cython.address(refused) if out is None else cython.NULL)
+            filled: int64_t = form.make_moves(found, at, moves, cython.address(refused) if out is None else cython.NULL)
             if filled < 0:
                 return None
             if out is not None:
-                filled = without_staying(moves, filled)
-            if mixes(moves, filled, donated):
+                filled = remove_noops(moves, filled)
+            if conflicts(moves, filled, donated):
                 return None
             run(moves, filled)
             if refused:
@@ -185,9 +192,9 @@ class Call:
                 PyMem_Free(moves)
         if out is not None:
             for k in range(count):
-                tell(made[k], given.kinds)
+                notify_written(made[k], given.kinds)
             return out
-        return made[0] if self.is_one else built(self.tree, made)
+        return made[0] if self.is_one else fill_slots(self.tree, made)
 
 
 class Calls:
@@ -213,11 +220,11 @@ class Calls:
         """Return the results by a cached trace; None to fall back to Python."""
         if not self.found:
             return None
-        given: cython.pointer(Given) = borrow()
+        given: cython.pointer(Arguments) = borrow_buffer()
         try:
-            return None if see_all(given, arguments, keywords) else self.run(given, out)
+            return None if read_arguments(given, arguments, keywords) else self.run(given, out)
         finally:
-            give_back(given)
+            return_buffer(given)
 
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
@@ -237,7 +244,7 @@ class Calls:
             call = calls[k]
             registers = room
             if call.tape.registers > 512:
-                registers = cython.cast(cython.pointer(int64_t), new(call.tape.registers, 8))
+                registers = cython.cast(cython.pointer(int64_t), allocate_zeroed(call.tape.registers, 8))
             try:
                 memcpy(registers, given.number, given.numbers * 8)
                 if call.tape.begin(registers):
@@ -251,13 +258,13 @@ class Calls:
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):
         """Cache a compiled trace for calls with such arguments."""
-        given: cython.pointer(Given) = borrow()
+        given: cython.pointer(Arguments) = borrow_buffer()
         try:
-            if see_all(given, arguments, keywords):
+            if read_arguments(given, arguments, keywords):
                 return
             key: bytes = key_of(given)
         finally:
-            give_back(given)
+            return_buffer(given)
         calls: list = self.found.setdefault(key, [])
         if len(calls) == MOST_TRACES or self.bytes > MOST_BYTES:
             calls.clear()

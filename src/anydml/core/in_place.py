@@ -1,27 +1,27 @@
 """Results in the caller's memory: no-op moves are dropped, conflicts and possible overlaps are refused."""
 
 import cython
-from cython.cimports.anydml.core.arrays import apart, target
-from cython.cimports.anydml.core.reaches import Reach, are_apart, reads_apart, writes
+from cython.cimports.anydml.core.arrays import is_disjoint, read_output
+from cython.cimports.anydml.core.ranges import Range, are_disjoint, reads_outside, write_range
 from cython.cimports.libc.stdint import int64_t
 
 MOST_MOVES = cython.declare(cython.int, 64)
 """Maximum number of moves that are compared with each other."""
 
 
-def without_staying(moves, count):
+def remove_noops(moves, count):
     """Remove no-op moves; returns the number left."""
     k: int64_t
     left: int64_t = 0
     for k in range(count):
-        if not stays(moves + k):
+        if not is_noop(moves + k):
             if left < k:
                 moves[left] = moves[k]
             left += 1
     return left
 
 
-def stays(m):
+def is_noop(m):
     """Whether a move is a no-op, as it writes every element where it reads it."""
     d: cython.int
     if m.lookups or m.pattern or m.to != m.source:
@@ -32,7 +32,7 @@ def stays(m):
     return True
 
 
-def mixes(moves, count, given):
+def conflicts(moves, count, given):
     """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
 
     Args:
@@ -42,22 +42,22 @@ def mixes(moves, count, given):
     """
     k: int64_t
     j: int64_t
-    written: Reach
+    written: Range
     if given.low == given.high:
         return False
     if count > MOST_MOVES:
         return True
     for k in range(count):
-        written = writes(moves + k)
-        if are_apart(written, given):
+        written = write_range(moves + k)
+        if are_disjoint(written, given):
             continue
         for j in range(count):
-            if not reads_apart(written, moves + j) or (k != j and not are_apart(written, writes(moves + j))):
+            if not reads_outside(written, moves + j) or (k != j and not are_disjoint(written, write_range(moves + j))):
                 return True
     return False
 
 
-def fits(given, array, views, k, kind, rank, n):
+def check_output(given, array, views, k, kind, rank, n):
     """Check the caller's array for a result.
 
     Returns 0 to fall back to Python, if it does not fit or may overlap; 2 if it is an argument's memory; else 1.
@@ -73,24 +73,24 @@ def fits(given, array, views, k, kind, rank, n):
     """
     j: cython.int
     found: cython.int = 1
-    if target(array, kind, rank, n, cython.address(views[k])):
+    if read_output(array, kind, rank, n, cython.address(views[k])):
         return 0
     for j in range(given.count):
-        if apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
+        if is_disjoint(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
             continue
-        if given.kinds[j].element != kind.element or not is_same(
+        if given.kinds[j].element != kind.element or not is_same_view(
             cython.address(views[k]), cython.address(given.views[j])
         ):
             return 0
         found = 2
     for j in range(k):
         # No result has longer elements than this.
-        if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
+        if not is_disjoint(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
             return 0
     return found
 
 
-def is_same(v, w):
+def is_same_view(v, w):
     """Whether two arrays have the same address, sizes and strides."""
     d: cython.int
     if v.data != w.data or v.rank != w.rank:

@@ -29,7 +29,7 @@ def as_indices(given):
     return given
 
 
-def place(at, type, size, offset):
+def resolve_index(at, type, size, offset):
     """Convert an index to 0 to size − 1: a negative one counts from the end, then it is clamped.
 
     Returns whether it was out of range.

@@ -1,12 +1,12 @@
 /* Running moves: the kernels of every instruction set, and their choice for each list of moves.
  *
- *     anydml_run(moves, count)                        run all in order, on this thread, without non-temporal stores
+ *     anydml_run_serially(moves, count)           run all in order, on this thread, without non-temporal stores
  *
  *     written = anydml_written(moves, count)
- *     done = anydml_plan(&stage, moves, count, written)   plan the first `done` moves, which may run concurrently
- *     anydml_work(&stage, first, last)                run some of its `stage.units` units, on any thread
+ *     done = anydml_plan_stage(&stage, moves, count, written)   plan the first `done` moves, which may run concurrently
+ *     anydml_run_units(&stage, first, last)       run some of its `stage.units` units, on any thread
  *
- *     anydml_check(&move)                             only check whether indices are out of range
+ *     anydml_check_indices(&move)                 only check whether indices are out of range
  */
 #ifndef ANYDML_KERNELS_H
 #define ANYDML_KERNELS_H
@@ -41,13 +41,13 @@ enum {
   ANYDML_AHEAD = 4096,     /* bytes that prefetches are ahead of non-temporal stores */
   ANYDML_SINK = 4096,      /* bytes that are assembled in the L1 cache */
   ANYDML_BLOCK = 1024,     /* bytes of a repeated pattern */
-  ANYDML_TURNED = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
+  ANYDML_TRANSPOSE_BUFFER = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
   ANYDML_LINES_ROW = 1024, /* bytes of a source row in a block whose tiles are stored as whole lines */
-  ANYDML_PAST_ROW = 256,   /* likewise if tiles are buffered first, and bytes of destination rows in such a block */
-  ANYDML_PAST_LINE = 1024,
-  ANYDML_PAST_LEAST = 512, /* least bytes of such a row */
-  ANYDML_NEAR = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
-  ANYDML_FAR = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
+  ANYDML_STREAMED_ROW = 256,   /* likewise if tiles are buffered first, and bytes of destination rows in such a block */
+  ANYDML_STREAMED_LINE = 1024,
+  ANYDML_STREAMED_LEAST = 512, /* least bytes of such a row */
+  ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
+  ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 512,     /* likewise if indices depend on others */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
@@ -62,17 +62,17 @@ enum {
 typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
-  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, mirror_uneven, turn[9];
-  anydml_look look, check;
+  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
+  anydml_lookup_plane lookup_plane, check;
   void (*run)(char *, const char *, int64_t);
-  void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
+  void (*side_by_side)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*transpose_streamed)(const anydml_step *, int64_t, int64_t);
   anydml_weave_vector weave_vector;
   anydml_weave_block weave_blocks, weave_whole;
   int window;              /* bytes that weave_vector loads at a time */
 } anydml_kernels;
 
 /* Keep a number in a scalar register: gather instructions are slower than separate loads. */
-#define ANYDML_ALONE(x) __asm__("" : "+r"(x))
+#define ANYDML_SCALAR(x) __asm__("" : "+r"(x))
 
 #define ANYDML_JOIN_(a, b) anydml_##a##_##b
 #define ANYDML_JOIN(a, b) ANYDML_JOIN_(a, b)

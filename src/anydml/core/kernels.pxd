@@ -3,11 +3,11 @@ from anydml.core.moving cimport Move, Stage, Step
 from libc.stdint cimport int64_t
 
 cdef extern from "kernels.h" nogil:
-    void anydml_run(const Move *m, int64_t count)
+    void anydml_run_serially(const Move *m, int64_t count)
     int64_t anydml_written(const Move *m, int64_t count)
-    int64_t anydml_plan(Stage *stage, const Move *m, int64_t count, int64_t written)
-    void anydml_work(const Stage *stage, int64_t first, int64_t last)
+    int64_t anydml_plan_stage(Stage *stage, const Move *m, int64_t count, int64_t written)
+    void anydml_run_units(const Stage *stage, int64_t first, int64_t last)
     void anydml_choose(const char *limit, int64_t stream_from)
     const char *anydml_step_name(const Step *step)
-    void anydml_check(const Move *m)
+    void anydml_check_indices(const Move *m)
     const char *anydml_isa()

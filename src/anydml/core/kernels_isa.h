@@ -11,11 +11,11 @@ static const anydml_kernels K(kernels) = {
   .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
     [12] = K(elements12), [16] = K(elements16), [24] = K(elements24), [32] = K(elements32), [64] = K(elements64), [128] = K(elements128)},
   .rows = K(rows), .rows_streamed = K(rows_streamed), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
-  .fill = K(fill), .spread = K(spread), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
-  .turn = {[1] = K(turn1), [2] = K(turn2), [3] = K(turn3), [4] = K(turn4), [8] = K(turn8)},
-  .turn_past = K(turn_past),
-  .run = K(copy), .beside = K(beside),
-  .look = K(look), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
+  .fill = K(fill), .repeat_element = K(repeat_element), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
+  .transpose = {[1] = K(transpose1), [2] = K(transpose2), [3] = K(transpose3), [4] = K(transpose4), [8] = K(transpose8)},
+  .transpose_streamed = K(transpose_streamed),
+  .run = K(copy), .side_by_side = K(side_by_side),
+  .lookup_plane = K(lookup_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
 #undef ANYDML_X86
 #undef ANYDML_ZIP
@@ -24,7 +24,7 @@ static const anydml_kernels K(kernels) = {
 #undef ANYDML_TILE
 #undef ANYDML_TILE_OF
 #undef ANYDML_LARGE
-#undef ANYDML_TURN
+#undef ANYDML_TRANSPOSE
 #undef ANYDML_STORE
 #undef ANYDML_STORE16
 #undef ANYDML_PUT

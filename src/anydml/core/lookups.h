@@ -3,27 +3,27 @@
 /* Copy elements by arrays of offsets; without `tos`, the destination has stride `a`. */
 static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from, const int64_t *froms, int64_t n, int64_t e) {
 #define ANYDML_COPIES(size) case size: \
-    if (tos) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + tos[i], from + x, size); } \
-    else if (a == size) _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + i * size, from + x, size); } \
-    else for (int64_t i = 0; i < n; i++, to += a) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to, from + x, size); } \
+    if (tos) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_SCALAR(x); memcpy(to + tos[i], from + x, size); } \
+    else if (a == size) _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_SCALAR(x); memcpy(to + i * size, from + x, size); } \
+    else for (int64_t i = 0; i < n; i++, to += a) { int64_t x = froms[i]; ANYDML_SCALAR(x); memcpy(to, from + x, size); } \
     return;
   switch (e) {
     ANYDML_COPIES(1) ANYDML_COPIES(2) ANYDML_COPIES(3) ANYDML_COPIES(4) ANYDML_COPIES(6) ANYDML_COPIES(8) ANYDML_COPIES(12)
     ANYDML_COPIES(16) ANYDML_COPIES(32) ANYDML_COPIES(64)
   }
 #undef ANYDML_COPIES
-  const int64_t ahead = e >= ANYDML_NEAR ? 2 : ANYDML_NEAR * 4 / e < 24 ? ANYDML_NEAR * 4 / e : 24;
+  const int64_t ahead = e >= ANYDML_PREFETCHED ? 2 : ANYDML_PREFETCHED * 4 / e < 24 ? ANYDML_PREFETCHED * 4 / e : 24;
   for (int64_t i = 0; i < n; i++) {
     if (i + ahead < n) {
       const char *soon = from + froms[i + ahead];
-      for (int64_t k = 0; k < e && k < ANYDML_NEAR; k += 64) __builtin_prefetch(soon + k, 0, 3);
+      for (int64_t k = 0; k < e && k < ANYDML_PREFETCHED; k += 64) __builtin_prefetch(soon + k, 0, 3);
     }
     K(copy)(tos ? to + tos[i] : to + i * a, from + froms[i], e);
   }
 }
 
 /* As `copies`, but some elements are skipped. */
-static void K(copies_but)(char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n, int64_t e) {
+static void K(copies_unskipped)(char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n, int64_t e) {
   for (int64_t i = 0; i < n; i++)
     if (!skipped[i]) K(copy)(to + tos[i], from + froms[i], e);
 }
@@ -37,7 +37,7 @@ static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const u
 
 /* Whether contiguous indices are in range; signed ones count from either end. Without branches: unsigned indices that are
  * far out of range are negative here, and so are sums that are too large. */
-static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
+static int K(in_range)(const char *at, int type, int64_t n, int64_t size) {
   const uint64_t low = type < 0 ? (uint64_t)size : 0, most = (uint64_t)size - 1;
   uint64_t wrong = 0;
 #define ANYDML_INSIDE(type) for (int64_t i = 0; i < n; i++) { \
@@ -64,7 +64,7 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
         sum[i] = x * stride + (is_first ? 0 : sum[i]); \
       } \
-      if (l->refused && !K(inside)(at, wraps ? -(int)sizeof(type) : (int)sizeof(type), n0, size)) outside = 1; \
+      if (l->refused && !K(in_range)(at, wraps ? -(int)sizeof(type) : (int)sizeof(type), n0, size)) outside = 1; \
     } else for (int64_t i = 0; i < n0; i++) { \
       type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
       int64_t x = ANYDML_INDEX_##wraps(v, size); \
@@ -91,18 +91,18 @@ typedef struct {
   uint8_t skipped[ANYDML_SEGMENT];
 } K(offsets);
 
-static inline void K(steady)(int64_t *sum, int64_t b1, int64_t n1, int64_t b0, int64_t n0) {
+static inline void K(stride_offsets)(int64_t *sum, int64_t b1, int64_t n1, int64_t b0, int64_t n0) {
   for (int64_t i1 = 0; i1 < n1; i1++, sum += n0)
     for (int64_t i = 0; i < n0; i++) sum[i] = i1 * b1 + i * b0;
 }
 
 /* Strides of a lookup's indices between lines of a plane, and along a line. */
-static inline int64_t K(across)(const anydml_move *m, const anydml_lookup *l) { return m->rank > 1 ? l->b[m->rank - 2] : 0; }
-static inline int64_t K(along)(const anydml_move *m, const anydml_lookup *l) { return m->rank ? l->b[m->rank - 1] : 0; }
+static inline int64_t K(line_stride)(const anydml_move *m, const anydml_lookup *l) { return m->rank > 1 ? l->b[m->rank - 2] : 0; }
+static inline int64_t K(element_stride)(const anydml_move *m, const anydml_lookup *l) { return m->rank ? l->b[m->rank - 1] : 0; }
 
 /* The address of the index for line i1 and element i0 of the plane at coordinates c. */
 static inline const char *K(index_at)(const anydml_step *s, const anydml_lookup *l, const int64_t *c, int64_t i1, int64_t i0) {
-  const char *at = l->at + i1 * K(across)(s->move, l) + i0 * K(along)(s->move, l);
+  const char *at = l->at + i1 * K(line_stride)(s->move, l) + i0 * K(element_stride)(s->move, l);
   for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
   return at;
 }
@@ -116,15 +116,15 @@ static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, 
     skips |= m->lookup[k].outside == ANYDML_SKIP;
     if (m->lookup[k].into >= 0) { memset(o->at[(int)m->lookup[k].into], 0, (size_t)n * 8); nested |= 1 << m->lookup[k].into; }
   }
-  if (has_tos) K(steady)(o->to, s->a1, n1, s->a0, n0);
+  if (has_tos) K(stride_offsets)(o->to, s->a1, n1, s->a0, n0);
   /* If the source has strides of 0, its first lookup sets the offsets that others add to. */
   int is_still = !s->b0 && (!s->b1 || n1 == 1) && !m->pattern;
   if (is_still) { is_still = 0; for (int k = 0; k < m->lookups; k++) is_still |= m->lookup[k].into == -1; }
-  if (!is_still) K(steady)(o->from, s->b1, n1, s->b0, n0);
+  if (!is_still) K(stride_offsets)(o->from, s->b1, n1, s->b0, n0);
   if (skips) memset(o->skipped, 0, (size_t)n);
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
-    const int64_t b1 = K(across)(m, l), b0 = K(along)(m, l);
+    const int64_t b1 = K(line_stride)(m, l), b0 = K(element_stride)(m, l);
     const char *at = K(index_at)(s, l, c, i1, i0);
     int64_t *sum = l->into == -1 ? o->from : l->into == -2 ? o->to : o->at[(int)l->into];
     const int64_t *inner = nested >> k & 1 ? o->at[k] : NULL;
@@ -165,18 +165,18 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
 #include "picks.h"
 
 /* Move a part of a plane. */
-static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(lookup_plane)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
   int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
-  if (K(picked)(s, c, i1, i0, to, from, n1, n0)) return;
-  if (!s->pattern && K(chosen)(s, c, i1, i0, to, from, n1, n0)) return;
+  if (K(try_pick)(s, c, i1, i0, to, from, n1, n0)) return;
+  if (!s->pattern && K(try_select)(s, c, i1, i0, to, from, n1, n0)) return;
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
     nested |= l->into >= 0;
     has_tos |= l->into == -2 || l->outside == ANYDML_SKIP;
-    is_shared &= !K(across)(m, l);
-    is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_FAR;
+    is_shared &= !K(line_stride)(m, l);
+    is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_PREFETCH_FROM;
   }
   /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
   const int follows = s->a1 == s->a0 * s->n0 && n0 == s->n0;
@@ -216,7 +216,7 @@ static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t 
       if (is_far && e <= 64 && !skips && !s->pattern)
         for (int64_t k = 0; k < lines * count; k++) __builtin_prefetch(f + o.from[k], 0, 3);
       if (s->pattern) K(fills)(s, t, o.to, skips ? o.skipped : NULL, lines * count);
-      else if (skips) K(copies_but)(t, o.to, f, o.from, o.skipped, lines * count, e);
+      else if (skips) K(copies_unskipped)(t, o.to, f, o.from, o.skipped, lines * count, e);
       else if (is_streamed) {
         if (t != end) { if (end) K(sink_close)(&sink); K(sink_open)(&sink, t); }
         K(copies_streamed)(&sink, f, o.from, lines * count, e);
@@ -235,10 +235,10 @@ static void K(check)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
     const anydml_lookup *l = m->lookup + k;
     if (l->into >= 0) nested |= 1 << l->into;
     if (!l->refused) continue;
-    if (nested >> k & 1 || l->type == 1 || K(along)(m, l) != (l->type < 0 ? -l->type : l->type)) { are_left = 1; continue; }
+    if (nested >> k & 1 || l->type == 1 || K(element_stride)(m, l) != (l->type < 0 ? -l->type : l->type)) { are_left = 1; continue; }
     const char *at = K(index_at)(s, l, c, i1, i0);
-    for (int64_t i = 0; i < n1; i++, at += K(across)(m, l))
-      if (!K(inside)(at, l->type, n0, l->size)) *l->refused = 1;
+    for (int64_t i = 0; i < n1; i++, at += K(line_stride)(m, l))
+      if (!K(in_range)(at, l->type, n0, l->size)) *l->refused = 1;
   }
   K(offsets) o;
   for (int64_t i = 0; i < n1 && are_left; i++)

@@ -2,24 +2,24 @@
 """New arrays. Large ones reuse blocks of released memory: the first touch of pages costs more than most moves.
 
 Arrays own their memory as usual: NumPy allocates and releases it through a handler (NEP 49). Released blocks of one
-size wait on a shelf, a stack whose top block may still be in the caches.
+size class are cached in a list, a stack whose top block may still be in the processor's caches.
 
-Arrays may be freed on any thread, so one mutex guards the shelves. While it is held, no Python code runs and no memory
+Arrays may be freed on any thread, so one mutex guards the lists. While it is held, no Python code runs and no memory
 is allocated or freed, so that neither garbage collection nor signal handlers interfere; a fork waits for it. A thread
-without Python state returns blocks that have waited long to the system, and exits when none wait.
+without Python state returns blocks that have not been used for long to the system, and exits when none are left.
 """
 
 import cython
 import numpy as np
 from cython.cimports.anydml.core.pages import (
-    MOST,
-    ask_for_huge,
-    give_pages,
+    MAX_SIZE,
+    advise_huge,
     lock,
+    map_pages,
+    register_fork_handlers,
     sleep,
-    take_pages,
     unlock,
-    watch_forks,
+    unmap_pages,
 )
 from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
@@ -28,175 +28,175 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy, memset, strcpy
 from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler, dtype, npy_intp
 
-LEAST = cython.declare(cython.size_t, 256 << 10)
+MIN_SIZE = cython.declare(cython.size_t, 256 << 10)
 """Bytes of the smallest array that uses a block."""
 
-IDLE = cython.declare(int64_t, 5_000_000_000)
-LOOK = cython.declare(int64_t, 1_000_000_000)
-"""Nanoseconds that a block waits before it is returned to the system, and between two checks for such blocks."""
+MAX_AGE = cython.declare(int64_t, 5_000_000_000)
+TRIM_INTERVAL = cython.declare(int64_t, 1_000_000_000)
+"""Nanoseconds that a block is cached before it is returned to the system, and between two checks for such blocks."""
 
-waiting = cython.declare(Waiting)
+cache = cython.declare(Cache)
 handler = cython.declare(PyDataMem_Handler)
 
 
-def shelf_of(size):
-    """The shelf of blocks for `size` bytes, at least `LEAST`; there are eight shelves per power of two."""
+def size_class(size):
+    """The size class of a block of `size` bytes, at least `MIN_SIZE`; there are eight per power of two."""
     exponent: cython.int = 64 - leading_zeros(size - 1)
     step: cython.size_t = cython.cast(cython.size_t, 1) << (exponent - 4)
     return (exponent - 18) * 8 + cython.cast(cython.int, (size + step - 1) // step) - 9
 
 
-def size_on(shelf):
-    """The size in bytes of the blocks on a shelf."""
-    return cython.cast(cython.size_t, 9 + shelf % 8) << (14 + shelf // 8)
+def class_size(number):
+    """The size in bytes of the blocks of a size class."""
+    return cython.cast(cython.size_t, 9 + number % 8) << (14 + number // 8)
 
 
-def taken(first):
+def pop_block(first):
     """Pop the first block of a nonempty list. The caller holds the mutex."""
     block: cython.pointer(Block) = first[0]
-    first[0] = block.under
-    waiting.bytes -= block.size
+    first[0] = block.next
+    cache.bytes -= block.size
     return block
 
 
-def surplus(most, before):
+def pop_surplus(most, before):
     """Pop blocks until the rest has at most `most` bytes, and was released at `before` or later if that is not 0.
 
     The sizes that were released least recently go first. The caller holds the mutex, and passes the returned list to
-    `give` after unlocking it.
+    `free_blocks` after unlocking it.
     """
     found: cython.pointer(Block) = cython.NULL
     block: cython.pointer(Block)
     first: cython.pointer(cython.pointer(Block))
     oldest: cython.pointer(cython.pointer(Block))
     k: cython.int
-    while waiting.bytes > most:
+    while cache.bytes > most:
         oldest = cython.NULL
-        for k in range(SHELVES):
-            first = waiting.shelves + k
-            if first[0] and (not oldest or first[0].since < oldest[0].since):
+        for k in range(SIZE_CLASSES):
+            first = cache.free_lists + k
+            if first[0] and (not oldest or first[0].released_at < oldest[0].released_at):
                 oldest = first
-        block = taken(oldest)
-        block.under = found
+        block = pop_block(oldest)
+        block.next = found
         found = block
-    for k in range(SHELVES if before else 0):
-        first = waiting.shelves + k
-        while first[0] and first[0].since >= before:
-            first = cython.address(first[0].under)
+    for k in range(SIZE_CLASSES if before else 0):
+        first = cache.free_lists + k
+        while first[0] and first[0].released_at >= before:
+            first = cython.address(first[0].next)
         while first[0]:
-            block = taken(first)
-            block.under = found
+            block = pop_block(first)
+            block.next = found
             found = block
     return found
 
 
-def give(block):
+def free_blocks(block):
     """Return a list of blocks to the system."""
-    under: cython.pointer(Block)
+    following: cython.pointer(Block)
     while block:
-        under = block.under
-        give_pages(cython.cast(cython.p_char, block + 1), block.size)
-        block = under
+        following = block.next
+        unmap_pages(cython.cast(cython.p_char, block + 1), block.size)
+        block = following
 
 
 def trim(most):
     """Return blocks to the system until the rest has at most `most` bytes."""
     found: cython.pointer(Block)
     lock()
-    found = surplus(most, 0)
+    found = pop_surplus(most, 0)
     unlock()
-    give(found)
+    free_blocks(found)
 
 
-def watch(nothing):
-    """Return blocks that have waited long to the system, until none wait."""
+def trim_periodically(unused):
+    """Return blocks that have not been used for long to the system, until none are left."""
     found: cython.pointer(Block)
     goes_on: cython.bint = True
     while goes_on:
-        sleep(LOOK)
+        sleep(TRIM_INTERVAL)
         lock()
-        found = surplus(waiting.limit, now() - IDLE)
-        waiting.is_watched = goes_on = waiting.bytes > 0
+        found = pop_surplus(cache.limit, now() - MAX_AGE)
+        cache.has_trimmer = goes_on = cache.bytes > 0
         unlock()
-        give(found)
+        free_blocks(found)
     return cython.NULL
 
 
-def allocate(nothing, size):
-    """As malloc: a waiting block, or a new one. It has at least `LEAST` bytes, as arrays may shrink below that."""
-    if size > MOST:
+def allocate(unused, size):
+    """As malloc: a cached block, or a new one. It has at least `MIN_SIZE` bytes, as arrays may shrink below that."""
+    if size > MAX_SIZE:
         return cython.NULL
-    shelf: cython.int = shelf_of(max(size, LEAST))
+    number: cython.int = size_class(max(size, MIN_SIZE))
     block: cython.pointer(Block) = cython.NULL
     lock()
-    if waiting.shelves[shelf]:
-        block = taken(waiting.shelves + shelf)
+    if cache.free_lists[number]:
+        block = pop_block(cache.free_lists + number)
     unlock()
     if block:
         return block + 1
-    pages: cython.p_char = take_pages(size_on(shelf))
+    pages: cython.p_char = map_pages(class_size(number))
     if not pages:
         trim(0)
-        pages = take_pages(size_on(shelf))
+        pages = map_pages(class_size(number))
     if pages:
         block = cython.cast(cython.pointer(Block), pages) - 1
-        block.size = size_on(shelf)
-        block.shelf = shelf
+        block.size = class_size(number)
+        block.size_class = number
     return pages
 
 
-def allocate_zeros(nothing, count, size):
+def allocate_zeros(unused, count, size):
     """As calloc."""
-    if size and count > MOST // size:
+    if size and count > MAX_SIZE // size:
         return cython.NULL
-    found: cython.p_void = allocate(nothing, count * size)
+    found: cython.p_void = allocate(unused, count * size)
     if found:
         memset(found, 0, count * size)
     return found
 
 
-def reallocate(nothing, bytes_, size):
+def reallocate(unused, bytes_, size):
     """As realloc."""
     if not bytes_:
-        return allocate(nothing, size)
+        return allocate(unused, size)
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
-    if size <= MOST and shelf_of(max(size, LEAST)) == block.shelf:
+    if size <= MAX_SIZE and size_class(max(size, MIN_SIZE)) == block.size_class:
         return bytes_
-    found: cython.p_void = allocate(nothing, size)
+    found: cython.p_void = allocate(unused, size)
     if found:
         memcpy(found, bytes_, min(size, block.size))
-        release(nothing, bytes_, 0)
+        release(unused, bytes_, 0)
     return found
 
 
-def release(nothing, bytes_, size):
+def release(unused, bytes_, size):
     """As free. The size is ignored, as an array's may have changed since."""
     if not bytes_:
         return
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
-    block.since = now()
+    block.released_at = now()
     found: cython.pointer(Block) = cython.NULL
     is_first: cython.bint
     lock()
-    block.under = waiting.shelves[block.shelf]
-    waiting.shelves[block.shelf] = block
-    waiting.bytes += block.size
-    if waiting.bytes > waiting.limit:
-        found = surplus(waiting.limit, 0)
-    is_first = not waiting.is_watched and waiting.bytes > 0
-    waiting.is_watched |= is_first
+    block.next = cache.free_lists[block.size_class]
+    cache.free_lists[block.size_class] = block
+    cache.bytes += block.size
+    if cache.bytes > cache.limit:
+        found = pop_surplus(cache.limit, 0)
+    is_first = not cache.has_trimmer and cache.bytes > 0
+    cache.has_trimmer |= is_first
     unlock()
-    give(found)
-    if is_first and start(watch):
+    free_blocks(found)
+    if is_first and start(trim_periodically):
         # No thread could be started: the next block released tries again.
         lock()
-        waiting.is_watched = False
+        cache.has_trimmer = False
         unlock()
 
 
-def begin_child():
-    """After a fork, the child has no thread that trims the shelves."""
-    waiting.is_watched = False
+def reset_in_child():
+    """After a fork, the child has no thread that trims the cache."""
+    cache.has_trimmer = False
     unlock()
 
 
@@ -216,8 +216,8 @@ def new_array(rank, shape, kind):
     k: cython.int
     for k in range(rank):
         size *= shape[k]
-    is_large: cython.bint = LEAST <= size <= MOST
-    is_large = is_large and size_on(shelf_of(cython.cast(cython.size_t, size))) <= waiting.limit
+    is_large: cython.bint = MIN_SIZE <= size <= MAX_SIZE
+    is_large = is_large and class_size(size_class(cython.cast(cython.size_t, size))) <= cache.limit
     # PyArray_Empty steals a reference to the dtype.
     Py_INCREF(kind)
     if not is_large:
@@ -246,22 +246,22 @@ def empty(shape: tuple, kind: dtype) -> object:
     return new_array(rank, sizes, kind)
 
 
-def ask_for_huge_pages(address: cython.size_t, size: cython.size_t) -> None:
+def advise_huge_pages(address: cython.size_t, size: cython.size_t) -> None:
     """Request huge pages for memory that has not been touched, if the system has them."""
-    ask_for_huge(cython.cast(cython.p_char, address), size)
+    advise_huge(cython.cast(cython.p_char, address), size)
 
 
 def set_limit(size: int) -> None:
-    """Limit waiting blocks to `size` bytes from now on. With 0, new arrays use no blocks."""
-    number: cython.size_t = min(size, MOST)
+    """Limit cached blocks to `size` bytes from now on. With 0, new arrays use no blocks."""
+    number: cython.size_t = min(size, MAX_SIZE)
     lock()
-    waiting.limit = number
+    cache.limit = number
     unlock()
     trim(number)
 
 
-def give_back() -> None:
-    """Return all waiting blocks to the system."""
+def release_blocks() -> None:
+    """Return all cached blocks to the system."""
     trim(0)
 
 
@@ -273,4 +273,4 @@ handler.allocator.calloc = allocate_zeros
 handler.allocator.realloc = reallocate
 handler.allocator.free = release
 HANDLER = PyCapsule_New(cython.address(handler), b"mem_handler", cython.NULL)
-watch_forks(begin_child)
+register_fork_handlers(reset_in_child)

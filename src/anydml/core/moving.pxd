@@ -43,16 +43,16 @@ cdef extern from "steps.h" nogil:
         Step step[16]
 
 # In integers: an address may be a mere offset before it is bound, and C forbids pointer arithmetic on that.
-cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
+cdef inline char *offset_by(const char *at, int64_t by) noexcept nogil:
     return <char *>(<size_t>at + <size_t>by)
 
-cdef bint refuses(const Move *m, int which) noexcept nogil
-cdef list described(const Move *m, int64_t count)
+cdef bint has_invalid_index(const Move *m, int which) noexcept nogil
+cdef list describe(const Move *m, int64_t count)
 
-cdef int64_t SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
+cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
 
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
 cdef int run(const Move *m, int64_t count) except -1
 cdef int run_stage(const Stage *stage, int64_t total) except -1 nogil
 cdef void run_backwards(const Move *m, int64_t count) noexcept nogil
-cdef void some_units(const void *plan, int64_t first, int64_t last) noexcept nogil
+cdef void run_units(const void *plan, int64_t first, int64_t last) noexcept nogil

@@ -7,13 +7,13 @@ import os
 
 import cython
 from cython.cimports.anydml.core.kernels import (
-    anydml_check,
+    anydml_check_indices,
     anydml_choose,
     anydml_isa,
-    anydml_plan,
-    anydml_run,
+    anydml_plan_stage,
+    anydml_run_serially,
+    anydml_run_units,
     anydml_step_name,
-    anydml_work,
     anydml_written,
 )
 from cython.cimports.anydml.core.simplifying import simplify
@@ -24,11 +24,11 @@ SHARED_EFFORT = 128 << 10
 """Effort from which threads share work, without the GIL: for less, releasing it or notifying another core costs more
 than the work. An effort is the number of bytes that a plain copy writes in the same time."""
 
-held = cython.declare(int64_t, SHARED_EFFORT)
+unshared_effort = cython.declare(int64_t, SHARED_EFFORT)
 """Effort up to which one thread does everything under the GIL, without non-temporal stores."""
 
-ITEM_BYTES = 18
-LOOKUP_BYTES = 56
+ELEMENT_EFFORT = 18
+LOOKUP_EFFORT = 56
 """Effort of an element besides its bytes, without and with lookups."""
 
 ROUND_EFFORT = 64 << 20
@@ -54,7 +54,7 @@ def effort(m, count):
         items = 1
         for k in range(m[j].rank):
             items *= m[j].n[k]
-        total += items * (m[j].element + (LOOKUP_BYTES if m[j].lookups else ITEM_BYTES))
+        total += items * (m[j].element + (LOOKUP_EFFORT if m[j].lookups else ELEMENT_EFFORT))
     return total
 
 
@@ -67,13 +67,13 @@ def run(m, count):
     stage: Stage
     done: int64_t
     written: int64_t
-    if effort(m, count) <= held:
-        anydml_run(m, count)
+    if effort(m, count) <= unshared_effort:
+        anydml_run_serially(m, count)
         return 0
     with cython.nogil:
         written = anydml_written(m, count)
         while count > 0:
-            done = anydml_plan(cython.address(stage), m, count, written)
+            done = anydml_plan_stage(cython.address(stage), m, count, written)
             run_stage(cython.address(stage), effort(m, done))
             m += done
             count -= done
@@ -90,9 +90,9 @@ def run_stage(stage, total):
     while first < stage.units:
         last = min(first + most, stage.units)
         if total < SHARED_EFFORT:
-            anydml_work(stage, first, last)
+            anydml_run_units(stage, first, last)
         else:
-            share(some_units, stage, first, last, step, each * (last - first))
+            share(run_units, stage, first, last, step, each * (last - first))
         first = last
         if total >= SHARED_EFFORT:
             with cython.gil:
@@ -100,41 +100,41 @@ def run_stage(stage, total):
     return 0
 
 
-def some_units(plan, first, last):
+def run_units(plan, first, last):
     """Run some units of a stage, for the pool."""
-    anydml_work(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
+    anydml_run_units(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
 
 
-def refuses(m, which):
+def has_invalid_index(m, which):
     """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
     k: cython.int
     refused: int32_t = 0
     none: int64_t[16]
-    looks: Lookup[16]
+    lookup_count: Lookup[16]
     strides: cython.pointer(cython.const[int64_t])[16]
     one: Move = m[0]
-    one.lookup = looks
+    one.lookup = lookup_count
     for k in range(m.rank):
         none[k] = 0
     counting: cython.int = which
     for k in range(m.lookups - 1, -1, -1):
-        looks[k] = m.lookup[k]
-        looks[k].refused = cython.NULL
+        lookup_count[k] = m.lookup[k]
+        lookup_count[k].refused = cython.NULL
         strides[k] = m.lookup[k].b
-        if looks[k].into >= 0 and counting >> looks[k].into & 1:
+        if lookup_count[k].into >= 0 and counting >> lookup_count[k].into & 1:
             counting |= 1 << k
         if which >> k & 1:
-            looks[k].refused = cython.address(refused)
-            looks[k].outside = ANYDML_REFUSE
+            lookup_count[k].refused = cython.address(refused)
+            lookup_count[k].outside = ANYDML_REFUSE
         elif not counting >> k & 1:
-            looks[k].outside = ANYDML_CLAMP
+            lookup_count[k].outside = ANYDML_CLAMP
     # With strides of 0 at both ends, repeated indices are checked once.
     if simplify(cython.address(one), m.rank, m.n, none, none, strides) == 0:
-        anydml_check(cython.address(one))
+        anydml_check_indices(cython.address(one))
     return refused != 0
 
 
-def described(m, count):
+def describe(m, count):
     """Describe how moves are run.
 
     Returns:
@@ -147,13 +147,13 @@ def described(m, count):
     found: list = []
     written: int64_t = anydml_written(m, count)
     while count > 0:
-        done = anydml_plan(cython.address(stage), m, count, written)
+        done = anydml_plan_stage(cython.address(stage), m, count, written)
         names: dict = {}
-        past: cython.int = 0
+        is_streamed: cython.int = 0
         for k in range(stage.steps):
             names[anydml_step_name(cython.address(stage.step[k])).decode()] = None
-            past |= stage.step[k].streamed
-        found.append((tuple(names), done, bool(past), stage.units))
+            is_streamed |= stage.step[k].streamed
+        found.append((tuple(names), done, bool(is_streamed), stage.units))
         m += done
         count -= done
     return found
@@ -166,9 +166,9 @@ def run_backwards(m, count):
     done: int64_t = 0
     written: int64_t = anydml_written(m, count)
     while done < count:
-        done += anydml_plan(cython.address(stage), m + done, count - done, written)
+        done += anydml_plan_stage(cython.address(stage), m + done, count - done, written)
         for unit in range(stage.units - 1, -1, -1):
-            anydml_work(cython.address(stage), unit, unit + 1)
+            anydml_run_units(cython.address(stage), unit, unit + 1)
 
 
 def instruction_set() -> str:
@@ -176,21 +176,21 @@ def instruction_set() -> str:
     return anydml_isa().decode()
 
 
-def choose(limit: str = "", stream_from: int | None = None) -> None:
+def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
     """Choose the kernels.
 
     Args:
         limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
         stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
     """
-    global held  # noqa: PLW0603  # a C variable, like the kernels' own
+    global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
     if stream_from is None:
-        stream_from = last_cache() // SHARE
+        stream_from = last_cache_size() // SHARE
     anydml_choose(limit.encode(), stream_from)
-    held = min(SHARED_EFFORT, stream_from) - 1
+    unshared_effort = min(SHARED_EFFORT, stream_from) - 1
 
 
-def last_cache() -> int:
+def last_cache_size() -> int:
     """Bytes of the first processor's largest cache, or `CACHE` if the system does not report any."""
     largest = 0
     for number in range(8):
@@ -201,4 +201,4 @@ def last_cache() -> int:
     return largest or CACHE
 
 
-choose(os.environ.get("ANYDML_ISA", ""))
+choose_kernels(os.environ.get("ANYDML_ISA", ""))

@@ -6,14 +6,14 @@
 
 #if defined(_WIN32)
 /* Without POSIX there are no blocks, as no size is allowed for them; memory comes from malloc. */
-#define ANYDML_MOST ((size_t)0)
-static char *anydml_take_pages(size_t size) { return NULL; }
-static void anydml_give_pages(char *pages, size_t size) {}
-static void anydml_ask_for_huge(char *at, size_t size) {}
+#define ANYDML_MAX_SIZE ((size_t)0)
+static char *anydml_map_pages(size_t size) { return NULL; }
+static void anydml_unmap_pages(char *pages, size_t size) {}
+static void anydml_advise_huge(char *at, size_t size) {}
 static void anydml_sleep(int64_t nanoseconds) {}
 static void anydml_lock(void) {}
 static void anydml_unlock(void) {}
-static int anydml_guard_forks(void (*begin_child)(void)) { return 0; }
+static int anydml_register_fork_handlers(void (*reset_in_child)(void)) { return 0; }
 #else
 #include <pthread.h>
 #include <sys/mman.h>
@@ -24,10 +24,10 @@ static int anydml_guard_forks(void (*begin_child)(void)) { return 0; }
 #endif
 
 enum { ANYDML_PAGE = 4096, ANYDML_HUGE = 2 << 20 };
-#define ANYDML_MOST ((size_t)1 << 47) /* more bytes than any system has */
+#define ANYDML_MAX_SIZE ((size_t)1 << 47) /* more bytes than any system has */
 
 /* Request huge pages for memory that has not been touched, if the system has them: the first touch costs less. */
-static void anydml_ask_for_huge(char *at, size_t size) {
+static void anydml_advise_huge(char *at, size_t size) {
 #ifdef MADV_HUGEPAGE
   const uintptr_t first = ((uintptr_t)at + ANYDML_PAGE - 1) & ~(uintptr_t)(ANYDML_PAGE - 1), end = ((uintptr_t)at + size) & ~(uintptr_t)(ANYDML_PAGE - 1);
   if (end > first) madvise((void *)first, end - first, MADV_HUGEPAGE);
@@ -38,7 +38,7 @@ static void anydml_ask_for_huge(char *at, size_t size) {
 
 /* Map new pages, and one more before them for a block's header; NULL on failure. If huge pages pay off, the pages are
  * aligned to one. */
-static char *anydml_take_pages(size_t size) {
+static char *anydml_map_pages(size_t size) {
   size_t more = size >= 2 * ANYDML_HUGE ? ANYDML_HUGE : 0;
   char *all = mmap(NULL, ANYDML_PAGE + size + more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (all == MAP_FAILED) return NULL;
@@ -48,12 +48,12 @@ static char *anydml_take_pages(size_t size) {
     size_t before = (size_t)(pages - ANYDML_PAGE - all);
     if (before) munmap(all, before);
     if (before < more) munmap(pages + size, more - before);
-    anydml_ask_for_huge(pages, size);
+    anydml_advise_huge(pages, size);
   }
   return pages;
 }
 
-static void anydml_give_pages(char *pages, size_t size) { munmap(pages - ANYDML_PAGE, ANYDML_PAGE + size); }
+static void anydml_unmap_pages(char *pages, size_t size) { munmap(pages - ANYDML_PAGE, ANYDML_PAGE + size); }
 
 static void anydml_sleep(int64_t nanoseconds) {
   struct timespec time = {nanoseconds / 1000000000, nanoseconds % 1000000000};
@@ -66,8 +66,8 @@ static void anydml_lock(void) { pthread_mutex_lock(&anydml_mutex); }
 static void anydml_unlock(void) { pthread_mutex_unlock(&anydml_mutex); }
 
 /* A fork waits for the mutex; the child begins with a function that unlocks it. */
-static int anydml_guard_forks(void (*begin_child)(void)) {
-  return pthread_atfork(anydml_lock, anydml_unlock, begin_child);
+static int anydml_register_fork_handlers(void (*reset_in_child)(void)) {
+  return pthread_atfork(anydml_lock, anydml_unlock, reset_in_child);
 }
 #endif
 #endif

@@ -8,8 +8,8 @@ cdef struct Part:
     const int64_t *s    # strides, in units of `unit` bytes
     int64_t unit
 
-cdef int64_t size_of(int64_t equal, tuple sizes, int i) except? -1
-cdef int fit(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
-cdef object cut(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, object out)
-cdef object joined(object arrays, object axis, object out, bint is_new)
-cdef object put_together(Part *part, tuple arrays, object axis, object out, bint is_new)
+cdef int64_t part_size(int64_t equal, tuple sizes, int i) except? -1
+cdef int check_outputs(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
+cdef object split_axis(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, object out)
+cdef object join_along(object arrays, object axis, object out, bint is_new)
+cdef object join_parts(Part *part, tuple arrays, object axis, object out, bint is_new)

@@ -5,9 +5,17 @@ Each returns None to fall back to Python, which handles or rejects the call.
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arguments import axis_of, number, one
-from cython.cimports.anydml.core.arrays import RANK, View, apart, make, read_alike, target, tell
-from cython.cimports.anydml.core.calls import Call, done, move, opened
+from cython.cimports.anydml.core.arguments import read_axis, read_int, read_single_int
+from cython.cimports.anydml.core.arrays import (
+    RANK,
+    View,
+    is_disjoint,
+    new_result,
+    notify_written,
+    read_output,
+    read_same_kind,
+)
+from cython.cimports.anydml.core.calls import Call, add_move, begin, finish
 from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
@@ -18,7 +26,7 @@ MOST = cython.declare(int64_t, (1 << 63) - 1)
 """Maximum number of elements along an axis."""
 
 
-def fit(c, axis, count, equal, sizes, out):
+def check_outputs(c, axis, count, equal, sizes, out):
     """Check that the caller's arrays fit the parts, in order in memory; returns 1 to fall back to Python."""
     before: View[1]
     i: cython.int
@@ -26,26 +34,26 @@ def fit(c, axis, count, equal, sizes, out):
     if len(out) != count:
         return 1
     for i in range(count):
-        c.n[axis] = size_of(equal, sizes, i)
-        if target(out[i], c.kind, c.x.rank, c.n, c.to) or not apart(c.to, element, c.x, element):
+        c.n[axis] = part_size(equal, sizes, i)
+        if read_output(out[i], c.kind, c.x.rank, c.n, c.to) or not is_disjoint(c.to, element, c.x, element):
             return 1
-        if i and not (before.data <= c.to.data and apart(c.to, element, before, element)):
+        if i and not (before.data <= c.to.data and is_disjoint(c.to, element, before, element)):
             return 1
         before[0] = c.to[0]
-        if c.to.s == c.to.own:
-            before.s = before.own
+        if c.to.s == c.to.storage:
+            before.s = before.storage
     return 0
 
 
-def size_of(equal, sizes, i):
+def part_size(equal, sizes, i):
     """The size of part i: `equal`, or sizes[i], already checked, if that is negative."""
     size: int64_t = equal
     if equal < 0:
-        number(sizes[i], cython.address(size))
+        read_int(sizes[i], cython.address(size))
     return size
 
 
-def cut(c, axis, count, equal, sizes, out):
+def split_axis(c, axis, count, equal, sizes, out):
     """Split an axis into `count` parts of `equal` elements or, if that is negative, of `sizes`, which add up to it."""
     i: cython.int
     given: tuple = ()
@@ -56,23 +64,23 @@ def cut(c, axis, count, equal, sizes, out):
         if not isinstance(out, (list, tuple)):
             return None
         given = tuple(out)
-        if fit(c, axis, count, equal, sizes, given):
+        if check_outputs(c, axis, count, equal, sizes, given):
             return None
     source: cython.p_char = c.x.data
     for i in range(count):
-        c.n[axis] = size_of(equal, sizes, i)
+        c.n[axis] = part_size(equal, sizes, i)
         if out is None:
-            part = make(c.kind, c.x.rank, c.n, c.to)
+            part = new_result(c.kind, c.x.rank, c.n, c.to)
             if part is None:
                 return None
         else:
             part = given[i]
-            read_alike(part, c.to, c.kind)
-            tell(part, c.kind)
+            read_same_kind(part, c.to, c.kind)
+            notify_written(part, c.kind)
         parts.append(part)
-        move(c, c.to.data, source, c.x.rank, c.n, c.to.s, c.x.s)
+        add_move(c, c.to.data, source, c.x.rank, c.n, c.to.s, c.x.s)
         source += c.n[axis] * c.x.s[axis]
-    return done(c, parts)
+    return finish(c, parts)
 
 
 def split(x, sizes_or_sections, axis, out):
@@ -82,22 +90,22 @@ def split(x, sizes_or_sections, axis, out):
     count: int64_t
     size: int64_t
     total: int64_t = 0
-    if opened(c, x) or axis_of(axis, c.x.rank, cython.address(along)):
+    if begin(c, x) or read_axis(axis, c.x.rank, cython.address(along)):
         return None
-    if not one(sizes_or_sections, cython.address(count)):
+    if not read_single_int(sizes_or_sections, cython.address(count)):
         if count < 1 or count > MOST_ITEMS or c.x.n[along] % count:
             return None
-        return cut(c, along, count, c.x.n[along] // count, (), out)
+        return split_axis(c, along, count, c.x.n[along] // count, (), out)
     if not isinstance(sizes_or_sections, (list, tuple)):
         return None
     sizes: tuple = tuple(sizes_or_sections)
     for each in sizes:
-        if number(each, cython.address(size)) or size < 0 or size > c.x.n[along] - total:
+        if read_int(each, cython.address(size)) or size < 0 or size > c.x.n[along] - total:
             return None
         total += size
     if not sizes or total != c.x.n[along]:
         return None
-    return cut(c, along, len(sizes), -1, sizes, out)
+    return split_axis(c, along, len(sizes), -1, sizes, out)
 
 
 def split_training(x, split_sizes, axis, num_outputs, out):
@@ -121,7 +129,7 @@ def split_training(x, split_sizes, axis, num_outputs, out):
     return split(x, split_sizes, axis, out) if num_outputs == len(split_sizes) else None
 
 
-def joined(arrays, axis, out, is_new):
+def join_along(arrays, axis, out, is_new):
     """Join arrays along an axis, which is new if `is_new`."""
     if not isinstance(arrays, (list, tuple)) or not len(arrays):
         return None
@@ -130,13 +138,13 @@ def joined(arrays, axis, out, is_new):
     if seen == cython.NULL:
         raise MemoryError
     try:
-        return put_together(seen, given, axis, out, is_new)
+        return join_parts(seen, given, axis, out, is_new)
     finally:
         PyMem_Free(seen)
 
 
-def put_together(part, arrays, axis, out, is_new):
-    """As `joined`, with memory for one `Part` per array."""
+def join_parts(part, arrays, axis, out, is_new):
+    """As `join_along`, with memory for one `Part` per array."""
     c: Call[1]
     w: View[1]
     seen: cython.pointer(View)
@@ -144,25 +152,25 @@ def put_together(part, arrays, axis, out, is_new):
     d: cython.int
     i: cython.int
     count: cython.int = len(arrays)
-    if opened(c, arrays[0]):
+    if begin(c, arrays[0]):
         return None
     rank: cython.int = c.x.rank + is_new
-    if rank > RANK or axis_of(axis, rank, cython.address(along)):
+    if rank > RANK or read_axis(axis, rank, cython.address(along)):
         return None
     total: int64_t = 0
     for i in range(count):
         seen = c.x
         if i:
             seen = w
-            if read_alike(arrays[i], w, c.kind) or w.rank != c.x.rank:
+            if read_same_kind(arrays[i], w, c.kind) or w.rank != c.x.rank:
                 return None
         for d in range(c.x.rank):
             if seen.n[d] != c.x.n[d] and (is_new or d != along):
                 return None
         part[i].data = seen.data
         part[i].length = 1 if is_new else seen.n[along]
-        part[i].s = seen.units if seen.s == seen.own else seen.s
-        part[i].unit = c.kind.element if seen.s == seen.own else 1
+        part[i].s = seen.element_strides if seen.s == seen.storage else seen.s
+        part[i].unit = c.kind.element if seen.s == seen.storage else 1
         # Broadcast arrays may have more elements in total than 64 bits can count.
         if part[i].length > MOST - total:
             return None
@@ -170,17 +178,17 @@ def put_together(part, arrays, axis, out, is_new):
     for d in range(rank):
         c.n[d] = total if d == along else c.x.n[d - (is_new and d > along)]
     if out is None:
-        out = make(c.kind, rank, c.n, c.to)
+        out = new_result(c.kind, rank, c.n, c.to)
         if out is None:
             return None
     else:
-        if target(out, c.kind, rank, c.n, c.to):
+        if read_output(out, c.kind, rank, c.n, c.to):
             return None
         for i in range(count):
-            read_alike(arrays[i], w, c.kind)
-            if not apart(c.to, c.kind.element, w, c.kind.element):
+            read_same_kind(arrays[i], w, c.kind)
+            if not is_disjoint(c.to, c.kind.element, w, c.kind.element):
                 return None
-        tell(out, c.kind)
+        notify_written(out, c.kind)
     for d in range(c.x.rank):
         c.n[d] = c.x.n[d]
         c.a[d] = c.to.s[d + (is_new and d >= along)]
@@ -190,19 +198,19 @@ def put_together(part, arrays, axis, out, is_new):
             c.n[along] = part[i].length
         for d in range(c.x.rank):
             c.b[d] = part[i].s[d] * part[i].unit
-        move(c, at, part[i].data, c.x.rank, c.n, c.a, c.b)
+        add_move(c, at, part[i].data, c.x.rank, c.n, c.a, c.b)
         at += c.to.s[along] * part[i].length
-    return done(c, out)
+    return finish(c, out)
 
 
 def join(arrays, axis, out):
     """Join arrays along one of their axes."""
-    return joined(arrays, axis, out, False)
+    return join_along(arrays, axis, out, False)
 
 
 def stack(arrays, axis, out):
     """Join arrays of one shape along a new axis."""
-    return joined(arrays, axis, out, True)
+    return join_along(arrays, axis, out, True)
 
 
 def concat_training(arrays, axis, out):
@@ -212,7 +220,7 @@ def concat_training(arrays, axis, out):
     given: tuple = tuple(arrays)
     if not given or type(given[0]) is not np.ndarray:
         return None
-    found = joined(given, axis, out, False)
+    found = join_along(given, axis, out, False)
     if found is None:
         return None
     return found, np.array([each.shape[axis] for each in given], np.int64)

@@ -10,6 +10,6 @@ cdef extern from "pool.h" nogil:
     int anydml_threads()
     int anydml_workers()
     int anydml_sleepers()
-    int anydml_watch_forks()
+    int anydml_register_pool_fork_handler()
 
 cdef void share(Work work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) noexcept nogil

@@ -40,4 +40,4 @@ def sleepers() -> int:
     return anydml_sleepers()
 
 
-anydml_watch_forks()
+anydml_register_pool_fork_handler()

@@ -14,9 +14,9 @@ cdef class Bound:
     cdef Compiled compiled
     cdef Move *moves
     cdef int64_t count
-    cdef tuple operands, watching
+    cdef tuple operands, written_arrays
     cdef list refusing
-    cdef object outside, read_only
+    cdef object on_invalid_index, read_only
     cdef int check_indices(self) except -1
 
 cdef char *address(object array) except? NULL

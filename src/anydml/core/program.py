@@ -2,8 +2,8 @@
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.forms import Form, new
-from cython.cimports.anydml.core.moving import SHARED_EFFORT, described, effort, refuses, run, run_backwards
+from cython.cimports.anydml.core.forms import Form, allocate_zeroed
+from cython.cimports.anydml.core.moving import SHARED_EFFORT, describe, effort, has_invalid_index, run, run_backwards
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t, int64_t
@@ -12,7 +12,7 @@ from cython.cimports.numpy import NPY_ARRAY_WRITEABLE, PyArray_DATA, PyArray_FLA
 from anydml.core.forms import UnfitError
 
 
-class Numbers(dict):
+class Registers(dict):
     """Registers of constants, numbered in order of first use."""
 
     def __missing__(self, number):
@@ -32,23 +32,23 @@ class Compiled:
     """
 
     def __cinit__(self, moves, operand_count: cython.int):
-        numbers: Numbers = Numbers()
+        numbers: Registers = Registers()
         every = [move for move in moves if 0 not in move.sizes and move.element_size]
         k: cython.int
         refused: int32_t
         self.operand_count = operand_count
         self.form = Form(every, operand_count, numbers.__getitem__)
-        self.numbers = cython.cast(cython.pointer(int64_t), new(len(numbers), 8))
+        self.numbers = cython.cast(cython.pointer(int64_t), allocate_zeroed(len(numbers), 8))
         for register, number in enumerate(numbers):
             self.numbers[cython.cast(cython.int, register)] = number
         # The moves for operands that are far apart from each other.
-        self.moves = self.form.room(cython.NULL, 0)
+        self.moves = self.form.allocate_moves(cython.NULL, 0)
         at: cython.pointer(cython.p_char) = cython.cast(
-            cython.pointer(cython.p_char), new(operand_count, cython.sizeof(cython.p_char))
+            cython.pointer(cython.p_char), allocate_zeroed(operand_count, cython.sizeof(cython.p_char))
         )
         for k in range(operand_count):
             at[k] = cython.cast(cython.p_char, cython.cast(cython.size_t, k + 1) << 44)
-        self.count = self.form.fill(self.numbers, at, self.moves, cython.address(refused))
+        self.count = self.form.make_moves(self.numbers, at, self.moves, cython.address(refused))
         PyMem_Free(at)
         if self.count < 0:
             raise UnfitError("a move has too many dimensions, even in its simplest form")
@@ -62,28 +62,29 @@ class Compiled:
         return effort(self.moves, self.count) >= SHARED_EFFORT
 
     def stages(self):
-        """Describe how the moves are run if their operands are far apart from each other (see `described`)."""
-        return described(self.moves, self.count)
+        """Describe how the moves are run if their operands are far apart from each other (see `describe`)."""
+        return describe(self.moves, self.count)
 
-    def bind(self, operands, outside=None):
+    def bind(self, operands, on_invalid_index=None):
         """Bind the moves to the addresses of operands.
 
         Args:
             operands: arrays; offsets count from their first elements. They are kept alive.
-            outside: called to raise an error if an index that must be in range is not; by default IndexError is raised.
+            on_invalid_index: called to raise an error if an index that must be in range is not; by default IndexError
+                is raised.
         """
         # NumPy scalars, which are only read, are copied to arrays.
         arrays = [
             each if isinstance(each, ndarray) else np.asarray(each) if isinstance(each, np.generic) else each
             for each in operands
         ]
-        return Bound(self, tuple(arrays), outside)
+        return Bound(self, tuple(arrays), on_invalid_index)
 
 
 class Bound:
     """Moves between addresses, run by calling this."""
 
-    def __cinit__(self, compiled: Compiled, operands: tuple, outside):
+    def __cinit__(self, compiled: Compiled, operands: tuple, on_invalid_index):
         k: int64_t
         look: cython.int
         refused: int32_t
@@ -91,17 +92,17 @@ class Bound:
             raise ValueError(f"{len(operands)} operands, but the moves are between {compiled.operand_count}")
         self.compiled = compiled
         self.operands = operands
-        self.outside = outside
-        self.watching = ()
+        self.on_invalid_index = on_invalid_index
+        self.written_arrays = ()
         self.refusing = []
-        self.moves = compiled.form.room(cython.NULL, 0)
+        self.moves = compiled.form.allocate_moves(cython.NULL, 0)
         at: cython.pointer(cython.p_char) = cython.cast(
-            cython.pointer(cython.p_char), new(len(operands), cython.sizeof(cython.p_char))
+            cython.pointer(cython.p_char), allocate_zeroed(len(operands), cython.sizeof(cython.p_char))
         )
         try:
             for k in range(len(operands)):
                 at[k] = address(operands[k])
-            self.count = compiled.form.fill(compiled.numbers, at, self.moves, cython.address(refused))
+            self.count = compiled.form.make_moves(compiled.numbers, at, self.moves, cython.address(refused))
         finally:
             PyMem_Free(at)
         for k in range(self.count):
@@ -116,13 +117,13 @@ class Bound:
     def __dealloc__(self):
         PyMem_Free(self.moves)
 
-    def watched(self, arrays, read_only):
+    def requiring_writable(self, arrays, read_only):
         """Return a copy that calls `read_only`, which raises, if one of the arrays has become read-only."""
-        bound: Bound = Bound(self.compiled, self.operands, self.outside)
+        bound: Bound = Bound(self.compiled, self.operands, self.on_invalid_index)
         for array in arrays:
             if not isinstance(array, ndarray):
                 raise TypeError(f"{type(array).__name__} is no NumPy array")
-        bound.watching = tuple(arrays)
+        bound.written_arrays = tuple(arrays)
         bound.read_only = read_only
         return bound
 
@@ -130,12 +131,12 @@ class Bound:
         """Run the moves, as if one after the other.
 
         Raises:
-            IndexError: or another error that `outside` raises: an index that must be in range is not.
+            IndexError: or another error that `on_invalid_index` raises: an index that must be in range is not.
             Exception: raised by `read_only`. In either case nothing is written.
         """
         k: cython.Py_ssize_t
-        for k in range(PyTuple_GET_SIZE(self.watching)):
-            if not PyArray_FLAGS(cython.cast(ndarray, PyTuple_GET_ITEM(self.watching, k))) & NPY_ARRAY_WRITEABLE:
+        for k in range(PyTuple_GET_SIZE(self.written_arrays)):
+            if not PyArray_FLAGS(cython.cast(ndarray, PyTuple_GET_ITEM(self.written_arrays, k))) & NPY_ARRAY_WRITEABLE:
                 self.read_only()
         if self.refusing:
             self.check_indices()
@@ -148,10 +149,10 @@ class Bound:
         is_outside: cython.bint
         for number, which in self.refusing:
             with cython.nogil:
-                is_outside = refuses(self.moves + number, which)
+                is_outside = has_invalid_index(self.moves + number, which)
             if is_outside:
-                if self.outside is not None:
-                    self.outside()
+                if self.on_invalid_index is not None:
+                    self.on_invalid_index()
                 raise IndexError("an index is out of range for its axis")
 
 

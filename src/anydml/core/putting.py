@@ -4,30 +4,38 @@ Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import axis_of, number
-from cython.cimports.anydml.core.arrays import RANK, View, apart, read_alike, read_mask, target
-from cython.cimports.anydml.core.calls import Call, choose_outside, done, look_up, looked_up, move, opened
-from cython.cimports.anydml.core.indices import place
+from cython.cimports.anydml.core.arguments import read_axis, read_int
+from cython.cimports.anydml.core.arrays import RANK, View, is_disjoint, read_mask, read_output, read_same_kind
+from cython.cimports.anydml.core.calls import (
+    Call,
+    add_lookup,
+    add_move,
+    begin,
+    finish,
+    finish_lookups,
+    read_outside,
+)
+from cython.cimports.anydml.core.indices import resolve_index
 from cython.cimports.anydml.core.moving import ANYDML_LOOKUPS, ANYDML_SKIP
-from cython.cimports.anydml.core.picking import along_axis, begun, opened_by
+from cython.cimports.anydml.core.picking import begin_lookup, lookup_axis, make_lookup_result
 from cython.cimports.libc.stdint import int64_t
 
 
-def put_into(c, x, out):
+def begin_update(c, x, out):
     """Return the array for updates of x: x itself if `out` is x, else a result to which x is copied first."""
     element: int64_t = c.kind.element
     if out is x:
-        c.is_given = True
-        if target(out, c.kind, c.x.rank, c.x.n, c.to) or not apart(c.to, element, c.indices, abs(c.type)):
+        c.has_out = True
+        if read_output(out, c.kind, c.x.rank, c.x.n, c.to) or not is_disjoint(c.to, element, c.indices, abs(c.type)):
             return None
     else:
-        found = begun(c, out, c.x.rank, c.x.n)
+        found = make_lookup_result(c, out, c.x.rank, c.x.n)
         if found is None:
             return None
-        move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
+        add_move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
         if out is None:
             return found
-    return out if apart(c.to, element, c.updates, element) else None
+    return out if is_disjoint(c.to, element, c.updates, element) else None
 
 
 def scatter(x, indices, updates, axis, out_of_range, out):
@@ -38,21 +46,21 @@ def scatter(x, indices, updates, axis, out_of_range, out):
     u: cython.pointer(View) = c.updates
     along: int64_t
     d: cython.int
-    indices = opened_by(c, x, indices)
-    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP) or along_axis(c, axis, cython.address(along)):
+    indices = begin_lookup(c, x, indices)
+    if indices is None or read_outside(c, out_of_range, ANYDML_SKIP) or lookup_axis(c, axis, cython.address(along)):
         return None
-    if read_alike(updates, u, c.kind) or u.rank != v.rank:
+    if read_same_kind(updates, u, c.kind) or u.rank != v.rank:
         return None
     for d in range(v.rank):
         if u.n[d] != w.n[d]:
             return None
-    found = put_into(c, x, out)
+    found = begin_update(c, x, out)
     if found is None:
         return None
     for d in range(v.rank):
         c.a[d] = 0 if d == along else c.to.s[d]
-    look_up(c, w.data, v.n[along], c.to.s[along], -2)
-    return looked_up(c, found, u.data, w.rank, w.n, c.a, u.s, w.s)
+    add_lookup(c, w.data, v.n[along], c.to.s[along], -2)
+    return finish_lookups(c, found, u.data, w.rank, w.n, c.a, u.s, w.s)
 
 
 def scatter_nd(x, indices, updates, out_of_range, out):
@@ -63,8 +71,8 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     u: cython.pointer(View) = c.updates
     s: int64_t[64]
     d: cython.int
-    indices = opened_by(c, x, indices)
-    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP):
+    indices = begin_lookup(c, x, indices)
+    if indices is None or read_outside(c, out_of_range, ANYDML_SKIP):
         return None
     if not w.rank or w.n[w.rank - 1] > min(v.rank, ANYDML_LOOKUPS):
         return None
@@ -73,20 +81,20 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     rank: cython.int = last + v.rank - length
     if rank > RANK:
         return None
-    if read_alike(updates, u, c.kind) or u.rank != rank:
+    if read_same_kind(updates, u, c.kind) or u.rank != rank:
         return None
     for d in range(rank):
         if u.n[d] != (w.n[d] if d < last else v.n[d - last + length]):
             return None
-    found = put_into(c, x, out)
+    found = begin_update(c, x, out)
     if found is None:
         return None
     for d in range(rank):
         c.a[d] = 0 if d < last else c.to.s[d - last + length]
         s[d] = w.s[d] if d < last else 0
     for d in range(length):
-        look_up(c, w.data + d * w.s[last], v.n[d], c.to.s[d], -2)
-    return looked_up(c, found, u.data, rank, u.n, c.a, u.s, s)
+        add_lookup(c, w.data + d * w.s[last], v.n[d], c.to.s[d], -2)
+    return finish_lookups(c, found, u.data, rank, u.n, c.a, u.s, s)
 
 
 def one_hot(indices, values, depth, axis, out_of_range, out):
@@ -97,25 +105,25 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
     size: int64_t
     along: int64_t
     d: cython.int
-    indices = opened_by(c, values, indices)
-    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP) or v.rank != 1 or v.n[0] != 2 or w.rank >= RANK:
+    indices = begin_lookup(c, values, indices)
+    if indices is None or read_outside(c, out_of_range, ANYDML_SKIP) or v.rank != 1 or v.n[0] != 2 or w.rank >= RANK:
         return None
-    if number(depth, cython.address(size)) or size < 0 or axis_of(axis, w.rank + 1, cython.address(along)):
+    if read_int(depth, cython.address(size)) or size < 0 or read_axis(axis, w.rank + 1, cython.address(along)):
         return None
     for d in range(w.rank + 1):
         c.n[d] = size if d == along else w.n[d - (d > along)]
         c.b[d] = 0
-    found = begun(c, out, w.rank + 1, c.n)
+    found = make_lookup_result(c, out, w.rank + 1, c.n)
     if found is None:
         return None
-    move(c, c.to.data, v.data, w.rank + 1, c.n, c.to.s, c.b)
+    add_move(c, c.to.data, v.data, w.rank + 1, c.n, c.to.s, c.b)
     for d in range(w.rank):
         c.a[d] = c.to.s[d + (d >= along)]
-    look_up(c, w.data, size, c.to.s[along], -2)
-    return looked_up(c, found, v.data + v.s[0], w.rank, w.n, c.a, c.b, w.s)
+    add_lookup(c, w.data, size, c.to.s[along], -2)
+    return finish_lookups(c, found, v.data + v.s[0], w.rank, w.n, c.a, c.b, w.s)
 
 
-def spread(v, rank, n, s):
+def spread_strides(v, rank, n, s):
     """Compute the strides of an array that is broadcast to a shape; returns 1 if it does not fit."""
     d: cython.int
     more: cython.int = rank - v.rank
@@ -136,7 +144,7 @@ def where(condition, x, y, out):
     m: cython.pointer(View) = c.indices
     mask: int64_t[64]
     d: cython.int
-    if opened(c, x) or read_alike(y, w, c.kind) or read_mask(condition, c.kind, m):
+    if begin(c, x) or read_same_kind(y, w, c.kind) or read_mask(condition, c.kind, m):
         return None
     rank: cython.int = max(v.rank, w.rank, m.rank)
     for d in range(rank):
@@ -147,17 +155,17 @@ def where(condition, x, y, out):
             c.n[d] = w.n[d - rank + w.rank]
         if d >= rank - m.rank and c.n[d] == 1:
             c.n[d] = m.n[d - rank + m.rank]
-    if spread(v, rank, c.n, c.a) or spread(w, rank, c.n, c.b) or spread(m, rank, c.n, mask):
+    if spread_strides(v, rank, c.n, c.a) or spread_strides(w, rank, c.n, c.b) or spread_strides(m, rank, c.n, mask):
         return None
     c.type = 1
-    found = begun(c, out, rank, c.n)
-    if found is None or (out is not None and not apart(c.to, c.kind.element, w, c.kind.element)):
+    found = make_lookup_result(c, out, rank, c.n)
+    if found is None or (out is not None and not is_disjoint(c.to, c.kind.element, w, c.kind.element)):
         return None
-    move(c, c.to.data, v.data, rank, c.n, c.to.s, c.a)
+    add_move(c, c.to.data, v.data, rank, c.n, c.to.s, c.a)
     # Only a byte of 0 is a valid index on an axis of one element.
     c.outside = ANYDML_SKIP
-    look_up(c, m.data, 1, 0, -1)
-    return looked_up(c, found, w.data, rank, c.n, c.to.s, c.b, mask)
+    add_lookup(c, m.data, 1, 0, -1)
+    return finish_lookups(c, found, w.data, rank, c.n, c.to.s, c.b, mask)
 
 
 def reverse_subsequences(x, lengths, axis, out):
@@ -169,8 +177,8 @@ def reverse_subsequences(x, lengths, axis, out):
     offset: int64_t
     place_of: int64_t[64]
     d: cython.int
-    lengths = opened_by(c, x, lengths)
-    if lengths is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
+    lengths = begin_lookup(c, x, lengths)
+    if lengths is None or read_axis(axis, v.rank, cython.address(along)) or w.rank != v.rank:
         return None
     rows: int64_t = 1
     for d in range(v.rank):
@@ -178,7 +186,7 @@ def reverse_subsequences(x, lengths, axis, out):
         if w.n[d] != (1 if d == along else v.n[d]):
             return None
         rows *= w.n[d]
-    found = begun(c, out, v.rank, v.n)
+    found = make_lookup_result(c, out, v.rank, v.n)
     if found is None:
         return None
     size: int64_t = v.n[along]
@@ -188,12 +196,12 @@ def reverse_subsequences(x, lengths, axis, out):
     length: cython.p_char = w.data
     while size and rows > 0:
         # A length is an index on an axis of size + 1.
-        place(length, c.type, size + 1, cython.address(offset))
+        resolve_index(length, c.type, size + 1, cython.address(offset))
         c.n[0] = offset
         c.b[0] = -step
-        move(c, at, source + (offset - 1) * step, 1, c.n, c.to.s + along, c.b)
+        add_move(c, at, source + (offset - 1) * step, 1, c.n, c.to.s + along, c.b)
         c.n[0] = size - offset
-        move(c, at + offset * c.to.s[along], source + offset * step, 1, c.n, c.to.s + along, v.s + along)
+        add_move(c, at + offset * c.to.s[along], source + offset * step, 1, c.n, c.to.s + along, v.s + along)
         rows -= 1
         for d in range(v.rank - 1, -1, -1):
             if d == along:
@@ -208,4 +216,4 @@ def reverse_subsequences(x, lengths, axis, out):
             source -= v.s[d] * v.n[d]
             length -= w.s[d] * v.n[d]
             place_of[d] = 0
-    return done(c, found)
+    return finish(c, found)

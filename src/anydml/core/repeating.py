@@ -5,16 +5,16 @@ Each returns None to fall back to Python, which handles or rejects the call.
 
 import cython
 from cython.cimports.anydml.core.arguments import (
-    axis_of,
-    from_either_end,
-    is_product,
-    is_text,
-    number,
-    numbers,
-    one,
+    fits_product,
+    is_str,
+    normalize_axis,
+    read_axis,
+    read_int,
+    read_ints,
+    read_single_int,
 )
 from cython.cimports.anydml.core.arrays import RANK
-from cython.cimports.anydml.core.calls import Call, done, move, opened, result
+from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, make_result
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -27,21 +27,21 @@ def roll(x, shift, axis, out):
     where: cython.int[64]
     d: cython.int
     i: cython.int
-    if opened(c, x):
+    if begin(c, x):
         return None
     count: cython.int = 1
     many: cython.int = 1
-    if one(axis, axes):
-        count = numbers(axis, axes, RANK)
-    if one(shift, shifts):
-        many = numbers(shift, shifts, RANK)
+    if read_single_int(axis, axes):
+        count = read_ints(axis, axes, RANK)
+    if read_single_int(shift, shifts):
+        many = read_ints(shift, shifts, RANK)
     if count < 0 or many < 0 or (many != 1 and many != count):
         return None
     for d in range(c.x.rank):
         by[d] = 0
         c.n[d] = c.x.n[d]
     for i in range(count):
-        if from_either_end(axes + i, c.x.rank):
+        if normalize_axis(axes + i, c.x.rank):
             return None
         d = axes[i]
         if c.n[d]:
@@ -54,7 +54,7 @@ def roll(x, shift, axis, out):
     if rolled > 5:
         # Too many moves: one per corner.
         return None
-    found = result(c, out, c.x.rank, c.x.n)
+    found = make_result(c, out, c.x.rank, c.x.n)
     if found is None:
         return None
     corner: cython.int
@@ -69,26 +69,26 @@ def roll(x, shift, axis, out):
             else:
                 c.n[d] = c.x.n[d] - by[d]
                 at += by[d] * c.to.s[d]
-        move(c, at, source, c.x.rank, c.n, c.to.s, c.x.s)
-    return done(c, found)
+        add_move(c, at, source, c.x.rank, c.n, c.to.s, c.x.s)
+    return finish(c, found)
 
 
-def in_pairs(c, rank, out):
+def finish_pairs(c, rank, out):
     """Move a box to a result each of whose dimensions is a pair of the box's."""
     n: int64_t[64]
     d: cython.int
     for d in range(rank):
-        if not is_product(c.n[2 * d], c.n[2 * d + 1]):
+        if not fits_product(c.n[2 * d], c.n[2 * d + 1]):
             return None
         n[d] = c.n[2 * d] * c.n[2 * d + 1]
-    found = result(c, out, rank, n)
+    found = make_result(c, out, rank, n)
     if found is None:
         return None
     for d in range(rank):
         c.a[2 * d] = c.n[2 * d + 1] * c.to.s[d]
         c.a[2 * d + 1] = c.to.s[d]
-    move(c, c.to.data, c.x.data, 2 * rank, c.n, c.a, c.b)
-    return done(c, found)
+    add_move(c, c.to.data, c.x.data, 2 * rank, c.n, c.a, c.b)
+    return finish(c, found)
 
 
 def tile(x, repeats, out):
@@ -97,9 +97,9 @@ def tile(x, repeats, out):
     times: int64_t[64]
     d: cython.int
     own: cython.int
-    if opened(c, x):
+    if begin(c, x):
         return None
-    count: cython.int = numbers(repeats, times, RANK)
+    count: cython.int = read_ints(repeats, times, RANK)
     if count < 0:
         return None
     rank: cython.int = max(count, c.x.rank)
@@ -111,10 +111,10 @@ def tile(x, repeats, out):
             return None
         c.b[2 * d] = 0
         c.b[2 * d + 1] = c.x.s[own] if own >= 0 else 0
-    return in_pairs(c, rank, out)
+    return finish_pairs(c, rank, out)
 
 
-def several(c, times, out):
+def repeat_each(c, times, out):
     """``result[c] = x[c // times]``: repeat each element consecutively."""
     d: cython.int
     for d in range(c.x.rank):
@@ -122,7 +122,7 @@ def several(c, times, out):
         c.n[2 * d + 1] = times[d]
         c.b[2 * d] = c.x.s[d]
         c.b[2 * d + 1] = 0
-    return in_pairs(c, c.x.rank, out)
+    return finish_pairs(c, c.x.rank, out)
 
 
 def repeat(x, repeats, axis, out):
@@ -132,13 +132,13 @@ def repeat(x, repeats, axis, out):
     along: int64_t
     times: int64_t[64]
     d: cython.int
-    if opened(c, x) or number(repeats, cython.address(count)) or count < 0:
+    if begin(c, x) or read_int(repeats, cython.address(count)) or count < 0:
         return None
-    if axis_of(axis, c.x.rank, cython.address(along)):
+    if read_axis(axis, c.x.rank, cython.address(along)):
         return None
     for d in range(c.x.rank):
         times[d] = count if d == along else 1
-    return several(c, times, out)
+    return repeat_each(c, times, out)
 
 
 def upsample(x, scales, out):
@@ -146,23 +146,23 @@ def upsample(x, scales, out):
     c: Call[1]
     times: int64_t[64]
     d: cython.int
-    if opened(c, x) or numbers(scales, times, RANK) != c.x.rank:
+    if begin(c, x) or read_ints(scales, times, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
         if times[d] < 1:
             return None
-    return several(c, times, out)
+    return repeat_each(c, times, out)
 
 
-def blocks(x, block_size, order, to_space, out):
+def rearrange_blocks(x, block_size, order, to_space, out):
     """Convert blocks of pixels to channels, or channels to blocks of pixels: a permutation of six dimensions."""
     c: Call[1]
     block: int64_t
     n: int64_t[4]
     channels: int64_t
-    if opened(c, x) or c.x.rank != 4 or number(block_size, cython.address(block)):
+    if begin(c, x) or c.x.rank != 4 or read_int(block_size, cython.address(block)):
         return None
-    if not is_text(order) or not 1 <= block < 1 << 20 or (order != "depth_column_row" and order != "column_row_depth"):
+    if not is_str(order) or not 1 <= block < 1 << 20 or (order != "depth_column_row" and order != "column_row_depth"):
         return None
     n[0] = c.x.n[0]
     if to_space:
@@ -177,7 +177,7 @@ def blocks(x, block_size, order, to_space, out):
         n[1] = c.x.n[1] * block * block
         n[2] = c.x.n[2] // block
         n[3] = c.x.n[3] // block
-    found = result(c, out, 4, n)
+    found = make_result(c, out, 4, n)
     if found is None:
         return None
     # N, rows and columns of a block, channels of the pixels, and rows and columns of blocks.
@@ -189,16 +189,16 @@ def blocks(x, block_size, order, to_space, out):
     c.n[5] = c.x.n[3] if to_space else n[3]
     first: cython.bint = order == "depth_column_row"
     if to_space:
-        of_depth(c.x.s, block, channels, first, c.b)
-        of_space(c.to.s, block, c.a)
+        depth_strides(c.x.s, block, channels, first, c.b)
+        space_strides(c.to.s, block, c.a)
     else:
-        of_depth(c.to.s, block, channels, first, c.a)
-        of_space(c.x.s, block, c.b)
-    move(c, c.to.data, c.x.data, 6, c.n, c.a, c.b)
-    return done(c, found)
+        depth_strides(c.to.s, block, channels, first, c.a)
+        space_strides(c.x.s, block, c.b)
+    add_move(c, c.to.data, c.x.data, 6, c.n, c.a, c.b)
+    return finish(c, found)
 
 
-def of_depth(s, block, channels, blocks_first, found):
+def depth_strides(s, block, channels, blocks_first, found):
     """Compute the strides of the six dimensions in the array of more channels."""
     found[0] = s[0]
     found[1] = s[1] * block * (channels if blocks_first else 1)
@@ -208,7 +208,7 @@ def of_depth(s, block, channels, blocks_first, found):
     found[5] = s[3]
 
 
-def of_space(s, block, found):
+def space_strides(s, block, found):
     """Compute the strides of the six dimensions in the array of more pixels."""
     found[0] = s[0]
     found[1] = s[2]
@@ -220,9 +220,9 @@ def of_space(s, block, found):
 
 def depth_to_space(x, block_size, order, out):
     """Convert channels to blocks of pixels."""
-    return blocks(x, block_size, order, True, out)
+    return rearrange_blocks(x, block_size, order, True, out)
 
 
 def space_to_depth(x, block_size, order, out):
     """Convert blocks of pixels to channels."""
-    return blocks(x, block_size, order, False, out)
+    return rearrange_blocks(x, block_size, order, False, out)

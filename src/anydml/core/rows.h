@@ -11,7 +11,7 @@ ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) 
 #undef ANYDML_ELEMENTS
 
 /* Elements of three bytes, such as pixels of most images: four contiguous ones are written at once. */
-static inline uint64_t K(three)(const char *f) {
+static inline uint64_t K(load3)(const char *f) {
   uint16_t low;
   memcpy(&low, f, 2);
   return low | (uint64_t)(uint8_t)f[2] << 16;
@@ -24,8 +24,8 @@ static void K(elements3)(const anydml_step *s, char *to, const char *from, int64
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to; const char *f = from; int64_t i = n0;
     for (; packed && i >= 4; i -= 4, t += 12, f += 4 * b) {
-      const uint64_t third = K(three)(f + 2 * b), all = K(three)(f) | K(three)(f + b) << 24 | third << 48;
-      const uint32_t last = (uint32_t)(third >> 16 | K(three)(f + 3 * b) << 8);
+      const uint64_t third = K(load3)(f + 2 * b), all = K(load3)(f) | K(load3)(f + b) << 24 | third << 48;
+      const uint32_t last = (uint32_t)(third >> 16 | K(load3)(f + 3 * b) << 8);
       memcpy(t, &all, 8);
       memcpy(t + 8, &last, 4);
     }
@@ -74,7 +74,7 @@ static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int
 }
 
 /* Rows of a table whose columns are moves; `pattern` states whether columns are contiguous at the destination. */
-static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
+static void K(side_by_side)(const anydml_step *s, int64_t first, int64_t last) {
   const anydml_move *m = s->move;
   const int64_t end = last * s->each < s->n0 ? last * s->each : s->n0;
   int64_t i = first * s->each;
@@ -196,7 +196,7 @@ static void K(fill)(const anydml_step *s, char *to, const char *from, int64_t n1
 }
 
 /* Lines that each repeat one element. */
-static void K(spread)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(repeat_element)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   char block[ANYDML_BLOCK + 64 + 64] __attribute__((aligned(64)));
   const char *made = NULL;
   int64_t size = 0, run = n0 * s->element;

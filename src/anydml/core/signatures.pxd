@@ -7,7 +7,7 @@ cdef extern from *:
     """
     #define anydml_exchange(at, by) __atomic_exchange_n(at, by, __ATOMIC_ACQ_REL)
     """
-    Given *exchange "anydml_exchange"(Given **at, Given *by) noexcept nogil
+    Arguments *exchange "anydml_exchange"(Arguments **at, Arguments *by) noexcept nogil
 
 cdef enum:
     ARRAYS = 4096   # most arrays of a call, including results
@@ -15,7 +15,7 @@ cdef enum:
     NUMBERS = 32768 # most sizes, strides and integers
 
 # Far more than most calls need: untouched pages take no memory.
-cdef struct Given:
+cdef struct Arguments:
     int count
     int used
     int numbers
@@ -27,12 +27,12 @@ cdef struct Given:
     char key[131072]
     int64_t number[32768]
 
-cdef Given *borrow() except NULL
-cdef void give_back(Given *given) noexcept
-cdef int put(Given *given, const void *bytes, Py_ssize_t count) noexcept
-cdef int word(Given *given, char kind, int64_t value) noexcept
-cdef int put_number(Given *given, int64_t value) noexcept
+cdef Arguments *borrow_buffer() except NULL
+cdef void return_buffer(Arguments *given) noexcept
+cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
+cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
+cdef int append_number(Arguments *given, int64_t value) noexcept
 cdef bint is_packed(const View *v, int64_t element) noexcept nogil
-cdef int see(Given *given, object item) except -1
-cdef int see_array(Given *given, object item) except -1
-cdef int see_all(Given *given, tuple arguments, dict keywords) except -1
+cdef int read_item(Arguments *given, object item) except -1
+cdef int read_item_array(Arguments *given, object item) except -1
+cdef int read_arguments(Arguments *given, tuple arguments, dict keywords) except -1

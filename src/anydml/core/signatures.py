@@ -4,7 +4,7 @@
 """
 
 import cython
-from cython.cimports.anydml.core.arrays import Kind, View, description, read
+from cython.cimports.anydml.core.arrays import Kind, View, description, read_array
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
@@ -21,29 +21,29 @@ import_array()
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
 
-idle = cython.declare(cython.pointer(Given))
+spare = cython.declare(cython.pointer(Arguments))
 """The last call's buffer, for the next one; concurrent and nested calls allocate others."""
 
 
-def borrow():
+def borrow_buffer():
     """Return a buffer for a call's arguments."""
-    given: cython.pointer(Given) = exchange(cython.address(idle), cython.NULL)
+    given: cython.pointer(Arguments) = exchange(cython.address(spare), cython.NULL)
     if given == cython.NULL:
-        given = cython.cast(cython.pointer(Given), PyMem_RawMalloc(cython.sizeof(Given)))
+        given = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
     if given == cython.NULL:
         raise MemoryError
     return given
 
 
-def give_back(given):
+def return_buffer(given):
     """Release the arrays, and keep the buffer for the next call."""
     k: cython.int
     for k in range(given.count):
         Py_DECREF(cython.cast(object, given.arrays[k]))
-    PyMem_RawFree(exchange(cython.address(idle), given))
+    PyMem_RawFree(exchange(cython.address(spare), given))
 
 
-def put(given, bytes, count):
+def append_bytes(given, bytes, count):
     """Append bytes to the key; returns 1 if there is no room."""
     if given.used + count > KEY:
         return 1
@@ -52,8 +52,8 @@ def put(given, bytes, count):
     return 0
 
 
-def word(given, kind, value):
-    """Append a letter and a number to the key; returns as `put`."""
+def append_word(given, kind, value):
+    """Append a letter and a number to the key; returns as `append_bytes`."""
     if given.used + 9 > KEY:
         return 1
     given.key[given.used] = kind
@@ -62,8 +62,8 @@ def word(given, kind, value):
     return 0
 
 
-def put_number(given, value):
-    """Append a number; returns as `put`."""
+def append_number(given, value):
+    """Append a number; returns as `append_bytes`."""
     if given.numbers == NUMBERS:
         return 1
     given.number[given.numbers] = value
@@ -71,70 +71,70 @@ def put_number(given, value):
     return 0
 
 
-def see_all(given, arguments, keywords):
+def read_arguments(given, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
     given.count = 0
     given.used = 0
     given.numbers = 0
     given.depth = 0
     for each in arguments:
-        if see(given, each):
+        if read_item(given, each):
             return 1
     for name, each in keywords.items():
-        if word(given, ord("k"), 0) or see(given, name) or see(given, each):
+        if append_word(given, ord("k"), 0) or read_item(given, name) or read_item(given, each):
             return 1
     return given.count == 0
 
 
-def see(given, item):
-    """Read an argument, or a part of one; returns as `see_all`."""
+def read_item(given, item):
+    """Read an argument, or a part of one; returns as `read_arguments`."""
     overflow: cython.int = 0
     number: cython.double
     size: cython.Py_ssize_t
     if item is None:
-        return word(given, ord("n"), 0)
+        return append_word(given, ord("n"), 0)
     if type(item) is bool:
-        return word(given, ord("b"), 1 if item else 0)
+        return append_word(given, ord("b"), 1 if item else 0)
     if type(item) is int:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        return overflow or word(given, ord("i"), 0) or put_number(given, value)
+        return overflow or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
-        return word(given, ord("f"), 0) or put(given, cython.address(number), 8)
+        return append_word(given, ord("f"), 0) or append_bytes(given, cython.address(number), 8)
     if type(item) is str:
         text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
-        return word(given, ord("s"), size) or put(given, text, size)
+        return append_word(given, ord("s"), size) or append_bytes(given, text, size)
     if PyTuple_CheckExact(item) or PyList_CheckExact(item):
-        if given.depth == DEEPEST or word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):
+        if given.depth == DEEPEST or append_word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):
             return 1
         given.depth += 1
         for each in item:
-            if see(given, each):
+            if read_item(given, each):
                 return 1
         given.depth -= 1
         return 0
     if type(item) is dict:
-        if given.depth == DEEPEST or word(given, ord("d"), len(item)):
+        if given.depth == DEEPEST or append_word(given, ord("d"), len(item)):
             return 1
         given.depth += 1
         for name, each in item.items():
-            if type(name) is not str or see(given, name) or see(given, each):
+            if type(name) is not str or read_item(given, name) or read_item(given, each):
                 return 1
         given.depth -= 1
         return 0
-    return see_array(given, item)
+    return read_item_array(given, item)
 
 
-def see_array(given, item):
-    """Read an array; returns as `see_all`."""
+def read_item_array(given, item):
+    """Read an array; returns as `read_arguments`."""
     k: cython.int = given.count
     type_number: int64_t
     if k == ARRAYS:
         return 1
     v: cython.pointer(View) = cython.address(given.views[k])
     kind: cython.pointer(Kind) = cython.address(given.kinds[k])
-    if read(item, v, kind) or kind.library != given.kinds[0].library:
+    if read_array(item, v, kind) or kind.library != given.kinds[0].library:
         return 1
     if kind.library == cython.NULL:
         type_number = PyArray_TYPE(item)
@@ -155,7 +155,7 @@ def see_array(given, item):
     if not packed:
         memcpy(given.number + given.numbers, v.s, 8 * v.rank)
         given.numbers += v.rank
-    return word(given, ord("p") if packed else ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
+    return append_word(given, ord("p") if packed else ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 
 def is_packed(v, element):

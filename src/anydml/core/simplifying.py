@@ -1,8 +1,8 @@
 """Simplification of moves to the one shape that kernels are written for, and to as few as possible."""
 
 import cython
-from cython.cimports.anydml.core.moving import ANYDML_RANK, moved
-from cython.cimports.anydml.core.reaches import are_unmixed
+from cython.cimports.anydml.core.moving import ANYDML_RANK, offset_by
+from cython.cimports.anydml.core.ranges import no_read_conflict
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -33,9 +33,9 @@ def simplify(m, rank, n, a, b, strides):
     j: cython.int
     k: cython.int
     d: cython.int
-    looks: cython.int = m.lookups
+    lookup_count: cython.int = m.lookups
     is_sorted: cython.bint = True
-    for k in range(looks):
+    for k in range(lookup_count):
         is_sorted = is_sorted and m.lookup[k].into != -2
     for d in range(rank):
         size = n[d]
@@ -45,13 +45,13 @@ def simplify(m, rank, n, a, b, strides):
             return 1
         p = a[d]
         q = b[d]
-        if looks:
+        if lookup_count:
             column = p
-            for k in range(looks):
+            for k in range(lookup_count):
                 column |= strides[k][d]
             if column == 0:
                 # An element that is overwritten repeatedly is written once, with its last value.
-                m.source = moved(m.source, (size - 1) * q)
+                m.source = offset_by(m.source, (size - 1) * q)
                 continue
         elif count and m.a[count - 1] == p * size and m.b[count - 1] == q * size:
             # In row-major order most dimensions that merge are already adjacent.
@@ -64,10 +64,10 @@ def simplify(m, rank, n, a, b, strides):
         sign = 1
         if p < 0 and is_sorted:
             sign = -1
-            m.to = moved(m.to, p * (size - 1))
-            m.source = moved(m.source, q * (size - 1))
-            for k in range(looks):
-                m.lookup[k].at = moved(m.lookup[k].at, strides[k][d] * (size - 1))
+            m.to = offset_by(m.to, p * (size - 1))
+            m.source = offset_by(m.source, q * (size - 1))
+            for k in range(lookup_count):
+                m.lookup[k].at = offset_by(m.lookup[k].at, strides[k][d] * (size - 1))
         j = count
         while j > 0 and is_sorted and m.a[j - 1] < p * sign:
             copy_dimension(m, j, j - 1)
@@ -75,13 +75,13 @@ def simplify(m, rank, n, a, b, strides):
         m.n[j] = size
         m.a[j] = p * sign
         m.b[j] = q * sign
-        for k in range(looks):
+        for k in range(lookup_count):
             m.lookup[k].b[j] = strides[k][d] * sign
         count += 1
     k = 0
     for j in range(1, count):
-        if goes_on(m, k, j):
-            unite(m, k, j)
+        if can_merge(m, k, j):
+            merge_into(m, k, j)
         else:
             k += 1
             if k < j:
@@ -89,7 +89,7 @@ def simplify(m, rank, n, a, b, strides):
     m.rank = k + 1 if count else 0
     if count and m.a[k] == m.element and (m.pattern or m.b[k] == m.element):
         column = 0
-        for j in range(looks):
+        for j in range(lookup_count):
             column |= m.lookup[j].b[k]
         if column == 0:
             m.rank = k
@@ -107,7 +107,7 @@ def copy_dimension(m, to, source):
         m.lookup[k].b[to] = m.lookup[k].b[source]
 
 
-def goes_on(m, outer, inner):
+def can_merge(m, outer, inner):
     """Whether two dimensions can merge at both ends and in all lookups."""
     k: cython.int
     size: int64_t = m.n[inner]
@@ -119,14 +119,14 @@ def goes_on(m, outer, inner):
     return True
 
 
-def unite(m, outer, inner):
+def merge_into(m, outer, inner):
     """Merge the inner one of two dimensions into the outer one."""
     size: int64_t = m.n[outer]
     copy_dimension(m, outer, inner)
     m.n[outer] *= size
 
 
-def continues(first, second, are_apart):
+def extend_move(first, second, are_apart):
     """Extend a simplified move by one that continues it at both ends; returns False if it does not.
 
     Both are boxes with the same strides, which differ in at most one size, and meet along that dimension. Neither may
@@ -150,7 +150,7 @@ def continues(first, second, are_apart):
                 return False
             differing = d
     if differing < 0 and by == first.element and further == first.element:
-        if not (are_apart or are_unmixed(first, second)):
+        if not (are_apart or no_read_conflict(first, second)):
             return False
         first.element += second.element
         d = first.rank - 1
@@ -161,17 +161,17 @@ def continues(first, second, are_apart):
         return True
     for d in range(first.rank):
         if (differing == d or differing == -2) and by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d]:
-            if not (are_apart or are_unmixed(first, second)):
+            if not (are_apart or no_read_conflict(first, second)):
                 return False
             first.n[d] += second.n[d]
-            return d == 0 or not goes_on(first, d - 1, d) or merge(first, d)
+            return d == 0 or not can_merge(first, d - 1, d) or merge_dimension(first, d)
     return False
 
 
-def merge(m, d):
+def merge_dimension(m, d):
     """Merge a dimension into the one before it; returns True."""
     k: cython.int
-    unite(m, d - 1, d)
+    merge_into(m, d - 1, d)
     for k in range(d, m.rank - 1):
         copy_dimension(m, k, k + 1)
     m.rank -= 1

@@ -3,5 +3,5 @@
 cdef class Slot:
     cdef readonly int number
 
-cdef object built(object tree, list results)
-cdef bint taken(object tree, object out, list found) except -1
+cdef object fill_slots(object tree, list results)
+cdef bint match_slots(object tree, object out, list found) except -1

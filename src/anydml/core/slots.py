@@ -16,21 +16,21 @@ class Slot:
         self.number = number
 
 
-def built(tree, results):
+def fill_slots(tree, results):
     """Return a structure with results in place of its slots."""
     if isinstance(tree, Slot):
         return results[cython.cast(Slot, tree).number]
     if PyList_CheckExact(tree):
-        return [built(each, results) for each in tree]
+        return [fill_slots(each, results) for each in tree]
     if isinstance(tree, tuple):
-        items = [built(each, results) for each in tree]
+        items = [fill_slots(each, results) for each in tree]
         return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
     if type(tree) is dict:
-        return {name: built(each, results) for name, each in tree.items()}
+        return {name: fill_slots(each, results) for name, each in tree.items()}
     return tree
 
 
-def taken(tree, out, found):
+def match_slots(tree, out, found):
     """Append the caller's objects in place of the slots to `found`; returns False if the structures differ."""
     if isinstance(tree, Slot):
         found.append(out)
@@ -40,7 +40,7 @@ def taken(tree, out, found):
         if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
             return False
         for k in range(len(tree)):
-            if not taken(tree[k], out[k], found):
+            if not match_slots(tree[k], out[k], found):
                 return False
         return True
     if type(tree) is dict:
@@ -50,6 +50,6 @@ def taken(tree, out, found):
             if type(name) is not str:
                 return False
         for name, each in tree.items():
-            if type(name) is not str or name not in out or not taken(each, out[name], found):
+            if type(name) is not str or name not in out or not match_slots(each, out[name], found):
                 return False
     return True

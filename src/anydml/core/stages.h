@@ -1,31 +1,31 @@
 /* From moves to stages, whose steps may run concurrently, and from stages to work. */
 #include "choices.h"
-#include "reaches.h"
-#include "taking.h"
+#include "ranges.h"
+#include "grouping.h"
 
 /* Steps with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
-static void anydml_together(anydml_stage *stage) {
+static void anydml_set_lockstep(anydml_stage *stage) {
   const int many = stage->steps;
   if (many < 2) return;
   for (int k = 0; k < many; k++) {
     const anydml_step *s = stage->step + k;
-    if (s->work != anydml_planes || s->look || s->units != stage->step->units || s->n0 != stage->step->n0 || s->n1 != stage->step->n1) return;
+    if (s->work != anydml_planes || s->lookup_plane || s->units != stage->step->units || s->n0 != stage->step->n0 || s->n1 != stage->step->n1) return;
   }
   for (int k = 0; k < many; k++) {
     anydml_step *s = stage->step + k;
     if (s->c1 * s->c0 == 1) {
       const int64_t fit = ANYDML_UNIT / (s->n1 * s->n0 * s->element);
-      s->each = anydml_up(fit > 1 ? fit : 1, many);
-      s->units = anydml_up(s->planes, s->each);
+      s->each = anydml_ceil_div(fit > 1 ? fit : 1, many);
+      s->units = anydml_ceil_div(s->planes, s->each);
     } else if (s->c0 == 1) {
-      s->p1 = anydml_up(s->p1, many);
-      s->c1 = anydml_up(s->n1, s->p1);
+      s->p1 = anydml_ceil_div(s->p1, many);
+      s->c1 = anydml_ceil_div(s->n1, s->p1);
       s->units = s->planes * s->c1;
     } else if (s->element > 64 || s->p0 >= 64 * many) {
       /* Rows alternate by about a page: adjacent data is read before it leaves the caches. */
-      const int64_t rows = anydml_up(s->p0, many), least = anydml_up(4096, s->element);
+      const int64_t rows = anydml_ceil_div(s->p0, many), least = anydml_ceil_div(4096, s->element);
       s->p0 = s->element <= 64 ? s->p0 / many / 64 * 64 : rows > least ? rows : least < s->p0 ? least : s->p0;
-      s->c0 = anydml_up(s->n0, s->p0);
+      s->c0 = anydml_ceil_div(s->n0, s->p0);
       s->units = s->planes * s->c1 * s->c0;
     }
   }
@@ -35,43 +35,43 @@ static void anydml_together(anydml_stage *stage) {
     for (k = 0; k < many; k++) stage->units += stage->step[k].units;
     return;
   }
-  stage->together = 1;
+  stage->lockstep = 1;
 }
 
 /* Put the first moves, which may run concurrently, into a stage; returns their number. */
-static int64_t anydml_plan(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
+static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
   const int streamed = written >= anydml_stream_from;
   int64_t done = 0;
   stage->steps = stage->woven = 0;
-  stage->units = stage->together = 0;
+  stage->units = stage->lockstep = 0;
   while (done < count && stage->steps + 2 <= ANYDML_STEPS) {
     const int64_t before = done;
     const int steps = stage->steps, woven = stage->woven;
     const int64_t units = stage->units;
-    done += anydml_take(stage, m + done, count - done, streamed);
+    done += anydml_add_steps(stage, m + done, count - done, streamed);
     /* All pairs of a new and an earlier move must be independent. */
     int free = before == 0 || (done - before) * before <= ANYDML_PAIRS;
     for (int64_t j = before; j < done && free; j++)
-      for (int64_t k = 0; k < before && free; k++) free = anydml_free(m + k, m + j);
+      for (int64_t k = 0; k < before && free; k++) free = anydml_independent(m + k, m + j);
     if (!free) {
       stage->steps = steps; stage->woven = woven; stage->units = units;
       done = before;
       break;
     }
   }
-  anydml_together(stage);
+  anydml_set_lockstep(stage);
   return done;
 }
 
 /* Run some units of a stage. */
-static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) {
+static void anydml_run_units(const anydml_stage *stage, int64_t first, int64_t last) {
   int streamed = 0;
-  for (int64_t unit = first; stage->together && unit < last; unit++)
+  for (int64_t unit = first; stage->lockstep && unit < last; unit++)
     for (int k = 0; k < stage->steps; k++) stage->step[k].work(stage->step + k, unit, unit + 1);
   for (int k = 0; k < stage->steps; k++) {
     const anydml_step *s = stage->step + k;
     streamed |= s->streamed;
-    if (stage->together) continue;
+    if (stage->lockstep) continue;
     if (first < s->units && last > 0) s->work(s, first > 0 ? first : 0, last < s->units ? last : s->units);
     first -= s->units;
     last -= s->units;
@@ -85,46 +85,46 @@ static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) 
 }
 
 /* Run moves one after the other, without non-temporal stores. */
-static void anydml_run(const anydml_move *m, int64_t count) {
+static void anydml_run_serially(const anydml_move *m, int64_t count) {
   anydml_stage stage;
   /* Weaving is not worthwhile for a few bytes. */
   int woven = -1;
   while (count > 0) {
     if (!m->rank && !m->lookups && m->element <= ANYDML_UNIT) {
-      anydml_one(m++);
+      anydml_run_one(m++);
       count--;
       continue;
     }
     if (woven < 0) woven = anydml_written(m, count) < ANYDML_WEAVE_FROM ? ANYDML_WEAVES : 0;
     stage.woven = woven;
-    stage.steps = stage.units = stage.together = 0;
-    const int64_t done = anydml_take(&stage, m, count, 0);
-    anydml_work(&stage, 0, stage.units);
+    stage.steps = stage.units = stage.lockstep = 0;
+    const int64_t done = anydml_add_steps(&stage, m, count, 0);
+    anydml_run_units(&stage, 0, stage.units);
     m += done; count -= done;
   }
 }
 
 /* Have a move's lookups that refuse indices check for any, and set `refused`. */
-static void anydml_check(const anydml_move *m) {
+static void anydml_check_indices(const anydml_move *m) {
   anydml_step s;
-  anydml_choose_look(&s, m, 0);
-  s.look = anydml_chosen->check;
+  anydml_choose_lookups(&s, m, 0);
+  s.lookup_plane = anydml_chosen->check;
   anydml_planes(&s, 0, s.units);
 }
 
 /* The name of a step's kernel. */
 static const char *anydml_step_name(const anydml_step *s) {
   const anydml_kernels *k = anydml_chosen;
-  if (s->work == anydml_planes && s->look) return s->move->pattern ? "scattered fill" : "look-up";
+  if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
   if (s->work == k->weave) return "weave";
-  if (s->work == k->turn_past) return "turn";
+  if (s->work == k->transpose_streamed) return "transpose";
   if (s->work == anydml_runs) return "runs";
-  if (s->work == k->beside) return "rows";
+  if (s->work == k->side_by_side) return "rows";
   if (s->plane == k->fill) return "fill";
-  if (s->plane == k->spread) return "repeat";
+  if (s->plane == k->repeat_element) return "repeat";
   if (s->plane == k->mirror || s->plane == k->mirror_uneven) return "mirror";
   if (s->plane == k->rows || s->plane == k->rows_streamed || s->plane == k->rows_packed) return "rows";
   for (int e = 1; e <= 8; e++)
-    if (k->turn[e] && s->plane == k->turn[e]) return "turn";
+    if (k->transpose[e] && s->plane == k->transpose[e]) return "transpose";
   return "elements";
 }

@@ -17,12 +17,12 @@ typedef struct anydml_step anydml_step;
 typedef void (*anydml_plane)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0);
 
 /* As `anydml_plane`, by lookups: from line i1 and element i0 on of the plane at coordinates c. */
-typedef void (*anydml_look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
+typedef void (*anydml_lookup_plane)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
 
 struct anydml_step {
   void (*work)(const anydml_step *s, int64_t first, int64_t last);
   anydml_plane plane;
-  anydml_look look;               /* instead of `plane`, for moves with lookups; else NULL */
+  anydml_lookup_plane lookup_plane;               /* instead of `plane`, for moves with lookups; else NULL */
   const anydml_move *move;        /* its first move */
   int64_t count;                  /* number of its moves */
   int64_t units;
@@ -41,7 +41,7 @@ struct anydml_step {
 /* The first moves of a list, which may run in any order, and concurrently. */
 typedef struct {
   int64_t units;
-  int32_t steps, woven, together; /* woven: tables in use; together: whether a unit is one of each step */
+  int32_t steps, woven, lockstep; /* woven: tables in use; lockstep: whether a unit is one of each step */
   anydml_step step[ANYDML_STEPS];
   anydml_weave weave[ANYDML_WEAVES];
 } anydml_stage;
@@ -69,7 +69,7 @@ static inline void anydml_next(const anydml_step *s, int64_t *c, char **to, cons
 }
 
 static inline void anydml_part(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
-  if (s->look) s->look(s, c, i1, i0, to, from, n1, n0);
+  if (s->lookup_plane) s->lookup_plane(s, c, i1, i0, to, from, n1, n0);
   else s->plane(s, to, from, n1, n0);
 }
 

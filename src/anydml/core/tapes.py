@@ -1,7 +1,7 @@
 """Tapes: steps that compute numbers from others, and check them (see `anydml.tracing.tape`, which builds them)."""
 
 import cython
-from cython.cimports.anydml.core.forms import new
+from cython.cimports.anydml.core.forms import allocate_zeroed
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy
@@ -21,8 +21,8 @@ class Tape:
         step: cython.pointer(Step)
         self.given = given
         self.registers = given + len(steps)
-        self.steps = cython.cast(cython.pointer(Step), new(len(steps), cython.sizeof(Step)))
-        self.constants = cython.cast(cython.pointer(int64_t), new(len(steps), 8))
+        self.steps = cython.cast(cython.pointer(Step), allocate_zeroed(len(steps), cython.sizeof(Step)))
+        self.constants = cython.cast(cython.pointer(int64_t), allocate_zeroed(len(steps), 8))
         for k in range(len(steps)):
             if k == first:
                 self.first = self.count

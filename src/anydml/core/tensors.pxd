@@ -22,22 +22,22 @@ cdef struct Api:
     uint32_t major
     uint32_t minor
     void *previous
-    void *allocate
-    void *take
-    void *give
-    int (*look)(void *, DLTensor *) noexcept
+    void *allocate_tensor
+    void *to_managed
+    void *from_managed
+    int (*to_dltensor)(void *, DLTensor *) noexcept
 
 cdef extern from *:
     """
     /* The truth value of an attribute by its descriptor, faster than by its name; -1 if it raises. */
-    static inline int anydml_described(PyObject *attribute, PyObject *x) {
+    static inline int anydml_attribute_is_true(PyObject *attribute, PyObject *x) {
         PyObject *found = Py_TYPE(attribute)->tp_descr_get(attribute, x, (PyObject *)Py_TYPE(x));
         int is_true = found ? PyObject_IsTrue(found) : -1;
         Py_XDECREF(found);
         return is_true;
     }
     """
-    bint records "anydml_described"(object attribute, object x) except -1
+    bint attribute_is_true "anydml_attribute_is_true"(object attribute, object x) except -1
 
 cdef extern from "Python.h":
     void clear_error "PyErr_Clear"()
@@ -46,18 +46,18 @@ cdef extern from "Python.h":
 cdef class Library:
     cdef const Api *api
     cdef object capsule
-    cdef tuple questions, states
-    cdef object written
+    cdef tuple queries, states
+    cdef object on_write
     cdef dict dtypes
     cdef char[8][9] known  # by DLPack's type code and size in bytes
     cdef object requires_grad, is_negative, new_empty
 
 cdef Library library_of(object x)
 cdef bint is_left_to_python(Library library) except -1
-cdef int look_at(Library library, object x, DLTensor *found) except -1
+cdef int read_dltensor(Library library, object x, DLTensor *found) except -1
 cdef bint has_even_strides(const DLTensor *found) noexcept
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
 cdef int HOST, FLOAT
-cdef double LARGE
-cdef size_t LOWEST
+cdef double HUGE_PAGES_FROM
+cdef size_t LOWEST_ADDRESS
 cdef dict LIBRARIES

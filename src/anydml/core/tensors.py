@@ -1,7 +1,7 @@
 """PyTorch's tensors in host memory, read by DLPack's table of C functions."""
 
 import cython
-from cython.cimports.anydml.core.pages import ask_for_huge
+from cython.cimports.anydml.core.pages import advise_huge
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
 from cython.cimports.cpython.ref import PyObject
 
@@ -9,10 +9,10 @@ HOST = 1
 FLOAT = 2
 """DLPack's codes for host memory and for floating-point elements."""
 
-LARGE = 4 << 20
+HUGE_PAGES_FROM = 4 << 20
 """Bytes of an array from which huge pages are requested, as in NumPy."""
 
-LOWEST = 1 << 32
+LOWEST_ADDRESS = 1 << 32
 """The lowest address of memory, in practice."""
 
 LIBRARIES = {}
@@ -25,39 +25,39 @@ class Library:
     Args:
         capsule: the library's table.
         kind: the type of the arrays.
-        questions: functions that all return False unless calls are being recorded or watched.
+        queries: functions that all return False unless calls are being recorded or watched.
         states: a module's variables, a name among them, and its usual value: any other means that calls are being
             recorded, or tensors are more than their memory.
-        written: called with a tuple of arrays that are about to be written.
+        on_write: called with a tuple of arrays that are about to be written.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """
 
-    def __init__(self, capsule, kind, questions, states, written, dtypes):
+    def __init__(self, capsule, kind, queries, states, on_write, dtypes):
         self.capsule = capsule
         self.api = cython.cast(cython.pointer(cython.const[Api]), PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
-        self.questions = questions
+        self.queries = queries
         self.states = states
-        self.written = written
+        self.on_write = on_write
         self.dtypes = dtypes
         self.requires_grad, self.is_negative, self.new_empty = kind.requires_grad, kind.is_neg, kind.new_empty
         for number in dtypes:
             self.known[number >> 8][(number & 255) >> 3] = True
 
 
-def know(types, questions, states, written, dtypes):
+def register(types, queries, states, on_write, dtypes):
     """Register types of arrays for compiled calls, if their library exports DLPack's table.
 
     Args:
         types: of the arrays; subclasses are left to Python.
-        questions: see `Library`.
+        queries: see `Library`.
         states: likewise.
-        written: likewise.
+        on_write: likewise.
         dtypes: likewise; arrays of other dtypes are left to Python.
     """
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, types[0], questions, states, written, dtypes)
+    library: Library = Library(capsule, types[0], queries, states, on_write, dtypes)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
@@ -69,7 +69,7 @@ def library_of(x):
 
 def is_left_to_python(library):
     """Whether calls are being recorded rather than run, or watched, or arrays are more than their memory."""
-    for ask in library.questions:
+    for ask in library.queries:
         if ask():
             return True
     variables: dict
@@ -79,10 +79,10 @@ def is_left_to_python(library):
     return False
 
 
-def look_at(library, x, found):
+def read_dltensor(library, x, found):
     """Read an array's memory and layout; returns 1 to fall back to Python."""
     d: cython.int
-    if library.api.look(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), found):
+    if library.api.to_dltensor(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), found):
         # It has no memory; the error is left to Python.
         clear_error()
         return 1
@@ -92,7 +92,7 @@ def look_at(library, x, found):
         return 1
     if not library.known[found.dtype.code][found.dtype.bits >> 3]:
         return 1
-    if cython.cast(cython.size_t, found.data) < LOWEST:
+    if cython.cast(cython.size_t, found.data) < LOWEST_ADDRESS:
         for d in range(found.ndim):
             if found.shape[d] == 0:
                 break
@@ -100,7 +100,7 @@ def look_at(library, x, found):
             # Its storage was freed: this is an offset from a null pointer.
             return 1
     # The table reports neither recorded gradients nor lazy negation.
-    return records(library.requires_grad, x) or (
+    return attribute_is_true(library.requires_grad, x) or (
         found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x)
     )
 
@@ -129,10 +129,12 @@ def new_tensor(library, like, rank, n, bytes, data):
     if library_of(made) is not library:
         # Made by a mode or a transform.
         return None
-    if library.api.look(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), made)), cython.address(found)):
+    if library.api.to_dltensor(
+        cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), made)), cython.address(found)
+    ):
         clear_error()
         return None
     data[0] = cython.cast(cython.p_char, found.data) + found.byte_offset
-    if bytes >= LARGE:
-        ask_for_huge(data[0], cython.cast(cython.size_t, bytes))
+    if bytes >= HUGE_PAGES_FROM:
+        advise_huge(data[0], cython.cast(cython.size_t, bytes))
     return made

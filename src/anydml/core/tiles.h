@@ -24,7 +24,7 @@ typedef __m256i K(raw);
 #define ANYDML_LOW(bits, p, q) ((K(vec))ANYDML_ZIP(lo, bits)((K(raw))(p), (K(raw))(q)))
 #define ANYDML_HIGH(bits, p, q) ((K(vec))ANYDML_ZIP(hi, bits)((K(raw))(p), (K(raw))(q)))
 #define ANYDML_TILE(e, width) ANYDML_TILE_OF(e, width, K(tile##e), K(vec), K(lanes), ANYDML_LOW, ANYDML_HIGH, ANYDML_STORE) \
-  ANYDML_TILE_OF(e, width, K(past_tile##e), K(vec), K(lanes), ANYDML_LOW, ANYDML_HIGH, K(store_past))
+  ANYDML_TILE_OF(e, width, K(streamed_tile##e), K(vec), K(lanes), ANYDML_LOW, ANYDML_HIGH, K(store_streamed))
 #endif
 
 #define ANYDML_LOW16(bits, p, q) ANYDML_LOW16_##bits(p, q)
@@ -61,7 +61,7 @@ static inline void name(char *to, int64_t column, const char *from, int64_t row)
 #define ANYDML_STORE(to, v) (*(K(vec) *)(to) = (v))
 #define ANYDML_STORE16(to, v) (*(anydml_v16 *)(to) = (v))
 /* Non-temporal store; the other vectors of the line follow at once. */
-static inline void K(store_past)(char *to, K(vec) v) {
+static inline void K(store_streamed)(char *to, K(vec) v) {
 #if ANYDML_LANES == 4
   _mm512_stream_si512((void *)to, (__m512i)v);
 #elif ANYDML_LANES == 2
@@ -80,18 +80,18 @@ ANYDML_TILE_OF(2, 16, K(small_tile2), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_
 ANYDML_TILE_OF(4, 32, K(small_tile4), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
 ANYDML_TILE_OF(8, 64, K(small_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
 #if ANYDML_LANES == 1
-ANYDML_TILE_OF(1, 8, K(past_tile1), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
-ANYDML_TILE_OF(2, 16, K(past_tile2), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
-ANYDML_TILE_OF(4, 32, K(past_tile4), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
-ANYDML_TILE_OF(8, 64, K(past_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
+ANYDML_TILE_OF(1, 8, K(streamed_tile1), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_streamed))
+ANYDML_TILE_OF(2, 16, K(streamed_tile2), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_streamed))
+ANYDML_TILE_OF(4, 32, K(streamed_tile4), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_streamed))
+ANYDML_TILE_OF(8, 64, K(streamed_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_streamed))
 #define ANYDML_LARGE(e) K(small_tile##e)
 #else
 #define ANYDML_LARGE(e) K(tile##e)
 #endif
 
 /* Transpose a block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. */
-#define ANYDML_TURN(e) \
-static void K(turn_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+#define ANYDML_TRANSPOSE(e) \
+static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
   enum { G = 16 / e, R = ANYDML_LANES * G }; \
   const int64_t wide = n1 - n1 % G, side = n0 >= R ? R : G; \
   if (n1 < G || n0 < G) { \
@@ -110,20 +110,20 @@ static void K(turn_block##e)(char *to, int64_t a1, const char *from, int64_t b0,
     } \
   } \
 } \
-static void K(turn##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
-  K(turn_block##e)(to, s->a1, from, s->b0, n1, n0); \
+static void K(transpose##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
+  K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0); \
 } \
 /* Non-temporal stores of whole lines: each row of the destination begins on one. */ \
-static void K(turn_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+static void K(transpose_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
   enum { G = 16 / e, R = ANYDML_LANES * G, L = 64 / e }; \
   const int64_t wide = n1 - n1 % G, lines = n0 - n0 % L; \
   for (int64_t j = 0; j < lines; j += L) \
     for (int64_t i = 0; i < wide; i += G) \
-      for (int64_t k = j; k < j + L; k += R) K(past_tile##e)(to + i * a1 + k * e, a1, from + i * e + k * b0, b0); \
-  if (wide < n1) K(turn_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0); \
-  if (lines < n0) K(turn_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
+      for (int64_t k = j; k < j + L; k += R) K(streamed_tile##e)(to + i * a1 + k * e, a1, from + i * e + k * b0, b0); \
+  if (wide < n1) K(transpose_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0); \
+  if (lines < n0) K(transpose_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
 }
-ANYDML_TURN(1) ANYDML_TURN(2) ANYDML_TURN(4) ANYDML_TURN(8)
+ANYDML_TRANSPOSE(1) ANYDML_TRANSPOSE(2) ANYDML_TRANSPOSE(4) ANYDML_TRANSPOSE(8)
 
 /* Elements of three bytes are transposed as four, the last of which is not stored. */
 static inline void K(store3)(char *to, K(vec) v) {
@@ -150,7 +150,7 @@ static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t 
 }
 
 /* A block of at least six columns and `R` rows. Loads begin four bytes before a tile, except for the first. */
-static void K(turn3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(transpose3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   enum { R = 4 * ANYDML_LANES };
   union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
   for (int k = 0; k < K(W); k++) {
@@ -171,21 +171,21 @@ static void K(turn3)(const anydml_step *s, char *to, const char *from, int64_t n
   }
 }
 
-static void K(turn_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int lines) {
+static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int lines) {
   switch (e) {
-    case 1: (lines ? K(turn_lines1) : K(turn_block1))(to, a1, from, b0, n1, n0); break;
-    case 2: (lines ? K(turn_lines2) : K(turn_block2))(to, a1, from, b0, n1, n0); break;
-    case 4: (lines ? K(turn_lines4) : K(turn_block4))(to, a1, from, b0, n1, n0); break;
-    default: (lines ? K(turn_lines8) : K(turn_block8))(to, a1, from, b0, n1, n0); break;
+    case 1: (lines ? K(transpose_lines1) : K(transpose_block1))(to, a1, from, b0, n1, n0); break;
+    case 2: (lines ? K(transpose_lines2) : K(transpose_block2))(to, a1, from, b0, n1, n0); break;
+    case 4: (lines ? K(transpose_lines4) : K(transpose_block4))(to, a1, from, b0, n1, n0); break;
+    default: (lines ? K(transpose_lines8) : K(transpose_block8))(to, a1, from, b0, n1, n0); break;
   }
 }
 
 /* Parts of a plane with non-temporal stores, along the source first: p1 rows of the destination by p0 elements, or by p2
  * contiguous runs of all n0 elements. */
-static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
+static void K(transpose_streamed)(const anydml_step *s, int64_t first, int64_t last) {
   const int64_t e = s->element, line = 64 / e, across = s->c0 * s->c2, parts = s->c1 * across;
   int64_t c[ANYDML_RANK];
-  char data[ANYDML_TURNED] __attribute__((aligned(64)));
+  char data[ANYDML_TRANSPOSE_BUFFER] __attribute__((aligned(64)));
   for (int64_t unit = first; unit < last; unit++) {
     char *to = s->to;
     const char *from = s->from;
@@ -197,17 +197,17 @@ static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
     const int64_t n1 = s->n1 - i1 < s->p1 ? s->n1 - i1 : s->p1, n2 = s->n2 - i2 < s->p2 ? s->n2 - i2 : s->p2;
     const int64_t n0 = s->n0 - i0 < s->p0 ? s->n0 - i0 : s->p0;
     if (!(((uintptr_t)to | s->a1 | s->a2) & 63)) {
-      for (int64_t k = 0; k < n2; k++) K(turn_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
+      for (int64_t k = 0; k < n2; k++) K(transpose_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
       continue;
     }
     /* Transpose a line more than the part: each line that begins in it is stored whole, unless the row ends in it. */
     const int is_first = !i0, is_last = i0 + n0 == s->n0;
     const int64_t more = is_last ? 0 : s->n0 - i0 - n0 < line ? s->n0 - i0 - n0 : line, size = n2 * n0 * e;
-    const int64_t pitch = s->a1 == size ? size : (size + 64 + 127) & ~(int64_t)63, most = ANYDML_TURNED / pitch;
+    const int64_t pitch = s->a1 == size ? size : (size + 64 + 127) & ~(int64_t)63, most = ANYDML_TRANSPOSE_BUFFER / pitch;
     for (int64_t i = 0; i < n1; i += most) {
       const int64_t rows = n1 - i < most ? n1 - i : most;
       for (int64_t k = 0; k < n2; k++)
-        K(turn_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, 0);
+        K(transpose_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, 0);
       if (pitch == size) {
         K(stream)(to + i * s->a1, data, rows * size, data);
         continue;

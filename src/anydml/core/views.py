@@ -4,18 +4,18 @@ Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import from_either_end, marked, numbers
+from cython.cimports.anydml.core.arguments import mark_axes, normalize_axis, read_ints
 from cython.cimports.anydml.core.arrays import RANK
-from cython.cimports.anydml.core.calls import Call, moved, opened
+from cython.cimports.anydml.core.calls import Call, begin, finish_view
 from cython.cimports.libc.stdint import int64_t
 
 
 def copy(x, out):
     """``result[c] = x[c]``."""
     c: Call[1]
-    if opened(c, x):
+    if begin(c, x):
         return None
-    return moved(c, out, c.x.rank, c.x.n, c.x.data, c.x.s)
+    return finish_view(c, out, c.x.rank, c.x.n, c.x.data, c.x.s)
 
 
 def permute_dims(x, axes, out):
@@ -24,17 +24,17 @@ def permute_dims(x, axes, out):
     given: int64_t[64]
     seen: cython.ulonglong = 0
     d: cython.int
-    if opened(c, x) or numbers(axes, given, RANK) != c.x.rank:
+    if begin(c, x) or read_ints(axes, given, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
-        if from_either_end(given + d, c.x.rank):
+        if normalize_axis(given + d, c.x.rank):
             return None
         seen |= cython.cast(cython.ulonglong, 1) << given[d]
         c.n[d] = c.x.n[given[d]]
         c.b[d] = c.x.s[given[d]]
     if c.x.rank and seen != ~cython.cast(cython.ulonglong, 0) >> (64 - c.x.rank):
         return None
-    return moved(c, out, c.x.rank, c.n, c.x.data, c.b)
+    return finish_view(c, out, c.x.rank, c.n, c.x.data, c.b)
 
 
 def flip(x, axis, out):
@@ -44,22 +44,22 @@ def flip(x, axis, out):
     at: int64_t[64]
     step: int64_t[64]
     d: cython.int
-    if opened(c, x) or marked(axis, c.x.rank, along):
+    if begin(c, x) or mark_axes(axis, c.x.rank, along):
         return None
     for d in range(c.x.rank):
         c.n[d] = c.x.n[d]
         at[d] = c.n[d] - 1 if along[d] and c.n[d] else 0
         step[d] = -1 if along[d] else 1
-    return stepped(c, at, step, out)
+    return finish_steps(c, at, step, out)
 
 
 def broadcast_to(x, shape, out):
     """Repeat x to a larger shape."""
     c: Call[1]
     d: cython.int
-    if opened(c, x):
+    if begin(c, x):
         return None
-    rank: cython.int = numbers(shape, c.n, RANK)
+    rank: cython.int = read_ints(shape, c.n, RANK)
     more: cython.int = rank - c.x.rank
     if more < 0:
         return None
@@ -72,7 +72,7 @@ def broadcast_to(x, shape, out):
                 c.b[d] = c.x.s[d - more]
             elif c.x.n[d - more] != 1:
                 return None
-    return moved(c, out, rank, c.n, c.x.data, c.b)
+    return finish_view(c, out, rank, c.n, c.x.data, c.b)
 
 
 def slice(x, offsets, sizes, strides, out):
@@ -81,9 +81,9 @@ def slice(x, offsets, sizes, strides, out):
     at: int64_t[64]
     step: int64_t[64]
     d: cython.int
-    if opened(c, x) or numbers(offsets, at, RANK) != c.x.rank or numbers(sizes, c.n, RANK) != c.x.rank:
+    if begin(c, x) or read_ints(offsets, at, RANK) != c.x.rank or read_ints(sizes, c.n, RANK) != c.x.rank:
         return None
-    if strides is not None and numbers(strides, step, RANK) != c.x.rank:
+    if strides is not None and read_ints(strides, step, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
         if strides is None:
@@ -93,26 +93,26 @@ def slice(x, offsets, sizes, strides, out):
         # Divide, as a product might overflow.
         if c.n[d] and (at[d] >= c.x.n[d] or (c.x.n[d] - 1 - at[d]) // step[d] < c.n[d] - 1):
             return None
-    return stepped(c, at, step, out)
+    return finish_steps(c, at, step, out)
 
 
-def stepped(c, first, step, out):
+def finish_steps(c, first, step, out):
     """Copy the elements of x from `first` on, by `step` on each axis; c.n holds the result's sizes."""
     d: cython.int
     source: cython.p_char = c.x.data
     for d in range(c.x.rank):
         source += first[d] * c.x.s[d]
         c.b[d] = step[d] * c.x.s[d] if c.n[d] > 1 else 0
-    return moved(c, out, c.x.rank, c.n, source, c.b)
+    return finish_view(c, out, c.x.rank, c.n, source, c.b)
 
 
-def windows(rank, sizes, offsets, lengths, strides, first, step, count):
+def read_windows(rank, sizes, offsets, lengths, strides, first, step, count):
     """Compute the first element, step and count of a strided window on each axis; returns 1 to fall back to Python."""
     length: int64_t[64]
     d: cython.int
-    if numbers(offsets, first, RANK) != rank or numbers(lengths, length, RANK) != rank:
+    if read_ints(offsets, first, RANK) != rank or read_ints(lengths, length, RANK) != rank:
         return 1
-    if numbers(strides, step, RANK) != rank:
+    if read_ints(strides, step, RANK) != rank:
         return 1
     for d in range(rank):
         if first[d] < 0 or length[d] < 0 or first[d] > sizes[d] or length[d] > sizes[d] - first[d]:
@@ -134,15 +134,15 @@ def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
     step: int64_t[64]
     most: int64_t[64]
     d: cython.int
-    if opened(c, x):
+    if begin(c, x):
         return None
-    if windows(c.x.rank, c.x.n, window_offsets, window_sizes, window_strides, at, step, most):
+    if read_windows(c.x.rank, c.x.n, window_offsets, window_sizes, window_strides, at, step, most):
         return None
-    if output_sizes is not None and numbers(output_sizes, c.n, RANK) != c.x.rank:
+    if output_sizes is not None and read_ints(output_sizes, c.n, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
         if output_sizes is None:
             c.n[d] = most[d]
         if c.n[d] < 0 or c.n[d] > most[d]:
             return None
-    return stepped(c, at, step, out)
+    return finish_steps(c, at, step, out)

@@ -1,6 +1,6 @@
 /* Columns woven by masks (see weaving.h): each vector of a block is repeated along the rows. */
 #define ANYDML_WEAVE_OF(t) case t: { \
-    ANYDML_STEADY(t) \
+    ANYDML_LOAD_MASKS(t) \
     for (int64_t line = 0; line < r->lines; line++) { \
       /* If the last rows are not a whole block, weave them with some rows before them. */ \
       for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
@@ -8,7 +8,7 @@
           x = ANYDML_FIRST_OF(0); \
           _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) x = ANYDML_TERM_OF(k); \
           _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->steps[k]; \
-          ANYDML_LEAVE(to); \
+          ANYDML_STORE_VECTOR(to); \
           to += step; \
         } while (--n); \
         if (!more) break; \
@@ -18,12 +18,12 @@
       _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->nexts[k]; \
       to += c->next; \
     } } break;
-#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven *v, char *to, const anydml_course *c, const anydml_span *r) { \
+#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven_vector *v, char *to, const anydml_vector_steps *c, const anydml_block_span *r) { \
   const int64_t step = c->step; \
   switch (v->terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
 
 /* Reverse the order of lanes. */
-static inline K(vec) K(turned)(K(vec) v) {
+static inline K(vec) K(reverse_lanes)(K(vec) v) {
 #if ANYDML_LANES == 4
   return (K(vec))_mm512_shuffle_i64x2((__m512i)v, (__m512i)v, 0x1b);
 #elif ANYDML_LANES == 2
@@ -35,21 +35,21 @@ static inline K(vec) K(turned)(K(vec) v) {
 
 /* One vector of each of some blocks, from windows of 16 bytes, one per lane. */
 #if ANYDML_LANES == 4
-#define ANYDML_GET(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
+#define ANYDML_LOAD_WINDOWS(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
     _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)), _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][2]))), \
     _mm_loadu_si128((const void *)(p[k] + o[k][3])), 1), 1)
 #elif ANYDML_LANES == 2
-#define ANYDML_GET(k) (K(vec))_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)
+#define ANYDML_LOAD_WINDOWS(k) (K(vec))_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)
 #else
-#define ANYDML_GET(k) *(const anydml_v16 *)(p[k] + o[k][0])
+#define ANYDML_LOAD_WINDOWS(k) *(const anydml_v16 *)(p[k] + o[k][0])
 #endif
-#define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_GET(k), mask[k])
-#define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_GET(k), mask[k])
-#define ANYDML_STEADY(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
+#define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_LOAD_WINDOWS(k), mask[k])
+#define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_LOAD_WINDOWS(k), mask[k])
+#define ANYDML_LOAD_MASKS(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
     _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[v->first + k]; p[k] = c->from[k]; \
       _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[v->first + k][l]; } \
     K(vec) x;
-#define ANYDML_LEAVE(to) *(K(vec) *)(to) = x
+#define ANYDML_STORE_VECTOR(to) *(K(vec) *)(to) = x
 static void K(weave_vector) ANYDML_WEAVE_VECTOR()
 
 /* Lines of elements that are contiguous at the destination, and in reverse order at the source. */
@@ -62,12 +62,12 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
     int64_t i = 0;
     if (n >= 4 * w && !((uintptr_t)to & (uintptr_t)(e - 1))) {
       /* Stores that cross cache lines take twice as long. */
-      *(K(vec) *)to = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - w), mask.all));
+      *(K(vec) *)to = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - w), mask.all));
       i = -(uintptr_t)to & (w - 1);
     }
-    for (; i + w <= n; i += w) *(K(vec) *)(to + i) = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - i - w), mask.all));
+    for (; i + w <= n; i += w) *(K(vec) *)(to + i) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - i - w), mask.all));
     if (i == n) continue;
-    if (n >= w) *(K(vec) *)(to + n - w) = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - n), mask.all));
+    if (n >= w) *(K(vec) *)(to + n - w) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - n), mask.all));
     else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
   }
 }
@@ -97,30 +97,30 @@ static void K(mirror_uneven)(const anydml_step *s, char *to, const char *from, i
     } else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
   }
 }
-#undef ANYDML_GET
+#undef ANYDML_LOAD_WINDOWS
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF
-#undef ANYDML_STEADY
-#undef ANYDML_LEAVE
+#undef ANYDML_LOAD_MASKS
+#undef ANYDML_STORE_VECTOR
 
 /* As `weave_vector`, from windows of 64 bytes, whose bytes may cross lanes. */
 #if ANYDML_LANES == 4
 #define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(x, keep[k], mask[k], _mm512_loadu_si512(p[k]))
 #define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
-#define ANYDML_STEADY(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
+#define ANYDML_LOAD_MASKS(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
     _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
       const int term = v->first + k; \
       mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = c->from[k] + w->offset[term][0]; } \
     __m512i x;
-#define ANYDML_LEAVE(to) _mm512_storeu_si512(to, x)
+#define ANYDML_STORE_VECTOR(to) _mm512_storeu_si512(to, x)
 static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_VECTOR()
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF
-#undef ANYDML_STEADY
-#undef ANYDML_LEAVE
+#undef ANYDML_LOAD_MASKS
+#undef ANYDML_STORE_VECTOR
 
-/* All vectors of each block, from windows that they share; V, N and whether `past` is 0 are known at compile time. */
-static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, const int past, const int V, const int N) {
+/* All vectors of each block, from windows that they share; V, N and whether `streamed` is 0 are known at compile time. */
+static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int V, const int N) {
   const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];
   __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS];
@@ -128,7 +128,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
   const char *f[ANYDML_WINDOWS];
   int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS];
   _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
-    const anydml_woven *v = w->woven + k;
+    const anydml_woven_vector *v = w->woven + k;
     mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k];
     t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
   }
@@ -138,7 +138,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
       for (; n > 0; n--) {
         _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) {
           in[k] = _mm512_loadu_si512(f[k]);
-          if (past) __builtin_prefetch(f[k] + (step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD), 0, 3);
+          if (streamed) __builtin_prefetch(f[k] + (step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD), 0, 3);
           f[k] += step[k];
         }
         _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
@@ -146,7 +146,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
           if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], mask[k], in[2]);
           if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[2], mask[k], in[3]));
           if (N >= 5) v = _mm512_mask_blend_epi8(third[k], v, _mm512_permutex2var_epi8(in[4], mask[k], in[5]));
-          if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v);
+          if (streamed == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v);
           t[k] += up[k];
         }
       }
@@ -158,9 +158,9 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
     for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step;
   }
 }
-#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: if (past) K(weave_of)(w, to, from, r, past, V, N); else K(weave_of)(w, to, from, r, 0, V, N); break;
+#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: if (streamed) K(weave_of)(w, to, from, r, streamed, V, N); else K(weave_of)(w, to, from, r, 0, V, N); break;
 #define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
-static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
+static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
 }
 #undef ANYDML_BLOCKS_OF
@@ -170,13 +170,13 @@ static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_we
 #undef ANYDML_WEAVE_VECTOR
 
 /* Weave some blocks of rows, vector by vector. */
-static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
+static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   const int64_t rows = w->rows, again = r->rest ? r->rest - rows : 0, moved = r->blocks * rows + r->rest;
-  (void)past;
+  (void)streamed;
   for (int k = 0; k < w->count; k++) {
-    const anydml_woven *v = w->woven + k;
+    const anydml_woven_vector *v = w->woven + k;
     const int64_t row = w->target[v->stream].step;
-    anydml_course c = {.step = rows * row, .back = again * row, .next = r->to[v->stream] - moved * row};
+    anydml_vector_steps c = {.step = rows * row, .back = again * row, .next = r->to[v->stream] - moved * row};
     for (int t = 0; t < v->terms; t++) {
       const int s = w->from[v->first + t];
       const int64_t step = w->source[s].step;
@@ -202,7 +202,7 @@ static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *co
 static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
-  for (int k = 0; k < w->columns; k++) anydml_line_of(w, w->column + k, at, to + k, from + k);
+  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
   const int64_t rows = w->rows;
   if (last - first < rows) {
     if (first >= rows && !streamed) first = last - rows;
@@ -231,7 +231,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     for (int j = 0; j < w->targets; j++)
       targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
-    w->block(w, targets, sources, &(anydml_span){.lines = 1, .blocks = blocks}, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
+    w->block(w, targets, sources, &(anydml_block_span){.lines = 1, .blocks = blocks}, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
     i += is_lead ? lead : blocks * rows;
     if (streamed)
       for (int j = 0; j < w->targets; j++) {
@@ -251,9 +251,9 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
   const int d = w->dimension[w->rank - 1];
-  anydml_span span = {.blocks = w->n0 / w->rows, .rest = w->n0 % w->rows};
+  anydml_block_span span = {.blocks = w->n0 / w->rows, .rest = w->n0 % w->rows};
   K(sink) sinks[ANYDML_COLUMNS];
-  for (int k = 0; k < w->columns; k++) anydml_line_of(w, w->column + k, at, to + k, from + k);
+  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
   for (int j = 0; j < w->targets; j++) {
     targets[j] = to[w->target[j].column] + w->target[j].low;
     span.to[j] = w->column[w->target[j].column].move->a[d];

@@ -7,7 +7,7 @@ static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
 enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
-enum { ANYDML_DYE = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
+enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
 /* A column: one run of each row. */
 typedef struct {
@@ -20,24 +20,24 @@ typedef struct {
 } anydml_column;
 
 /* A stream: the bytes written, or read, along the rows, of all columns within the first column's period. */
-typedef struct { int32_t column; int64_t step, low, high; } anydml_stream_of;
+typedef struct { int32_t column; int64_t step, low, high; } anydml_byte_stream;
 
 /* A vector to write: its stream, its offset there, and its terms. */
-typedef struct { int32_t stream, at, first, terms; } anydml_woven;
+typedef struct { int32_t stream, at, first, terms; } anydml_woven_vector;
 
 /* Lines of `blocks` whole blocks, at least one, and `rest` more rows; strides between lines of each target and source. */
-typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_span;
+typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_block_span;
 
 /* Steps of one vector in bytes: from block to block, back to the last rows of a line, and to the next line, at the
  * destination and for each term. */
 typedef struct {
   int64_t step, back, next, steps[ANYDML_WIDEST], backs[ANYDML_WIDEST], nexts[ANYDML_WIDEST];
   const char *from[ANYDML_WIDEST];
-} anydml_course;
+} anydml_vector_steps;
 
 typedef struct anydml_weave anydml_weave;
-typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven *, char *to, const anydml_course *, const anydml_span *);
-typedef void (*anydml_weave_block)(const anydml_weave *, char *const *to, const char *const *from, const anydml_span *, int past);
+typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven_vector *, char *to, const anydml_vector_steps *, const anydml_block_span *);
+typedef void (*anydml_weave_block)(const anydml_weave *, char *const *to, const char *const *from, const anydml_block_span *, int streamed);
 
 struct anydml_weave {
   anydml_weave_vector vector;
@@ -47,16 +47,16 @@ struct anydml_weave {
   int64_t lines, n0, segment, row;     /* lines; rows of a line; bytes accessed per row of the widest stream, and of the widest target */
   int32_t dimension[ANYDML_RANK];      /* outer dimensions of the moves */
   anydml_column column[ANYDML_COLUMNS];
-  anydml_stream_of target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
-  anydml_woven woven[ANYDML_TERMS];
+  anydml_byte_stream target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
+  anydml_woven_vector woven[ANYDML_TERMS];
   int32_t from[ANYDML_TERMS];          /* the stream of a term */
   int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane or one in all */
   uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS];
   uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
-  uint8_t dye[ANYDML_COLUMNS][ANYDML_DYE];   /* sources of columns that are fills */
+  uint8_t fills[ANYDML_COLUMNS][ANYDML_FILL_WINDOW];   /* sources of columns that are fills */
 };
 
-static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *w) {
+static int anydml_same_strides(const int64_t *s, const int64_t *t, const anydml_weave *w) {
   for (int d = 0; d < w->rank; d++)
     if (s[w->dimension[d]] != t[w->dimension[d]]) return 0;
   return 1;
@@ -70,10 +70,10 @@ static int anydml_streams(anydml_weave *w) {
     anydml_column *c = w->column + k;
     int j;
     for (j = 0; j < w->targets; j++) {
-      anydml_stream_of *t = w->target + j;
+      anydml_byte_stream *t = w->target + j;
       const anydml_column *f = w->column + t->column;
       const int64_t at = c->to - f->to;
-      if (f->a != c->a || at <= -c->a || at >= c->a || !anydml_alike(f->move->a, c->move->a, w)) continue;
+      if (f->a != c->a || at <= -c->a || at >= c->a || !anydml_same_strides(f->move->a, c->move->a, w)) continue;
       c->into = at;
       if (at < t->low) t->low = at;
       t->high += c->element;
@@ -81,14 +81,14 @@ static int anydml_streams(anydml_weave *w) {
     }
     c->target = j;
     if (j == w->targets) {
-      w->target[w->targets++] = (anydml_stream_of){k, c->a, 0, c->element};
+      w->target[w->targets++] = (anydml_byte_stream){k, c->a, 0, c->element};
       c->into = 0;
     }
     for (j = 0; j < w->sources; j++) {
-      anydml_stream_of *s = w->source + j;
+      anydml_byte_stream *s = w->source + j;
       const anydml_column *f = w->column + s->column;
       const int64_t at = c->from - f->from, most = anydml_abs(c->b);
-      if (f->b != c->b || at <= -most || at >= most || !anydml_alike(f->move->b, c->move->b, w)) continue;
+      if (f->b != c->b || at <= -most || at >= most || !anydml_same_strides(f->move->b, c->move->b, w)) continue;
       c->of = at;
       if (at < s->low) s->low = at;
       if (at + c->element > s->high) s->high = at + c->element;
@@ -96,7 +96,7 @@ static int anydml_streams(anydml_weave *w) {
     }
     c->source = j;
     if (j == w->sources) {
-      w->source[w->sources++] = (anydml_stream_of){k, c->b, 0, c->move->pattern ? ANYDML_DYE : c->element};
+      w->source[w->sources++] = (anydml_byte_stream){k, c->b, 0, c->move->pattern ? ANYDML_FILL_WINDOW : c->element};
       c->of = 0;
     }
   }
@@ -116,7 +116,7 @@ static int anydml_streams(anydml_weave *w) {
 }
 
 /* Set the column of each byte of a target's row. */
-static void anydml_owners(const anydml_weave *w, int j, uint8_t *owner) {
+static void anydml_mark_owners(const anydml_weave *w, int j, uint8_t *owner) {
   for (int k = 0; k < w->columns; k++)
     if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
 }
@@ -126,7 +126,7 @@ static int anydml_block_masks(anydml_weave *w) {
   int count = 0, windows = 0, first[ANYDML_COLUMNS], final[ANYDML_COLUMNS];
   for (int j = 0; j < w->targets; j++) count += (int)(w->rows * w->target[j].step / 64);
   for (int j = 0; j < w->sources; j++) {
-    const anydml_stream_of *s = w->source + j;
+    const anydml_byte_stream *s = w->source + j;
     const int64_t reach = (w->rows - 1) * anydml_abs(s->step) + s->high - s->low, low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0);
     first[j] = windows;
     for (int64_t at = 0; at < reach; at += 64) {
@@ -146,7 +146,7 @@ static int anydml_block_masks(anydml_weave *w) {
   int start[ANYDML_COLUMNS], n = 0;
   for (int j = 0; j < w->targets; j++) {
     start[j] = 64 * n;
-    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0}; }
+    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven_vector){j, (int32_t)at, 0, 0}; }
   }
   /* Places of bytes in the windows: of the first row, then doubling the number of rows. */
   uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
@@ -175,7 +175,7 @@ static int anydml_block_masks(anydml_weave *w) {
 }
 
 /* Compute the terms of a vector, from `first` on: each lane reads as few windows as possible; returns 0 if too many. */
-static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8_t *owner, int width, int window) {
+static int anydml_terms(anydml_weave *w, anydml_woven_vector *v, int first, const uint8_t *owner, int width, int window) {
   const int64_t step = w->target[v->stream].step;
   int64_t row = v->at / step, place = v->at % step, from[64];
   int source[64];
@@ -191,7 +191,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
       const int j = source[next];
       if (j < 0) continue;
       /* A window begins at the first byte not covered yet, or at the multiple of its size before if that covers the same. */
-      const anydml_stream_of *s = w->source + j;
+      const anydml_byte_stream *s = w->source + j;
       const int64_t low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0), last = s->high + (s->step > 0 ? (w->rows - 1) * s->step : 0) - window;
       int64_t start = last, most = low;
       for (int byte = next; byte < end; byte++)
@@ -225,7 +225,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
   for (int t = first; t < first + v->terms; t++)
     for (int k = 0; k < width / window; k++)
       if (w->offset[t][k] == INT32_MIN) {
-        const anydml_stream_of *s = w->source + w->from[t];
+        const anydml_byte_stream *s = w->source + w->from[t];
         w->offset[t][k] = (int32_t)(s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0));
       }
   return 1;
@@ -240,7 +240,7 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
   for (int j = 0; j < w->targets; j++)
     while (rows * w->target[j].step % width) if ((rows *= 2) > width) return 0;
   for (int j = 0; j < w->sources; j++) {
-    const anydml_stream_of *s = w->source + j;
+    const anydml_byte_stream *s = w->source + j;
     while ((rows - 1) * anydml_abs(s->step) + s->high - s->low < window) if ((rows *= 2) > width) return 0;
   }
   if (w->n0 < rows) return 0;
@@ -250,11 +250,11 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
   int terms = 0;
   for (int j = 0; j < w->targets; j++) {
     uint8_t owner[64];
-    anydml_owners(w, j, owner);
+    anydml_mark_owners(w, j, owner);
     for (int at = 0; at < rows * w->target[j].step; at += width) {
       if (w->count == ANYDML_TERMS) return 0;
-      anydml_woven *v = w->woven + w->count++;
-      *v = (anydml_woven){j, at, terms, 0};
+      anydml_woven_vector *v = w->woven + w->count++;
+      *v = (anydml_woven_vector){j, at, terms, 0};
       if (!anydml_terms(w, v, terms, owner, width, window)) return 0;
       terms += v->terms;
     }
@@ -264,7 +264,7 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
 }
 
 /* Set the columns of one move: along dimension `apart`, or one column if that is −1; rows are along dimension `along`. */
-static void anydml_columns_of(anydml_weave *w, const anydml_move *m, int apart, int along) {
+static void anydml_set_columns(anydml_weave *w, const anydml_move *m, int apart, int along) {
   w->columns = apart < 0 ? 1 : (int32_t)m->n[apart];
   w->n0 = m->n[along];
   for (int k = 0; k < w->columns; k++) {
@@ -283,7 +283,7 @@ static void anydml_columns_of(anydml_weave *w, const anydml_move *m, int apart, 
 }
 
 /* The addresses of a column's row 0 in a line. */
-static inline void anydml_line_of(const anydml_weave *w, const anydml_column *c, const int64_t *at, char **to, const char **from) {
+static inline void anydml_line_start(const anydml_weave *w, const anydml_column *c, const int64_t *at, char **to, const char **from) {
   *to = c->to;
   *from = c->from;
   for (int d = 0; d < w->rank; d++) {

@@ -41,7 +41,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         raise MemoryError(f"there is no memory for an array of shape {shape} and dtype {dtype}: {size}") from None
 
 
-def ask_for_huge_pages(address: int, size: int) -> None:
+def advise_huge_pages(address: int, size: int) -> None:
     """Request huge pages for large new memory, where the system has them: page faults then cost less.
 
     Args:
@@ -49,7 +49,7 @@ def ask_for_huge_pages(address: int, size: int) -> None:
         size: bytes.
     """
     if core is not None and size >= HUGE:
-        core.ask_for_huge_pages(address, size)
+        core.advise_huge_pages(address, size)
 
 
 def default_limit() -> int:
@@ -68,7 +68,7 @@ def empty_cache() -> None:
         >>> dml.empty_cache()
     """
     if core is not None:
-        core.give_back()
+        core.release_blocks()
 
 
 def set_cache_limit(size: int) -> None:

@@ -25,13 +25,13 @@ def kernels(request):
 
     name, past = request.param
     before = dml.get_num_threads()
-    moving.choose(name, 0 if past else 1 << 60)
+    moving.choose_kernels(name, 0 if past else 1 << 60)
     dml.set_num_threads(3)
     if moving.instruction_set().endswith(name):
         yield
     dml.set_num_threads(before)
     found = moving.instruction_set()
-    moving.choose()
+    moving.choose_kernels()
     if not found.endswith(name):
         pytest.skip(f"this processor has no {name}")
 

@@ -17,9 +17,9 @@ def cached():
     """Stores go through the caches, whatever this machine's are."""
     from anydml.core import moving
 
-    moving.choose("", 1 << 60)
-    yield moving.choose
-    moving.choose()
+    moving.choose_kernels("", 1 << 60)
+    yield moving.choose_kernels
+    moving.choose_kernels()
 
 
 def tensor(*sizes, data_type=FLOAT32):
@@ -73,7 +73,7 @@ CASES = {
     "rows backwards": (slice1((512, 512), (512, 512), (-1, 1)), "rows"),
     "every ninth byte": (slice1((512, 9000), (512, 9000), (1, 9), UINT8), "weave"),
     "every ninth of four": (slice1((512, 900, 4), (512, 900, 4), (1, 9, 1)), "elements"),
-    "a transposition": (transposed(300, 500), "turn"),
+    "a transposition": (transposed(300, 500), "transpose"),
     "rows by index": (gather((1000, 64), (2000,), 0), "look-up"),
     "scalars by index": (gather((5000,), (50_000,), 0), "look-up"),
     "columns by index": (gather((512, 512), (512,), 1), "look-up"),

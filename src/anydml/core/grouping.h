@@ -3,27 +3,27 @@
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
 /* Whether a move fills its elements with one short pattern without strides. */
-static inline int anydml_is_dye(const anydml_move *m) {
-  if (m->lookups || !m->pattern || m->element > ANYDML_DYE) return 0;
+static inline int anydml_is_short_fill(const anydml_move *m) {
+  if (m->lookups || !m->pattern || m->element > ANYDML_FILL_WINDOW) return 0;
   for (int d = 0; d < m->rank; d++) if (m->b[d]) return 0;
   return 1;
 }
 
 /* Number of columns of a move's rows: the size of a short last dimension, or 1. */
-static inline int anydml_columns_in(const anydml_move *m) {
+static inline int anydml_column_count(const anydml_move *m) {
   return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
 }
 
 /* Make a step that weaves the first moves as columns of one table; returns their number: 0, or at least 2. */
-static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
-  const int r = m->rank - (anydml_columns_in(m) > 1);
+static int64_t anydml_step_of_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+  const int r = m->rank - (anydml_column_count(m) > 1);
   int64_t many = 0, bytes = 0, row = 0;
   int columns = 0;
   if (stage->woven == ANYDML_WEAVES || !r || m->n[r - 1] < 16) return 0;
   for (; many < count; many++) {
     const anydml_move *q = m + many;
-    const int inside = anydml_columns_in(q);
-    if (q->rank - (inside > 1) != r || !(anydml_is_plain(q) || anydml_is_dye(q)) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
+    const int inside = anydml_column_count(q);
+    if (q->rank - (inside > 1) != r || !(anydml_is_plain(q) || anydml_is_short_fill(q)) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
     /* Reading rows that are far apart at the source is worthwhile only for whole rows of the destination. */
     if (!q->pattern && (inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
     columns += inside;
@@ -40,18 +40,18 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
   for (int d = 0; d < r - 1; d++) { w->dimension[d] = d; w->lines *= m->n[d]; }
   anydml_move column[ANYDML_COLUMNS];
   for (int64_t j = 0; j < many; j++)
-    for (int k = 0, inside = anydml_columns_in(m + j), before = w->columns; k < inside; k++) {
+    for (int k = 0, inside = anydml_column_count(m + j), before = w->columns; k < inside; k++) {
       anydml_move *q = column + w->columns;
       *q = m[j];
       q->rank = r;
       q->to += inside > 1 ? k * m[j].a[r] : 0;
       q->from += inside > 1 ? k * m[j].b[r] : 0;
       for (int other = 0; other < before; other++)
-        if (!anydml_free(column + other, q)) return 0;
+        if (!anydml_independent(column + other, q)) return 0;
       if (q->pattern) {
-        uint8_t *dye = w->dye[w->columns];
-        for (int x = 0; x < ANYDML_DYE; x++) dye[x] = (uint8_t)q->from[x % q->pattern];
-        q->from = (const char *)dye;
+        uint8_t *fills = w->fills[w->columns];
+        for (int x = 0; x < ANYDML_FILL_WINDOW; x++) fills[x] = (uint8_t)q->from[x % q->pattern];
+        q->from = (const char *)fills;
       }
       w->column[w->columns++] = (anydml_column){q->to, q->from, m + j, q->element, q->a[r - 1], q->b[r - 1], 0, 0, 0, 0};
     }
@@ -59,7 +59,7 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
 }
 
 /* Copy or fill one run, without non-temporal stores. */
-static inline void anydml_one(const anydml_move *m) {
+static inline void anydml_run_one(const anydml_move *m) {
   if (m->pattern) {
     anydml_step s;
     s.element = m->element; s.pattern = m->pattern;
@@ -71,18 +71,18 @@ static inline void anydml_one(const anydml_move *m) {
 /* Copy or fill runs, which are in order at the destination. */
 static void anydml_runs(const anydml_step *s, int64_t first, int64_t last) {
   last = last * s->each < s->count ? last * s->each : s->count;
-  for (int64_t k = first * s->each; k < last; k++) anydml_one(s->move + k);
+  for (int64_t k = first * s->each; k < last; k++) anydml_run_one(s->move + k);
 }
 
 /* Make a step of the first moves that are short, independent runs; returns their number: 0, or at least 2. */
-static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t count) {
-  anydml_reach written = {m->to, m->to}, read = {m->from, m->from};
+static int64_t anydml_step_of_runs(anydml_step *s, const anydml_move *m, int64_t count) {
+  anydml_range written = {m->to, m->to}, read = {m->from, m->from};
   int64_t many = 0;
   for (; many < count; many++) {
     const anydml_move *q = m + many;
     if (q->rank || q->lookups || q->element > 2 * ANYDML_UNIT || q->to < written.high) break;
-    const anydml_reach more = q->pattern ? read : anydml_around(read, (anydml_reach){q->from, q->from + q->element});
-    if (!anydml_apart((anydml_reach){written.low, q->to + q->element}, more)) break;
+    const anydml_range more = q->pattern ? read : anydml_union_range(read, (anydml_range){q->from, q->from + q->element});
+    if (!anydml_disjoint((anydml_range){written.low, q->to + q->element}, more)) break;
     written.high = q->to + q->element;
     read = more;
   }
@@ -92,16 +92,16 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   s->count = many;
   s->streamed = 0;
   s->each = ANYDML_UNIT * many / (anydml_written(m, many) + 1) + 1;
-  s->units = anydml_up(many, s->each);
+  s->units = anydml_ceil_div(many, s->each);
   return many;
 }
 
 /* Make a step of the first moves that are columns of a table; returns their number: 0, or at least 2. Row after row is
  * read or written contiguously, instead of in pieces. Without non-temporal stores that matters only for large columns. */
-static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+static int64_t anydml_step_of_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
   if (m->rank != 1 || !anydml_is_plain(m) || (!streamed && anydml_bytes(m) < ANYDML_ROWS_FROM)) return 0;
   const int64_t n0 = m->n[0];
-  anydml_reach written = anydml_writes(m), read = anydml_touched(m, m->from, m->b, m->element, -1);
+  anydml_range written = anydml_write_range(m), read = anydml_access_range(m, m->from, m->b, m->element, -1);
   int64_t many = 1, row = m->element;
   int joined = 1, lines = !(((uintptr_t)m->to | m->a[0] | m->element) & 63), apart = 1;
   int64_t least = m->element;
@@ -109,10 +109,10 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
   for (; many < count; many++) {
     const anydml_move *p = m + many - 1, *q = m + many;
     if (q->rank != 1 || !anydml_is_plain(q) || q->n[0] != n0) break;
-    const anydml_reach to = anydml_writes(q), from = anydml_touched(q, q->from, q->b, q->element, -1);
+    const anydml_range to = anydml_write_range(q), from = anydml_access_range(q, q->from, q->b, q->element, -1);
     const int follows = q->to == p->to + p->element && q->a[0] == m->a[0], is_apart = to.low >= written.high;
-    const anydml_reach all = anydml_around(read, from), put = anydml_around(written, to);
-    if (to.low < written.low || !anydml_apart(put, all)) break;
+    const anydml_range all = anydml_union_range(read, from), put = anydml_union_range(written, to);
+    if (to.low < written.low || !anydml_disjoint(put, all)) break;
     /* All are contiguous in one row, or all are apart; and the columns are long enough for that. */
     joined &= follows && row + q->element <= m->a[0];
     apart &= is_apart;
@@ -125,27 +125,27 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
     row += q->element;
   }
   if (many < 2) return 0;
-  s->work = anydml_chosen->beside;
+  s->work = anydml_chosen->side_by_side;
   s->move = m;
   s->count = many;
   s->n0 = n0;
   s->pattern = table;
   s->streamed = streamed;
   s->each = ANYDML_UNIT / row + 1;
-  s->units = anydml_up(n0, s->each);
+  s->units = anydml_ceil_div(n0, s->each);
   return many;
 }
 
 /* Choose steps for the first moves and add them to a stage; returns the number of moves. */
-static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
+static int64_t anydml_add_steps(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
   anydml_step *s = stage->step + stage->steps;
   int64_t done = 1;
   int steps = 1;
-  if (m->lookups) anydml_choose_look(s, m, streamed);
-  else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
+  if (m->lookups) anydml_choose_lookups(s, m, streamed);
+  else if (count > 1 && !streamed && !m->rank && (done = anydml_step_of_runs(s, m, count))) {}
   else if (m->pattern) { steps = anydml_choose_fill(s, m, streamed); done = 1; }
-  else if (count > 1 && (done = anydml_take_columns(stage, s, m, count, streamed))) {}
-  else if (count > 1 && (done = anydml_take_rows(s, m, count, streamed))) {}
+  else if (count > 1 && (done = anydml_step_of_columns(stage, s, m, count, streamed))) {}
+  else if (count > 1 && (done = anydml_step_of_rows(s, m, count, streamed))) {}
   else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
   stage->steps += steps;
   for (int k = 0; k < steps; k++) stage->units += s[k].units;
