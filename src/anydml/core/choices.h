@@ -15,8 +15,8 @@ static int64_t anydml_written(const anydml_move *m, int64_t count) {
 
 static inline int64_t anydml_ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
-/* Set a step's plane to dimensions d1 and d0 of its move, −1 for none; the others are outer dimensions. */
-static void anydml_set_plane(anydml_step *s, const anydml_move *m, int d1, int d0) {
+/* Set a task's plane to dimensions d1 and d0 of its move, −1 for none; the others are outer dimensions. */
+static void anydml_set_plane(anydml_task *s, const anydml_move *m, int d1, int d0) {
   s->move = m;
   s->count = 1;
   s->to = m->to;
@@ -40,14 +40,14 @@ static void anydml_set_plane(anydml_step *s, const anydml_move *m, int d1, int d
   s->streamed = 0;
 }
 
-/* Divide a step into units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
-static void anydml_divide(anydml_step *s, int64_t p1, int64_t p0) {
+/* Divide a task into units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
+static void anydml_divide(anydml_task *s, int64_t p1, int64_t p0) {
   const int64_t plane = s->n1 * s->n0 * s->element;
   s->each = 1;
   if (plane <= 2 * ANYDML_UNIT) {
     s->p1 = s->n1; s->p0 = s->n0;
     s->c1 = s->c0 = 1;
-    /* Avoid divisions, which take longer than most steps. */
+    /* Avoid divisions, which take longer than most tasks. */
     if (plane * s->planes <= ANYDML_UNIT) s->each = s->planes;
     else if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
     s->units = s->each < s->planes ? anydml_ceil_div(s->planes, s->each) : 1;
@@ -60,8 +60,8 @@ static void anydml_divide(anydml_step *s, int64_t p1, int64_t p0) {
   s->units = s->planes * s->c1 * s->c0;
 }
 
-/* Divide a step into units of about `unit` bytes: whole lines, or parts of one. */
-static void anydml_divide_lines(anydml_step *s, int64_t unit) {
+/* Divide a task into units of about `unit` bytes: whole lines, or parts of one. */
+static void anydml_divide_lines(anydml_task *s, int64_t unit) {
   const int64_t line = s->n0 * s->element;
   if (line <= unit) anydml_divide(s, s->n1 * line <= unit ? s->n1 : unit / line, s->n0);
   else {
@@ -72,8 +72,8 @@ static void anydml_divide_lines(anydml_step *s, int64_t unit) {
   }
 }
 
-/* Long runs, or fills, in pieces: one step for whole pieces, and one for the rest of each run. */
-static int anydml_choose_long_runs(anydml_step *s, const anydml_move *m, anydml_plane plane, int streamed) {
+/* Long runs, or fills, in pieces: one task for whole pieces, and one for the rest of each run. */
+static int anydml_choose_long_runs(anydml_task *s, const anydml_move *m, anydml_plane plane, int streamed) {
   const int64_t e = m->element, pattern = m->pattern, piece = pattern ? (pattern < ANYDML_UNIT ? ANYDML_UNIT / pattern * pattern : pattern) : ANYDML_UNIT;
   anydml_set_plane(s, m, m->rank - 1, -1);
   s->element = piece;
@@ -94,10 +94,10 @@ static int anydml_choose_long_runs(anydml_step *s, const anydml_move *m, anydml_
   return 2;
 }
 
-static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed) {
+static int anydml_choose_fill(anydml_task *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
-  int steps = 1;
-  if (m->element >= 2 * ANYDML_UNIT) steps = anydml_choose_long_runs(s, m, anydml_chosen->fill, streamed);
+  int tasks = 1;
+  if (m->element >= 2 * ANYDML_UNIT) tasks = anydml_choose_long_runs(s, m, anydml_chosen->fill, streamed);
   else {
     anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
     s->streamed = streamed;
@@ -105,15 +105,15 @@ static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed
     if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
     anydml_divide_lines(s, ANYDML_UNIT);
   }
-  for (int k = 0; k < steps; k++) {
+  for (int k = 0; k < tasks; k++) {
     /* A pattern has no strides. */
     s[k].b1 = s[k].b0 = 0;
     for (int d = 0; d < s[k].rank; d++) s[k].b[d] = 0;
   }
-  return steps;
+  return tasks;
 }
 
-static void anydml_choose_lookups(anydml_step *s, const anydml_move *m, int streamed) {
+static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
   int into = 0;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
@@ -128,8 +128,8 @@ static void anydml_choose_lookups(anydml_step *s, const anydml_move *m, int stre
   } else anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
 }
 
-/* Make a step that weaves the columns of a table; returns 0 if that is not worthwhile. */
-static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *w, int64_t bytes, int streamed) {
+/* Make a task that weaves the columns of a table; returns 0 if that is not worthwhile. */
+static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
   if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window)) return 0;
@@ -155,8 +155,8 @@ static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *
   return 1;
 }
 
-/* Weave one move of short elements; returns as `anydml_weave_step`. */
-static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml_move *m, int near, int streamed) {
+/* Weave one move of short elements; returns as `anydml_weave_task`. */
+static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int near, int streamed) {
   const int last = m->rank - 1;
   const int64_t e = m->element, bytes = anydml_bytes(m);
   int apart = -1, along = last;
@@ -166,19 +166,19 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
   anydml_set_columns(&stage->weave[stage->woven], m, apart, along);
-  const int woven = anydml_weave_step(stage, s, &stage->weave[stage->woven], bytes, streamed);
+  const int woven = anydml_weave_task(stage, s, &stage->weave[stage->woven], bytes, streamed);
   if (woven) s->count = 1;
   return woven;
 }
 
 /* Transpose a plane with non-temporal stores; returns 0 if its rows, or those of adjacent planes, are too short. */
-static int anydml_choose_streamed_transpose(anydml_step *s, const anydml_move *m, int near) {
+static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m, int near) {
   const int64_t e = s->element, row = s->n0 * e;
   const int next = m->rank - 2;
   s->n2 = s->p2 = s->c2 = 1;
   s->a2 = s->b2 = 0;
   if (row < ANYDML_STREAMED_LINE && next >= 0 && next != near && m->a[next] == row) {
-    /* Dimension `next` is the last outer one of the step. */
+    /* Dimension `next` is the last outer one of the task. */
     s->rank--;
     s->planes /= m->n[next];
     s->n2 = m->n[next]; s->a2 = m->a[next]; s->b2 = m->b[next];
@@ -202,8 +202,8 @@ static int anydml_choose_streamed_transpose(anydml_step *s, const anydml_move *m
   return 1;
 }
 
-/* Make the steps of one move; returns their number. */
-static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml_move *m, int streamed) {
+/* Make the tasks of one move; returns their number. */
+static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;

@@ -71,7 +71,7 @@ class Call:
 
     Args:
         tape: computes all numbers.
-        first: number of steps before the results' strides, whose registers come next, result by result.
+        first: number of instructions before the results' strides, whose registers come next, result by result.
         form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
         scratch: registers of the scratch operands' sizes in bytes.
@@ -106,7 +106,7 @@ class Call:
 
         Args:
             given: the arguments.
-            found: registers; those of the first steps are computed.
+            found: registers; those of the first instructions are computed.
             out: the caller's arrays, or None.
         """
         views: cython.pointer(View) = given.views + given.count

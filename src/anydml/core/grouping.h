@@ -1,4 +1,4 @@
-/* Steps for the first of some moves: one step for several, if that is worthwhile. */
+/* Tasks for the first of some moves: one task for several, if that is worthwhile. */
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
@@ -14,8 +14,8 @@ static inline int anydml_column_count(const anydml_move *m) {
   return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
 }
 
-/* Make a step that weaves the first moves as columns of one table; returns their number: 0, or at least 2. */
-static int64_t anydml_step_of_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+/* Make a task that weaves the first moves as columns of one table; returns their number: 0, or at least 2. */
+static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int streamed) {
   const int r = m->rank - (anydml_column_count(m) > 1);
   int64_t many = 0, bytes = 0, row = 0;
   int columns = 0;
@@ -55,13 +55,13 @@ static int64_t anydml_step_of_columns(anydml_stage *stage, anydml_step *s, const
       }
       w->column[w->columns++] = (anydml_column){q->to, q->from, m + j, q->element, q->a[r - 1], q->b[r - 1], 0, 0, 0, 0};
     }
-  return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;
+  return anydml_weave_task(stage, s, w, bytes, streamed) ? many : 0;
 }
 
 /* Copy or fill one run, without non-temporal stores. */
 static inline void anydml_run_one(const anydml_move *m) {
   if (m->pattern) {
-    anydml_step s;
+    anydml_task s;
     s.element = m->element; s.pattern = m->pattern;
     s.a1 = s.a0 = s.streamed = 0;
     anydml_chosen->fill(&s, m->to, m->from, 1, 1);
@@ -69,13 +69,13 @@ static inline void anydml_run_one(const anydml_move *m) {
 }
 
 /* Copy or fill runs, which are in order at the destination. */
-static void anydml_runs(const anydml_step *s, int64_t first, int64_t last) {
+static void anydml_runs(const anydml_task *s, int64_t first, int64_t last) {
   last = last * s->each < s->count ? last * s->each : s->count;
   for (int64_t k = first * s->each; k < last; k++) anydml_run_one(s->move + k);
 }
 
-/* Make a step of the first moves that are short, independent runs; returns their number: 0, or at least 2. */
-static int64_t anydml_step_of_runs(anydml_step *s, const anydml_move *m, int64_t count) {
+/* Make a task of the first moves that are short, independent runs; returns their number: 0, or at least 2. */
+static int64_t anydml_task_of_runs(anydml_task *s, const anydml_move *m, int64_t count) {
   anydml_range written = {m->to, m->to}, read = {m->from, m->from};
   int64_t many = 0;
   for (; many < count; many++) {
@@ -96,9 +96,9 @@ static int64_t anydml_step_of_runs(anydml_step *s, const anydml_move *m, int64_t
   return many;
 }
 
-/* Make a step of the first moves that are columns of a table; returns their number: 0, or at least 2. Row after row is
+/* Make a task of the first moves that are columns of a table; returns their number: 0, or at least 2. Row after row is
  * read or written contiguously, instead of in pieces. Without non-temporal stores that matters only for large columns. */
-static int64_t anydml_step_of_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+static int64_t anydml_task_of_rows(anydml_task *s, const anydml_move *m, int64_t count, int streamed) {
   if (m->rank != 1 || !anydml_is_plain(m) || (!streamed && anydml_bytes(m) < ANYDML_ROWS_FROM)) return 0;
   const int64_t n0 = m->n[0];
   anydml_range written = anydml_write_range(m), read = anydml_access_range(m, m->from, m->b, m->element, -1);
@@ -136,18 +136,18 @@ static int64_t anydml_step_of_rows(anydml_step *s, const anydml_move *m, int64_t
   return many;
 }
 
-/* Choose steps for the first moves and add them to a stage; returns the number of moves. */
-static int64_t anydml_add_steps(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
-  anydml_step *s = stage->step + stage->steps;
+/* Choose tasks for the first moves and add them to a stage; returns the number of moves. */
+static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
+  anydml_task *s = stage->task + stage->tasks;
   int64_t done = 1;
-  int steps = 1;
+  int tasks = 1;
   if (m->lookups) anydml_choose_lookups(s, m, streamed);
-  else if (count > 1 && !streamed && !m->rank && (done = anydml_step_of_runs(s, m, count))) {}
-  else if (m->pattern) { steps = anydml_choose_fill(s, m, streamed); done = 1; }
-  else if (count > 1 && (done = anydml_step_of_columns(stage, s, m, count, streamed))) {}
-  else if (count > 1 && (done = anydml_step_of_rows(s, m, count, streamed))) {}
-  else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
-  stage->steps += steps;
-  for (int k = 0; k < steps; k++) stage->units += s[k].units;
+  else if (count > 1 && !streamed && !m->rank && (done = anydml_task_of_runs(s, m, count))) {}
+  else if (m->pattern) { tasks = anydml_choose_fill(s, m, streamed); done = 1; }
+  else if (count > 1 && (done = anydml_task_of_columns(stage, s, m, count, streamed))) {}
+  else if (count > 1 && (done = anydml_task_of_rows(s, m, count, streamed))) {}
+  else { tasks = anydml_choose_plain(stage, s, m, streamed); done = 1; }
+  stage->tasks += tasks;
+  for (int k = 0; k < tasks; k++) stage->units += s[k].units;
   return done;
 }

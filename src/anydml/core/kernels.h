@@ -19,7 +19,7 @@
 #endif
 #include "moves.h"
 #include "processor.h"
-#include "steps.h"
+#include "tasks.h"
 
 #ifdef __GNUC__
 #pragma GCC diagnostic push
@@ -65,7 +65,7 @@ typedef struct {
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
   anydml_lookup_plane lookup_plane, check;
   void (*run)(char *, const char *, int64_t);
-  void (*side_by_side)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*transpose_streamed)(const anydml_step *, int64_t, int64_t);
+  void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*weave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
   anydml_weave_vector weave_vector;
   anydml_weave_block weave_blocks, weave_whole;
   int window;              /* bytes that weave_vector loads at a time */

@@ -1,5 +1,5 @@
 # Kernels, which only one module includes.
-from anydml.core.moving cimport Move, Stage, Step
+from anydml.core.moving cimport Move, Stage, Task
 from libc.stdint cimport int64_t
 
 cdef extern from "kernels.h" nogil:
@@ -8,6 +8,6 @@ cdef extern from "kernels.h" nogil:
     int64_t anydml_plan_stage(Stage *stage, const Move *m, int64_t count, int64_t written)
     void anydml_run_units(const Stage *stage, int64_t first, int64_t last)
     void anydml_choose(const char *limit, int64_t stream_from)
-    const char *anydml_step_name(const Step *step)
+    const char *anydml_task_name(const Task *task)
     void anydml_check_indices(const Move *m)
     const char *anydml_isa()

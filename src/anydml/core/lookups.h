@@ -29,7 +29,7 @@ static void K(copies_unskipped)(char *to, const int64_t *tos, const char *from, 
 }
 
 /* As `copies`, but each element is a repeated pattern. */
-static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const uint8_t *skipped, int64_t n) {
+static void K(fills)(const anydml_task *s, char *to, const int64_t *tos, const uint8_t *skipped, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     for (int64_t k = 0; k < s->element && !(skipped && skipped[i]); k += s->pattern)
       K(copy)(to + tos[i] + k, s->from, s->element - k < s->pattern ? s->element - k : s->pattern);
@@ -101,14 +101,14 @@ static inline int64_t K(line_stride)(const anydml_move *m, const anydml_lookup *
 static inline int64_t K(element_stride)(const anydml_move *m, const anydml_lookup *l) { return m->rank ? l->b[m->rank - 1] : 0; }
 
 /* The address of the index for line i1 and element i0 of the plane at coordinates c. */
-static inline const char *K(index_at)(const anydml_step *s, const anydml_lookup *l, const int64_t *c, int64_t i1, int64_t i0) {
+static inline const char *K(index_at)(const anydml_task *s, const anydml_lookup *l, const int64_t *c, int64_t i1, int64_t i0) {
   const char *at = l->at + i1 * K(line_stride)(s->move, l) + i0 * K(element_stride)(s->move, l);
   for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
   return at;
 }
 
 /* Compute the offsets of n1 lines of n0 elements from line i1 and element i0 on; returns whether some may be skipped. */
-static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, int64_t i1, int64_t i0, int64_t n1, int64_t n0, int has_tos) {
+static int K(offsets_of)(const anydml_task *s, K(offsets) *o, const int64_t *c, int64_t i1, int64_t i0, int64_t n1, int64_t n0, int has_tos) {
   const anydml_move *m = s->move;
   const int64_t n = n1 * n0;
   int skips = 0, nested = 0;
@@ -165,7 +165,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
 #include "picks.h"
 
 /* Move a part of a plane. */
-static void K(lookup_plane)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
   int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
@@ -228,7 +228,7 @@ static void K(lookup_plane)(const anydml_step *s, const int64_t *c, int64_t i1, 
 }
 
 /* Check the indices that must be in range; nothing is moved. */
-static void K(check)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(check)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   int nested = 0, are_left = 0;
   for (int k = 0; k < m->lookups; k++) {

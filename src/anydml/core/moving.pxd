@@ -31,16 +31,16 @@ cdef extern from "moves.h" nogil:
         int32_t lookups
         Lookup *lookup
 
-cdef extern from "steps.h" nogil:
-    ctypedef struct Step "anydml_step":
+cdef extern from "tasks.h" nogil:
+    ctypedef struct Task "anydml_task":
         int64_t count
         int64_t units
         int32_t streamed
 
     ctypedef struct Stage "anydml_stage":
         int64_t units
-        int32_t steps
-        Step step[16]
+        int32_t tasks
+        Task task[16]
 
 # In integers: an address may be a mere offset before it is bound, and C forbids pointer arithmetic on that.
 cdef inline char *offset_by(const char *at, int64_t by) noexcept nogil:

@@ -13,7 +13,7 @@ from cython.cimports.anydml.core.kernels import (
     anydml_plan_stage,
     anydml_run_serially,
     anydml_run_units,
-    anydml_step_name,
+    anydml_task_name,
     anydml_written,
 )
 from cython.cimports.anydml.core.simplifying import simplify
@@ -150,9 +150,9 @@ def describe(m, count):
         done = anydml_plan_stage(cython.address(stage), m, count, written)
         names: dict = {}
         is_streamed: cython.int = 0
-        for k in range(stage.steps):
-            names[anydml_step_name(cython.address(stage.step[k])).decode()] = None
-            is_streamed |= stage.step[k].streamed
+        for k in range(stage.tasks):
+            names[anydml_task_name(cython.address(stage.task[k])).decode()] = None
+            is_streamed |= stage.task[k].streamed
         found.append((tuple(names), done, bool(is_streamed), stage.units))
         m += done
         count -= done

@@ -20,7 +20,7 @@ static void K(select##e)(char *to, const char *from, int64_t b, const char *mask
 ANYDML_SELECT_BY_MASK(1, int8_t) ANYDML_SELECT_BY_MASK(2, int16_t) ANYDML_SELECT_BY_MASK(4, int32_t) ANYDML_SELECT_BY_MASK(8, int64_t)
 #undef ANYDML_SELECT_BY_MASK
 
-static int K(try_select)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static int K(try_select)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const anydml_lookup *l = m->lookup;
   const int64_t e = s->element;
@@ -66,7 +66,7 @@ static void (*const K(picks)[257])(char *, const char *, const anydml_lookup *, 
   [1] = K(pick1), [2] = K(pick2), [3] = K(pick3), [4] = K(pick4), [6] = K(pick6), [8] = K(pick8),
   [12] = K(pick12), [16] = K(pick16), [24] = K(pick24), [32] = K(pick32), [48] = K(pick48), [64] = K(pick64), [128] = K(pick128), [256] = K(pick256)};
 
-static int K(try_pick)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static int K(try_pick)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const anydml_lookup *l = m->lookup;
   const int64_t e = s->element;

@@ -1,5 +1,5 @@
 /* Planes of strided rows and elements, and of fills. */
-#define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
+#define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   const int64_t a = s->a0, b = s->b0; \
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \
     char *t = to; const char *f = from; int64_t i = n0; \
@@ -17,7 +17,7 @@ static inline uint64_t K(load3)(const char *f) {
   return low | (uint64_t)(uint8_t)f[2] << 16;
 }
 
-static void K(elements3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(elements3)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t a = s->a0, b = s->b0;
   const uint16_t one = 1;
   const int packed = a == 3 && *(const char *)&one;   /* little-endian only */
@@ -33,7 +33,7 @@ static void K(elements3)(const anydml_step *s, char *to, const char *from, int64
   }
 }
 
-static void K(rows)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(rows)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element;
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to;
@@ -43,7 +43,7 @@ static void K(rows)(const anydml_step *s, char *to, const char *from, int64_t n1
 }
 
 /* Rows, with non-temporal stores. */
-static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(rows_streamed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to;
     const char *f = from;
@@ -59,7 +59,7 @@ static inline void K(sink_from)(K(sink) *s, char *to, const char *end) {
 }
 
 /* Rows that are contiguous at the destination, with non-temporal stores. */
-static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(rows_packed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, ahead = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1;
   const char *end = NULL;
   K(sink) sink;
@@ -74,7 +74,7 @@ static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int
 }
 
 /* Rows of a table whose columns are moves; `pattern` states whether columns are contiguous at the destination. */
-static void K(side_by_side)(const anydml_step *s, int64_t first, int64_t last) {
+static void K(side_by_side)(const anydml_task *s, int64_t first, int64_t last) {
   const anydml_move *m = s->move;
   const int64_t end = last * s->each < s->n0 ? last * s->each : s->n0;
   int64_t i = first * s->each;
@@ -104,7 +104,7 @@ static void K(side_by_side)(const anydml_step *s, int64_t first, int64_t last) {
 }
 
 /* Elements that are contiguous at the destination, with non-temporal stores. */
-static void K(elements_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(elements_packed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, most = ANYDML_SINK / e;
   const char *end = NULL;
   anydml_plane plane = (anydml_plane)s->table;
@@ -180,7 +180,7 @@ static int64_t K(block_of)(char *block, const char *pattern, int64_t period, int
 }
 
 /* Fills: runs of one pattern. */
-static void K(fill)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(fill)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element;
   if (s->pattern > ANYDML_BLOCK / 4) {
     for (; n1 > 0; n1--, to += s->a1)
@@ -196,7 +196,7 @@ static void K(fill)(const anydml_step *s, char *to, const char *from, int64_t n1
 }
 
 /* Lines that each repeat one element. */
-static void K(repeat_element)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(repeat_element)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   char block[ANYDML_BLOCK + 64 + 64] __attribute__((aligned(64)));
   const char *made = NULL;
   int64_t size = 0, run = n0 * s->element;

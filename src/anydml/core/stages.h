@@ -1,18 +1,18 @@
-/* From moves to stages, whose steps may run concurrently, and from stages to work. */
+/* From moves to stages, whose tasks may run concurrently, and from stages to work. */
 #include "choices.h"
 #include "ranges.h"
 #include "grouping.h"
 
-/* Steps with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
+/* Tasks with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
 static void anydml_set_lockstep(anydml_stage *stage) {
-  const int many = stage->steps;
+  const int many = stage->tasks;
   if (many < 2) return;
   for (int k = 0; k < many; k++) {
-    const anydml_step *s = stage->step + k;
-    if (s->work != anydml_planes || s->lookup_plane || s->units != stage->step->units || s->n0 != stage->step->n0 || s->n1 != stage->step->n1) return;
+    const anydml_task *s = stage->task + k;
+    if (s->work != anydml_planes || s->lookup_plane || s->units != stage->task->units || s->n0 != stage->task->n0 || s->n1 != stage->task->n1) return;
   }
   for (int k = 0; k < many; k++) {
-    anydml_step *s = stage->step + k;
+    anydml_task *s = stage->task + k;
     if (s->c1 * s->c0 == 1) {
       const int64_t fit = ANYDML_UNIT / (s->n1 * s->n0 * s->element);
       s->each = anydml_ceil_div(fit > 1 ? fit : 1, many);
@@ -29,10 +29,10 @@ static void anydml_set_lockstep(anydml_stage *stage) {
       s->units = s->planes * s->c1 * s->c0;
     }
   }
-  stage->units = stage->step->units;
-  for (int k = 0; k < many; k++) if (stage->step[k].units != stage->units) {
+  stage->units = stage->task->units;
+  for (int k = 0; k < many; k++) if (stage->task[k].units != stage->units) {
     stage->units = 0;
-    for (k = 0; k < many; k++) stage->units += stage->step[k].units;
+    for (k = 0; k < many; k++) stage->units += stage->task[k].units;
     return;
   }
   stage->lockstep = 1;
@@ -42,19 +42,19 @@ static void anydml_set_lockstep(anydml_stage *stage) {
 static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
   const int streamed = written >= anydml_stream_from;
   int64_t done = 0;
-  stage->steps = stage->woven = 0;
+  stage->tasks = stage->woven = 0;
   stage->units = stage->lockstep = 0;
-  while (done < count && stage->steps + 2 <= ANYDML_STEPS) {
+  while (done < count && stage->tasks + 2 <= ANYDML_TASKS) {
     const int64_t before = done;
-    const int steps = stage->steps, woven = stage->woven;
+    const int tasks = stage->tasks, woven = stage->woven;
     const int64_t units = stage->units;
-    done += anydml_add_steps(stage, m + done, count - done, streamed);
+    done += anydml_add_tasks(stage, m + done, count - done, streamed);
     /* All pairs of a new and an earlier move must be independent. */
     int free = before == 0 || (done - before) * before <= ANYDML_PAIRS;
     for (int64_t j = before; j < done && free; j++)
       for (int64_t k = 0; k < before && free; k++) free = anydml_independent(m + k, m + j);
     if (!free) {
-      stage->steps = steps; stage->woven = woven; stage->units = units;
+      stage->tasks = tasks; stage->woven = woven; stage->units = units;
       done = before;
       break;
     }
@@ -67,9 +67,9 @@ static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int6
 static void anydml_run_units(const anydml_stage *stage, int64_t first, int64_t last) {
   int streamed = 0;
   for (int64_t unit = first; stage->lockstep && unit < last; unit++)
-    for (int k = 0; k < stage->steps; k++) stage->step[k].work(stage->step + k, unit, unit + 1);
-  for (int k = 0; k < stage->steps; k++) {
-    const anydml_step *s = stage->step + k;
+    for (int k = 0; k < stage->tasks; k++) stage->task[k].work(stage->task + k, unit, unit + 1);
+  for (int k = 0; k < stage->tasks; k++) {
+    const anydml_task *s = stage->task + k;
     streamed |= s->streamed;
     if (stage->lockstep) continue;
     if (first < s->units && last > 0) s->work(s, first > 0 ? first : 0, last < s->units ? last : s->units);
@@ -97,8 +97,8 @@ static void anydml_run_serially(const anydml_move *m, int64_t count) {
     }
     if (woven < 0) woven = anydml_written(m, count) < ANYDML_WEAVE_FROM ? ANYDML_WEAVES : 0;
     stage.woven = woven;
-    stage.steps = stage.units = stage.lockstep = 0;
-    const int64_t done = anydml_add_steps(&stage, m, count, 0);
+    stage.tasks = stage.units = stage.lockstep = 0;
+    const int64_t done = anydml_add_tasks(&stage, m, count, 0);
     anydml_run_units(&stage, 0, stage.units);
     m += done; count -= done;
   }
@@ -106,14 +106,14 @@ static void anydml_run_serially(const anydml_move *m, int64_t count) {
 
 /* Have a move's lookups that refuse indices check for any, and set `refused`. */
 static void anydml_check_indices(const anydml_move *m) {
-  anydml_step s;
+  anydml_task s;
   anydml_choose_lookups(&s, m, 0);
   s.lookup_plane = anydml_chosen->check;
   anydml_planes(&s, 0, s.units);
 }
 
-/* The name of a step's kernel. */
-static const char *anydml_step_name(const anydml_step *s) {
+/* The name of a task's kernel. */
+static const char *anydml_task_name(const anydml_task *s) {
   const anydml_kernels *k = anydml_chosen;
   if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
   if (s->work == k->weave) return "weave";

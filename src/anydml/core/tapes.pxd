@@ -9,14 +9,17 @@ cdef extern from *:
     bint adds "anydml_adds"(int64_t a, int64_t b, int64_t *sum) noexcept nogil
     bint multiplies "anydml_multiplies"(int64_t a, int64_t b, int64_t *product) noexcept nogil
 
-cdef struct Step:
+cdef enum:  # kinds of instructions, as in `anydml.tracing.tape`
+    CONSTANT, ADD, MULTIPLY, FLOOR, GIVEN, AT_LEAST, AT_MOST, DIFFERS, DIVIDES, LARGER
+
+cdef struct Instruction:
     int64_t kind
     int64_t to
     int64_t a
     int64_t b
 
 cdef class Tape:
-    cdef Step *steps
+    cdef Instruction *instructions
     cdef int64_t *constants
     cdef int64_t given, first, count, registers
     cdef bint begin(self, int64_t *found) noexcept nogil

@@ -110,7 +110,7 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
     } \
   } \
 } \
-static void K(transpose##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
+static void K(transpose##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0); \
 } \
 /* Non-temporal stores of whole lines: each row of the destination begins on one. */ \
@@ -150,7 +150,7 @@ static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t 
 }
 
 /* A block of at least six columns and `R` rows. Loads begin four bytes before a tile, except for the first. */
-static void K(transpose3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(transpose3)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   enum { R = 4 * ANYDML_LANES };
   union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
   for (int k = 0; k < K(W); k++) {
@@ -182,7 +182,7 @@ static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0
 
 /* Parts of a plane with non-temporal stores, along the source first: p1 rows of the destination by p0 elements, or by p2
  * contiguous runs of all n0 elements. */
-static void K(transpose_streamed)(const anydml_step *s, int64_t first, int64_t last) {
+static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t last) {
   const int64_t e = s->element, line = 64 / e, across = s->c0 * s->c2, parts = s->c1 * across;
   int64_t c[ANYDML_RANK];
   char data[ANYDML_TRANSPOSE_BUFFER] __attribute__((aligned(64)));

@@ -53,7 +53,7 @@ static inline K(vec) K(reverse_lanes)(K(vec) v) {
 static void K(weave_vector) ANYDML_WEAVE_VECTOR()
 
 /* Lines of elements that are contiguous at the destination, and in reverse order at the source. */
-static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, n = n0 * e, w = K(W);
   union { uint8_t byte[K(W)]; K(vec) all; } mask;
   for (int k = 0; k < K(W); k++) mask.byte[k] = (uint8_t)(16 - e - (k & 15) / e * e + (k & 15) % e);
@@ -74,7 +74,7 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
 
 /* As `mirror`, for elements of 3, 5, 6 or 7 bytes, as many as fit in 16: vectors overlap, and the next one overwrites
  * the bytes without an element. */
-static void K(mirror_uneven)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(mirror_uneven)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, n = n0 * e, w = 16 / e * e;
   uint8_t mask[16], last[16];
   for (int k = 0; k < 16; k++) {
@@ -280,7 +280,7 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   for (int j = 0; streamed && j < w->targets; j++) K(sink_close)(sinks + j);
 }
 
-static void K(weave)(const anydml_step *s, int64_t first, int64_t last) {
+static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
   const anydml_weave *w = (const anydml_weave *)s->table;
   const anydml_move *m = w->column->move;
   const int64_t parts = s->c0;

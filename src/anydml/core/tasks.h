@@ -1,26 +1,26 @@
-/* Moves as steps, whose units may run in any order, and concurrently. */
-#ifndef ANYDML_STEPS_H
-#define ANYDML_STEPS_H
+/* Moves as tasks, whose units may run in any order, and concurrently. */
+#ifndef ANYDML_TASKS_H
+#define ANYDML_TASKS_H
 #include "moves.h"
 #include "weaving.h"
 
 enum {
-  ANYDML_STEPS = 16,              /* maximum number of steps of a stage */
+  ANYDML_TASKS = 16,              /* maximum number of tasks of a stage */
   ANYDML_UNIT = 32 << 10,         /* approximate bytes of a unit */
-  ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more step */
-  ANYDML_WEAVES = 2,              /* maximum number of steps with tables */
+  ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more task */
+  ANYDML_WEAVES = 2,              /* maximum number of tasks with tables */
 };
 
-typedef struct anydml_step anydml_step;
+typedef struct anydml_task anydml_task;
 
 /* n1 lines of n0 elements. */
-typedef void (*anydml_plane)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0);
+typedef void (*anydml_plane)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0);
 
 /* As `anydml_plane`, by lookups: from line i1 and element i0 on of the plane at coordinates c. */
-typedef void (*anydml_lookup_plane)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
+typedef void (*anydml_lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
 
-struct anydml_step {
-  void (*work)(const anydml_step *s, int64_t first, int64_t last);
+struct anydml_task {
+  void (*work)(const anydml_task *s, int64_t first, int64_t last);
   anydml_plane plane;
   anydml_lookup_plane lookup_plane;               /* instead of `plane`, for moves with lookups; else NULL */
   const anydml_move *move;        /* its first move */
@@ -41,13 +41,13 @@ struct anydml_step {
 /* The first moves of a list, which may run in any order, and concurrently. */
 typedef struct {
   int64_t units;
-  int32_t steps, woven, lockstep; /* woven: tables in use; lockstep: whether a unit is one of each step */
-  anydml_step step[ANYDML_STEPS];
+  int32_t tasks, woven, lockstep; /* woven: tables in use; lockstep: whether a unit is one of each task */
+  anydml_task task[ANYDML_TASKS];
   anydml_weave weave[ANYDML_WEAVES];
 } anydml_stage;
 
 /* Add the offsets of the plane with a number, and set its outer coordinates. */
-static inline void anydml_seek(const anydml_step *s, int64_t number, int64_t *c, char **to, const char **from) {
+static inline void anydml_seek(const anydml_task *s, int64_t number, int64_t *c, char **to, const char **from) {
   for (int d = s->rank - 1; d >= 0; d--) {
     int64_t rest = number / s->n[d];
     c[d] = number - rest * s->n[d];
@@ -57,7 +57,7 @@ static inline void anydml_seek(const anydml_step *s, int64_t number, int64_t *c,
   }
 }
 
-static inline void anydml_next(const anydml_step *s, int64_t *c, char **to, const char **from) {
+static inline void anydml_next(const anydml_task *s, int64_t *c, char **to, const char **from) {
   for (int d = s->rank - 1; d >= 0; d--) {
     *to += s->a[d];
     *from += s->b[d];
@@ -68,13 +68,13 @@ static inline void anydml_next(const anydml_step *s, int64_t *c, char **to, cons
   }
 }
 
-static inline void anydml_part(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static inline void anydml_part(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   if (s->lookup_plane) s->lookup_plane(s, c, i1, i0, to, from, n1, n0);
   else s->plane(s, to, from, n1, n0);
 }
 
-/* Run units of a step plane by plane. */
-static void anydml_planes(const anydml_step *s, int64_t first, int64_t last) {
+/* Run units of a task plane by plane. */
+static void anydml_planes(const anydml_task *s, int64_t first, int64_t last) {
   int64_t c[ANYDML_RANK], parts = s->c1 * s->c0;
   if (parts == 1) {
     char *to = s->to;
