@@ -7,6 +7,8 @@ that a picture cannot show what does not happen.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from anydml import dxdispatch
+from anydml import dxdispatch, stores
 from anydml.explain.journeys import follow
 
 Array = np.ndarray[Any, Any]
@@ -74,12 +76,6 @@ def joined(shard_0: Array, shard_1: Array) -> Array:
     return np.concatenate([shard_0, shard_1], axis=1)
 
 
-def series(monday: Array, tuesday: Array, wednesday: Array) -> list[Array]:
-    """Maps become time series of half a map each."""
-    days = np.stack([monday, tuesday, wednesday])
-    return [days[:, :, :2], days[:, :, 2:]]
-
-
 def padded(rows: list[Array]) -> Array:
     """Rows become a batch, as wide as the longest."""
     longest = max(len(row) for row in rows)
@@ -103,7 +99,6 @@ def with_alpha(image: Array) -> Array:
 
 FUSED: dict[str, tuple[Any, list[Any]]] = {
     "shards": (joined, [np.arange(6).reshape(3, 2), np.arange(6, 12).reshape(3, 2)]),
-    "rechunk": (series, [np.arange(8 * k, 8 * k + 8).reshape(2, 4) for k in range(3)]),
     "ragged": (padded, [[np.arange(1, 4), np.arange(4, 5), np.arange(5, 7)]]),
     "image": (prepared, [np.arange(24).reshape(2, 4, 3)]),
     "photo": (photo, [np.zeros((1080, 1920, 3), np.uint8)]),
@@ -168,10 +163,20 @@ def fused(name: str) -> str:
     return explained.svg()
 
 
+def rechunk() -> str:
+    """The plan of docs/stories/rechunk.md: maps become time series."""
+    import zarr
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        zarr.create_array("maps.zarr", shape=(60, 24, 48), chunks=(1, 24, 48), dtype="float32")
+        return dml.explain(stores.rechunk("maps.zarr", "series.zarr", chunks=[-1, 6, 12])).svg()
+
+
 def pictures() -> dict[str, str]:
     """Every picture, by the name of its file."""
     drawn = {f"{name}.svg": example(name) for name in EXAMPLES}
-    return drawn | {"gather_outside.svg": gather_outside()} | {f"{name}.svg": fused(name) for name in FUSED}
+    drawn |= {"gather_outside.svg": gather_outside(), "rechunk.svg": rechunk()}
+    return drawn | {f"{name}.svg": fused(name) for name in FUSED}
 
 
 if __name__ == "__main__":

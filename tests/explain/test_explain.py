@@ -13,7 +13,7 @@ from random_descs import OPERATORS, random_desc
 from random_family import FAMILY
 
 import anydml as dml
-from anydml import dxdispatch, stores
+from anydml import dxdispatch
 from anydml.explain import boxes
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
@@ -343,19 +343,6 @@ def test_saved_files_are_what_is_shown(tmp_path):
     for name, text in (("a.html", explanation.html()), ("b.SVG", explanation.svg())):
         explanation.save(tmp_path / name)
         assert (tmp_path / name).read_text(encoding="utf-8") == text
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_plan_is_its_program_between_files(tmp_path, order):
-    np.save(tmp_path / "x.npy", np.asarray(np.arange(6).reshape(2, 3), order=order))
-    target = stores.create(tmp_path / "y.npy", (3, 2), np.int64)
-    explanation = dml.explain(dml.fuse(np.transpose).plan(stores.open(tmp_path / "x.npy"), target))
-    (section,) = explanation.sections
-    came = {run.destination: run.source for run in follow(section).runs}
-    pairs = {(to, at) for tos, ats in came.items() for (_, to), (_, at) in zip(tos, ats, strict=True)}
-    assert pairs == {(2 * column + row, 3 * row + column) for row in range(2) for column in range(3)}
-    assert "writes 48 B" in str(explanation)
-    assert not (tmp_path / "y.npy").exists()
 
 
 def parts(section):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
+from anydml.explain.solids import DEPTH, grid, sides
 from anydml.explain.stripes import Place, Touch, striped
 from anydml.explain.svg import COLOURS, LINE, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
@@ -15,7 +16,6 @@ from anydml.moves.move import Access, Move
 WIDTH, HEIGHT, LEAST, LEAST_TENSOR = 220, 180, 6, 28
 """Pixels of the longest axes, and the least pixels of parts and tensors, which are then not to scale."""
 
-LABEL = 36
 MOST_TENSORS, MOST_MOVES = 40, 64
 """Tensors and moves that one picture shows at most; a page has the rest in its tables."""
 
@@ -24,7 +24,10 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Sheet:
-    """The box of a tensor: its last axis is horizontal, some or all of the others are vertical."""
+    """The box of a tensor: its last axis is horizontal, some or all of the others are vertical.
+
+    In a block, whose depth is not 0, only the last but one is vertical, and those before go back.
+    """
 
     tensor: Tensor
     down: tuple[int, ...]
@@ -32,29 +35,28 @@ class Sheet:
     y: int
     width: int
     height: int
+    depth: int
 
     @property
-    def bottom(self) -> int:
-        """The first pixel below."""
-        return self.y + LABEL + self.height
+    def front(self) -> Place:
+        """x, y, width and height, without what lies behind."""
+        return self.x, self.y, self.width, self.height
 
-    def span(self, ranges: Sequence[Range]) -> tuple[Range, Range]:
-        """Return the first and last row, and the first and last column, of a range of coordinates."""
-        top = bottom = 0
-        for axis in self.down:
-            size = self.tensor.sizes[axis]
-            top, bottom = top * size + ranges[axis][0], bottom * size + ranges[axis][1]
-        return (top, bottom), ranges[-1] if ranges else (0, 0)
+    def back(self, ranges: Sequence[Range]) -> Range:
+        """Return the first and the last pixel that a range of coordinates goes back."""
+        count, first, last = _flat(self.tensor, range(len(ranges) - 2), ranges)
+        start = self.depth * first // count
+        return start, max(self.depth * (last + 1) // count, start + 1)
 
     def part(self, ranges: Sequence[Range]) -> Place:
         """Return x, y, width and height of a range of coordinates, at least a few pixels each."""
-        rows, columns = _rows_and_columns(self.tensor, self.down)
-        (top, bottom), (left, right) = self.span(ranges)
-        x = self.x + self.width * left // columns
-        y = self.y + LABEL + self.height * top // rows
-        width = max(self.x + self.width * (right + 1) // columns - x, LEAST)
-        height = max(self.y + LABEL + self.height * (bottom + 1) // rows - y, LEAST)
-        return x, y, min(width, self.x + self.width - x), min(height, self.bottom - y)
+        rows, top, bottom = _flat(self.tensor, self.down, ranges)
+        columns, left, right = _flat(self.tensor, range(len(ranges))[-1:], ranges)
+        x, y = self.width * left // columns, self.height * top // rows
+        width = max(self.width * (right + 1) // columns - x, LEAST)
+        height = max(self.height * (bottom + 1) // rows - y, LEAST)
+        behind = self.back(ranges)[0] if self.depth else 0
+        return self.x + x + behind, self.y + y - behind, min(width, self.width - x), min(height, self.height - y)
 
 
 def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
@@ -69,12 +71,22 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
         found: list[str] = []
         for k in column.members:
             found += _sheet(k, sheets[k])
-            for n, places in enumerate(placed):
-                drawn = (place for operand, stripes in places if operand == k for place in stripes)
-                found += [_part(moves[n], n % COLOURS, place) for place in drawn]
+            drawn = [
+                (n, place, touch.back)
+                for n, places in enumerate(placed)
+                for touch, (operand, stripes) in zip(touches[n], places, strict=True)
+                if operand == k
+                for place in stripes
+            ]
+            if sheets[k].depth:
+                # Whatever hides others is drawn after them: what is further to the front, above or to the right.
+                drawn.sort(key=lambda each: (-each[2][0], -each[1][1], each[1][0]))
+            for n, place, (start, end) in drawn:
+                found += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
+            found += _grid(sheets[k])
         parts += column.group(found)
     for n, places in enumerate(placed):
-        lines += _arrows(moves[n], n % COLOURS, places)
+        lines += _arrows(moves[n], n % COLOURS, places, touches[n])
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
         text.append("* is not packed")
@@ -85,26 +97,38 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     if len(moves) > MOST_MOVES:
         text.append(f"and {len(moves) - MOST_MOVES} more moves")
     about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
-    return svg(section.title, about, columns, [*parts, *lines], text, number, is_alone)
+    return svg(section.title, about, columns, [*parts, *lines], number, is_alone, text=text)
 
 
 def _sheet(number: int, sheet: Sheet) -> Iterator[str]:
     tensor = sheet.tensor
-    lines = (
-        f"#{number} {shortened(tensor.name, 40)}",
-        f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *"),
-    )
-    for i, line in enumerate(lines):
-        yield f'<text class="head" x="{sheet.x}" y="{sheet.y + 13 + LINE * i}">{escaped(line)}</text>'
+    lines = _label(number, tensor)
+    for i, line in enumerate(lines, 1):
+        y = sheet.y - sheet.depth - 7 - LINE * (len(lines) - i)
+        yield f'<text class="head" x="{sheet.x}" y="{y}">{escaped(line)}</text>'
     yield (
-        f'<rect class="cell" x="{sheet.x}" y="{sheet.y + LABEL}" width="{sheet.width}" height="{sheet.height}">'
+        f'<rect class="cell" x="{sheet.x}" y="{sheet.y}" width="{sheet.width}" height="{sheet.height}">'
         f"<title>{escaped(tensor)}</title></rect>"
     )
+    if sheet.depth:
+        yield f'<path class="cell" d="{"".join(sides(sheet.front, sheet.depth))}"/>'
+
+
+def _grid(sheet: Sheet) -> Iterator[str]:
+    if sheet.tensor.chunks:
+        lines = "".join(grid(sheet.tensor.sizes, sheet.tensor.chunks, sheet.front, sheet.depth))
+        yield f'<path class="cut" d="{lines}"/>'
 
 
 def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
     tensors = section.tensors
-    down = _axes_down(section)
+    # The chunks of three axes and more cannot be seen in a flat picture.
+    are_blocks = any(len(tensor.chunks) > 2 for tensor in tensors)
+    depths = [DEPTH if are_blocks and len(tensor.sizes) > 2 else 0 for tensor in tensors]
+    down = [
+        (len(tensor.sizes) - 2,) if depth else axes
+        for tensor, depth, axes in zip(tensors, depths, _axes_down(section), strict=True)
+    ]
     shown = [k for k, tensor in enumerate(tensors) if tensor.count][:MOST_TENSORS]
     shapes = {k: _rows_and_columns(tensors[k], down[k]) for k in shown}
     rows = max((shape[0] for shape in shapes.values()), default=1)
@@ -113,16 +137,35 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
         k: (max(WIDTH * wide // columns, LEAST_TENSOR), max(HEIGHT * high // rows, LEAST_TENSOR))
         for k, (high, wide) in shapes.items()
     }
+    labels = {k: _label(k, tensors[k]) for k in shown}
+    above = {k: 4 + LINE * len(labels[k]) + depths[k] for k in shown}
     found, places = arrange(
-        tensors, {k: (max(wide, _label_width(tensors[k])), LABEL + high) for k, (wide, high) in sizes.items()}
+        tensors,
+        {
+            k: (max(wide + depths[k], 7 * max(map(len, labels[k]))), above[k] + high)
+            for k, (wide, high) in sizes.items()
+        },
     )
-    return {k: Sheet(tensors[k], down[k], *places[k], *sizes[k]) for k in sorted(places)}, found
+    sheets = {
+        k: Sheet(tensors[k], down[k], x, y + above[k], *sizes[k], depths[k]) for k, (x, y) in sorted(places.items())
+    }
+    return sheets, found
 
 
-def _label_width(tensor: Tensor) -> int:
-    name = min(len(tensor.name), 40) + 4
-    sizes = len(f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B *")
-    return 7 * max(name, sizes)
+def _label(number: int, tensor: Tensor) -> list[str]:
+    """Return the lines above a tensor."""
+    size = f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *")
+    chunks = [f"chunks {list(tensor.chunks)}"] if tensor.chunks else []
+    return [f"#{number} {shortened(tensor.name, 40)}", size, *chunks]
+
+
+def _flat(tensor: Tensor, axes: Sequence[int], ranges: Sequence[Range]) -> tuple[int, int, int]:
+    """Return the number of coordinates along axes that share a direction, and the first and the last of a range."""
+    count, first, last = 1, 0, 0
+    for axis in axes:
+        size = tensor.sizes[axis]
+        count, first, last = count * size, first * size + ranges[axis][0], last * size + ranges[axis][1]
+    return count, first, last
 
 
 def _rows_and_columns(tensor: Tensor, down: Sequence[int]) -> tuple[int, int]:
@@ -155,11 +198,14 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
     for end in ends:
         if end.operand in sheets:
             sheet, ranges = sheets[end.operand], touched(section, end, move)
-            rows, columns = (last - first + 1 for first, last in sheet.span(ranges))
-            row_bytes = sheet.tensor.element_size * columns
+            _, *columns = _flat(sheet.tensor, range(len(ranges))[-1:], ranges)
+            _, *rows = _flat(sheet.tensor, sheet.down, ranges)
+            row_bytes = sheet.tensor.element_size * (columns[1] - columns[0] + 1)
             # A box that is written whole is drawn below later ones.
-            is_under = end is move.destination and move.bytes_written >= row_bytes * rows
-            found.append(Touch(end.operand, sheet.part(ranges), is_under, _run_bytes(end, move) >= row_bytes))
+            is_under = end is move.destination and move.bytes_written >= row_bytes * (rows[1] - rows[0] + 1)
+            has_whole_rows = _run_bytes(end, move) >= row_bytes
+            back = sheet.back(ranges) if sheet.depth else (0, 1)
+            found.append(Touch(end.operand, sheet.part(ranges), is_under, has_whole_rows, back))
     return found
 
 
@@ -172,20 +218,27 @@ def _run_bytes(end: Access, move: Move) -> int:
     return run
 
 
-def _part(move: Move, colour: int, place: Place) -> str:
+def _part(move: Move, colour: int, place: Place, depth: int) -> Iterator[str]:
     x, y, width, height = place
-    return (
-        f'<rect class="cell f{colour}" fill-opacity="0.7" x="{x}" y="{y}" width="{width}" height="{height}">'
-        f"<title>{escaped(move)}</title></rect>"
+    about = f"<title>{escaped(move)}</title>"
+    if depth:
+        yield f'<path class="cell f{colour}" d="{"".join(sides(place, depth))}">{about}</path>'
+    yield (
+        f'<rect class="cell f{colour}" fill-opacity="{1 if depth else 0.7}" x="{x}" y="{y}" '
+        f'width="{width}" height="{height}">{about}</rect>'
     )
 
 
-def _arrows(move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]]]) -> Iterator[str]:
+def _arrows(
+    move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]]], touches: Sequence[Touch]
+) -> Iterator[str]:
     if places and places[0][0] == move.destination.operand:
-        (_, (to, *_)), *others = places
+        (_, ((left, top, _, high), *_)), *others = places
+        start, end = touches[0].back
+        # What lies behind is seen above what lies before it.
+        to = (left + (end - start) // 2, top - (end - start) // 2) if start else (left, top + high // 2)
         for _, (*_, (x, y, width, height)) in others:
-            about = f"{move.bytes_written:,} B: {move}"
-            yield from arrow((x + width, y + height // 2), (to[0], to[1] + to[3] // 2), colour, about)
+            yield from arrow((x + width, y + height // 2), to, colour, f"{move.bytes_written:,} B: {move}")
 
 
 def touched(section: Section, access: Access, move: Move) -> list[Range]:

@@ -24,15 +24,11 @@ WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
 MOST_ARROWED, MOST_ARROWS = 30, 12
 """Elements and lines of a picture up to which all lines are always shown."""
 
-MOST_MOVES = 24
-"""Moves that are listed below the picture; a page has all of them in its table."""
-
 
 @dataclass(frozen=True)
 class Grid:
     """The drawing of a tensor: its matrices, one below the other."""
 
-    number: int
     tensor: Tensor
     x: int
     y: int
@@ -40,8 +36,8 @@ class Grid:
 
     @property
     def label(self) -> str:
-        """The tensor's number, name and sizes."""
-        return f"#{self.number} {shortened(self.tensor.name)} {list(self.tensor.sizes)}"
+        """The tensor's name and sizes."""
+        return f"{shortened(self.tensor.name)} {list(self.tensor.sizes)}"
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -110,15 +106,11 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
                 below += drawn
         parts.append((column, below, values))
     overwritten = itertools.chain(*lines)
-    moves = section.moves
-    text = [str(move) for move in moves[:MOST_MOVES]]
-    if len(moves) > MOST_MOVES:
-        text.append(f"and {len(moves) - MOST_MOVES} more moves")
     shown = [line for column, below, _ in parts for line in column.group(below)]
     shown += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
     is_quiet = sum(tensor.count for tensor in section.tensors) > MOST_ARROWED or arrows > MOST_ARROWS
-    return svg(section.title, about, columns, shown, text, number, is_alone, is_quiet)
+    return svg(section.title, about, columns, shown, number, is_alone, is_quiet)
 
 
 def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:
@@ -181,9 +173,9 @@ def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:
 
 
 def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Column]]:
-    grids = [Grid(k, tensor, 0, 0, cell) for k, tensor in enumerate(tensors)]
+    grids = [Grid(tensor, 0, 0, cell) for tensor in tensors]
     columns, places = arrange(tensors, {k: (grid.width, grid.height) for k, grid in enumerate(grids)})
-    return [Grid(k, tensor, *places[k], cell) for k, tensor in enumerate(tensors)], columns
+    return [Grid(tensor, *places[k], cell) for k, tensor in enumerate(tensors)], columns
 
 
 def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> Iterator[str]:

@@ -69,7 +69,9 @@ class _SkippedError(Exception):
 
 
 def is_small(section: Section) -> bool:
-    """Whether a section is small enough to show every element."""
+    """Whether a section is small enough to show every element; chunks are always shown as boxes."""
+    if any(tensor.chunks for tensor in section.tensors):
+        return False
     cells = sum(tensor.count for tensor in section.tensors)
     return cells <= MOST_CELLS and sum(math.prod(move.sizes) for move in section.moves) <= MOST_RUNS
 

@@ -29,7 +29,7 @@ th,td{border:1px solid #8888;padding:.15rem .5rem;text-align:left;vertical-align
 th,td{white-space:nowrap}tr[data-row] td{white-space:normal}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
 code,pre,td{font-family:ui-monospace,monospace}
-pre{overflow-x:auto;padding:.5rem;border:1px solid #8888}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.5rem;border:1px solid #8888}
 summary{cursor:pointer;font-weight:600}
 :focus-visible{outline:2px solid #4c8bf5;outline-offset:2px}
 tr:target,tr:focus,tr.on{background:#8883}
@@ -129,12 +129,10 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
         head = ("element", "value", "source", "by index")[: 4 if _has_indices(journeys) else 3]
         rows = ((row, texts[: len(head)]) for row, texts in _element_rows(section, journeys))
         yield from _table("Where every element comes from", head, rows, _written(journeys))
-    yield from _table(
-        "Tensors", ("#", "role", "name", "type", "sizes", "strides in bytes", "bytes"), _tensor_rows(section)
-    )
+    yield from _table("Tensors", ("#", "role", "name", "type", "sizes", "layout", "bytes"), _tensor_rows(section))
     yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
     if section.compiled:
-        yield f"<details open><summary>Compiled program</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
+        yield f"<details open><summary>What runs</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
     yield "</section>"
 
 
@@ -192,11 +190,13 @@ def _element_rows(section: Section, journeys: Journeys) -> Iterator[tuple[str | 
 
 def _tensor_rows(section: Section) -> Iterator[tuple[str | None, Sequence[object]]]:
     for k, tensor in enumerate(section.tensors):
-        strides = "packed" if tensor.is_packed else str(list(tensor.strides))
+        layout = "packed" if tensor.is_packed else f"strides {list(tensor.strides)} bytes"
+        if tensor.chunks:
+            layout = f"chunks {list(tensor.chunks)}"
         name = shortened(tensor.name)
         yield (
             None,
-            (str(k), tensor.role, name, tensor.type_name, str(list(tensor.sizes)), strides, tensor.bytes_spanned),
+            (str(k), tensor.role, name, tensor.type_name, str(list(tensor.sizes)), layout, tensor.bytes_spanned),
         )
 
 

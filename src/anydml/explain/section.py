@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ class Tensor:
         element_size: bytes per element.
         dtype: dtype of the elements; None if only their size is known.
         values: the elements before the program runs; None if unknown.
+        chunks: sizes of a chunk of a stored array; empty if it is stored in one piece, or in memory.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Tensor:
     element_size: int
     dtype: np.dtype[Any] | None = None
     values: Array | None = None
+    chunks: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
@@ -76,6 +79,8 @@ class Tensor:
 
     def __str__(self) -> str:
         text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {counted(self.bytes_spanned, 'byte')}"
+        if self.chunks:
+            return f"{text}, chunks {list(self.chunks)}"
         return text if self.is_packed else f"{text}, strides {list(self.strides)} bytes"
 
 
@@ -112,6 +117,7 @@ def section(
     shapes: Mapping[int, Shape],
     values: Mapping[int, Array],
     compiled: str = "",
+    chunks: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
 ) -> Section:
     """Return a section for a program.
 
@@ -121,6 +127,7 @@ def section(
         shapes: known shapes by operand number; other operands become one-dimensional.
         values: known values by operand number, as views of these shapes.
         compiled: description of the compiled program.
+        chunks: sizes of a chunk by operand number, of arrays that are stored in chunks.
     """
     tensors = []
     for number, operand in enumerate(program.operands):
@@ -130,7 +137,7 @@ def section(
             given = np.asarray(operand.value)
         if known is None and (made := operand.value if given is None else given) is not None:
             known = (made.shape, made.strides, made.dtype)
-        tensors.append(_tensor(program, number, operand, known, given))
+        tensors.append(replace(_tensor(program, number, operand, known, given), chunks=chunks.get(number, ())))
     return Section(title, program, tuple(tensors), compiled)
 
 

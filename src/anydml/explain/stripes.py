@@ -21,12 +21,14 @@ class Touch(NamedTuple):
         place: the bounding box.
         is_under: whether the move writes the whole box, so that later moves are drawn above it.
         has_whole_rows: whether the move accesses each row of the box completely or not at all.
+        back: the first pixel and the last that it goes back, of a block.
     """
 
     operand: int
     place: Place
     is_under: bool = False
     has_whole_rows: bool = False
+    back: tuple[int, int] = (0, 1)
 
 
 def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
@@ -104,6 +106,7 @@ def _share(one: Touch, other: Touch, is_first: bool) -> bool:
     return (
         one.operand == other.operand
         and not first.is_under
+        and max(one.back[0], other.back[0]) < min(one.back[1], other.back[1])
         and all(
             max(one.place[k], other.place[k])
             < min(one.place[k] + one.place[k + 2], other.place[k] + other.place[k + 2])

@@ -76,10 +76,10 @@ def of_plan(plan: Any) -> Section:
     """Return the section of a plan over files: its program between stored arrays, and the plan as text."""
     from anydml.stores.planning.grid_program import strides_of
 
-    shapes: dict[int, Shape] = {}
-    for k, array in enumerate([*plan.inputs, *plan.outputs]):
-        shapes[k] = array.shape, strides_of(array), array.dtype
-    return _program(plan.name, plan.program, shapes, {}, "", str(plan))
+    arrays = dict(enumerate([*plan.inputs, *plan.outputs]))
+    shapes = {k: (array.shape, strides_of(array), array.dtype) for k, array in arrays.items()}
+    chunks = {k: array.chunks for k, array in arrays.items() if hasattr(array, "chunks")}
+    return section(plan.name, plan.program, shapes, {}, str(plan), chunks)
 
 
 def of_fused(fused: Fused, arguments: Any, keywords: dict[str, Any]) -> Section:

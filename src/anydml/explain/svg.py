@@ -54,7 +54,7 @@ def _rules(colours: Mapping[str, Sequence[str]]) -> str:
     rules = [
         f".adm .paper{{fill:{colours['paper']}}}",
         f".adm .cell{{fill:{colours['paper']};stroke:{colours['edge']}}}",
-        f".adm .box{{fill:none;stroke:{colours['edge']}}}",
+        f".adm .cut{{stroke:{colours['edge']}}}",
         f".adm .head{{fill:{colours['text']}}}",
         f".adm .value{{fill:{colours['ink']};stroke:{colours['paper']}}}",
         f".adm .still{{fill:{colours['faint']}}}",
@@ -69,7 +69,7 @@ STYLE = (
     ".adm{font-family:sans-serif;font-size:13px}"
     ".adm .head{font-size:12px}.adm .move{font-family:monospace;font-size:11px}"
     ".adm .value{text-anchor:middle;stroke-width:3;paint-order:stroke;pointer-events:none}"
-    ".adm .line{fill:none;stroke-width:1.6;stroke-opacity:.75}"
+    ".adm .cut{fill:none;stroke-width:.7;pointer-events:none}.adm .line{fill:none;stroke-width:1.6;stroke-opacity:.75}"
     ".adm .line:hover,.adm .run:hover .line,.adm .on{stroke-width:4;stroke-opacity:1}"
     ".adm .cell.on{stroke-width:3}.adm .off{opacity:.15}"
     ".adm.quiet .line,.adm.quiet .tip{visibility:hidden}"
@@ -86,10 +86,10 @@ def svg(
     about: str,
     columns: Sequence[Column],
     parts: Sequence[str],
-    text: Sequence[str],
     number: int = 0,
     is_alone: bool = True,
     is_quiet: bool = False,
+    text: Sequence[str] = (),
 ) -> str:
     """Return an SVG document.
 
@@ -98,10 +98,10 @@ def svg(
         about: the description, for screen readers.
         columns: the columns of tensors.
         parts: SVG elements.
-        text: lines below the picture.
         number: distinguishes the pictures of a page.
         is_alone: whether the picture can be scaled; in a page, its columns can be stacked instead.
         is_quiet: whether lines are shown only under the pointer.
+        text: lines below the picture.
     """
     foot = max((column.bottom for column in columns), default=0) + MARGIN
     written = max((int(LETTER * len(line)) for line in text), default=0)
