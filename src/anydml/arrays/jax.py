@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.jax_put import given, put
 from anydml.arrays.quick import BRIDGES, Bridge
 from anydml.memory.device_array import device_array
 from anydml.memory.results import empty
@@ -77,7 +77,7 @@ class JaxAdapter(ArrayAdapter):
 
     def give(self, result: Array) -> Any:
         """Return an array over the same memory, on the same device, committed to it if this one is."""
-        return given([result], self.array)[0]
+        return _given([result], self.array)[0]
 
     def give_from_device(self, result: Any) -> Any:
         """Convert a PyTorch tensor to a JAX array by DLPack."""
@@ -85,7 +85,7 @@ class JaxAdapter(ArrayAdapter):
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an INT64 array on a CPU, even without jax_enable_x64."""
-        return put(lengths, None if "cpu" in self.device else jax.devices("cpu")[0])
+        return _put([lengths], None if "cpu" in self.device else jax.devices("cpu")[0])[0]
 
     def upload(self, indices: Array) -> Any:
         """Copy integers to this array's GPU, as a PyTorch tensor."""
@@ -111,6 +111,19 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
     return views if sum([view.nbytes for view in views]) <= SMALL else None
 
 
+def _given(results: Sequence[Array], like: Any) -> list[Any]:
+    """Return JAX arrays over the memory of NumPy arrays, committed to the device of `like` if it is."""
+    return _put([*results], next(iter(like.devices())) if like.committed else None)
+
+
+def _put(arrays: list[Array], device: Any) -> list[Any]:
+    """Return JAX arrays over the memory of NumPy arrays, committed to a device, or on the default one for None."""
+    # A caller who has 64-bit arrays despite jax_enable_x64=False must not get narrower results.
+    with jax.enable_x64(True) if any(array.dtype.itemsize >= 8 for array in arrays) else nullcontext():
+        found: list[Any] = jax.device_put(arrays, device)
+    return found
+
+
 def _name(device: Any) -> str:
     kind = "cuda" if device.platform == "gpu" else device.platform
     return f"{kind}:{device.id}"
@@ -118,4 +131,4 @@ def _name(device: Any) -> str:
 
 _KIND = type(jax.device_put(np.zeros(1, np.float32)))
 
-BRIDGES[_KIND] = Bridge(_views, given)
+BRIDGES[_KIND] = Bridge(_views, _given)

@@ -22,29 +22,11 @@ def placed(array, is_committed):
     return jax.device_put(array, jax.devices("cpu")[0] if is_committed else None)
 
 
-@pytest.fixture(params=["quick", "device_put"])
-def way(request, monkeypatch):
-    """Have results like an array made in one way alone."""
-
-    def only(array):
-        # Whether the quick way is known is asked by the other one.
-        dml.copy(array)
-        from anydml.arrays import jax_put
-
-        if request.param == "device_put":
-            monkeypatch.setattr(jax_put, "_described", lambda *_: None)
-        else:
-            monkeypatch.setattr(jax_put, "put", None)
-
-    return only
-
-
 @pytest.mark.parametrize("is_committed", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool", "uint16", "float16", "complex64"])
-def test_results_are_as_device_put_makes_them(dtype, is_committed, way):
+def test_results_are_as_device_put_makes_them(dtype, is_committed):
     array = X.astype(jnp.dtype(dtype))
     x = placed(array, is_committed)
-    way(x)
     indices = placed(np.array([2, 0]), is_committed)
     assert said(dml.copy(x)) == said(x)
     assert said(dml.gather(x, indices)) == said(placed(array[[2, 0]], is_committed))
@@ -62,11 +44,10 @@ def test_results_are_as_device_put_makes_them(dtype, is_committed, way):
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.complex128])
-def test_wide_dtypes_stay_wide(dtype, way):
+def test_wide_dtypes_stay_wide(dtype):
     with jax.enable_x64(True):
         x = jax.device_put(X.astype(dtype))
         meant = said(x)
-    way(x)
     for call in (dml.copy, dml.fuse(lambda x: x[:])):
         found = call(x)
         assert found.dtype == dtype
