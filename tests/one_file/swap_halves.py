@@ -95,7 +95,7 @@ def _lower(
 def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     (x,), (axis,) = inputs, inferred.parameters
     half = x.shape[axis] // 2
-    return [make.joined([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]
+    return [make.join([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]
 
 
 @function(_infer, _lower, compose=_compose)

@@ -15,7 +15,7 @@ from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
 from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.slice import lower_slice, window
+from anydml.operators.slice import compose_slice, lower_slice, window
 from anydml.operators.ways import general, native
 from anydml.symbols import are_equal, holds, integers_or_symbols
 from anydml.tensor import Layout
@@ -81,7 +81,7 @@ def _infer_flip(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     return window(starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape))))
 
 
-@function(_infer_flip, lower_slice)
+@function(_infer_flip, lower_slice, compose=compose_slice)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Reverse the order of elements along axes, like the array API's function.
 

@@ -96,19 +96,19 @@ class Parameter(NamedTuple):
 class Composing(Protocol):
     """Operations on the arrays of a fused function that need no moves."""
 
-    def cut(self, x: Any, axis: int, start: int, size: int) -> Any:
-        """Slice one axis with step 1."""
+    def cut(self, x: Any, axis: int, start: int, size: int, step: int = 1) -> Any:
+        """Slice one axis."""
 
-    def sliced(self, x: Any, starts: Sizes, sizes: Sizes, steps: Sizes) -> Any:
-        """``result[c] = x[starts + steps·c]``."""
+    def parts_of(self, x: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
+        """Cut an axis into parts of these sizes."""
 
-    def reshaped(self, x: Any, shape: Sizes) -> Any:
+    def reshape(self, x: Any, shape: Sizes) -> Any:
         """Reshape in row-major order."""
 
-    def joined(self, arrays: Sequence[Any], axis: int) -> Any:
+    def join(self, arrays: Sequence[Any], axis: int) -> Any:
         """Concatenate along an axis."""
 
-    def picked_by(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Select elements along an axis by indices; negative ones count from the end."""
 
 

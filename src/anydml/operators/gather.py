@@ -237,7 +237,7 @@ def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> 
 
 def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     (x, indices), (axis, _, outside) = inputs, inferred.parameters
-    return [make.picked_by(x, indices, axis, outside)]
+    return [make.pick(x, indices, axis, outside)]
 
 
 @function(infer_gather, lower_gather, by_numpy=_pick, compose=_composed)

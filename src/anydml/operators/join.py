@@ -154,8 +154,8 @@ def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> 
     """Join traced arrays."""
     (axis,) = inferred.parameters
     if axis is None:
-        return [make.joined([make.reshaped(each, (math.prod(each.shape),)) for each in inputs], 0)]
-    return [make.joined(inputs, axis)]
+        return [make.join([make.reshape(each, (math.prod(each.shape),)) for each in inputs], 0)]
+    return [make.join(inputs, axis)]
 
 
 @function(infer_join, lower_join, by_numpy=concatenate, compose=compose_join)

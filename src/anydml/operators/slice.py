@@ -168,9 +168,9 @@ def _range(start: int, size: int, step: int) -> Any:
 def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     """Slice a traced array."""
     (x,), (starts, steps), (shape,) = inputs, inferred.parameters, inferred.shapes
-    if 0 in shape:
-        starts, steps = (0,) * len(shape), (1,) * len(shape)
-    return [make.sliced(x, starts, shape, steps)]
+    for axis, (start, size, step) in enumerate(zip(starts, shape, steps, strict=True)):
+        x = make.cut(x, axis, start, size, step)
+    return [x]
 
 
 @function(infer_slice, lower_slice, compose=compose_slice)

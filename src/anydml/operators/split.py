@@ -116,9 +116,7 @@ def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parame
 def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     """Slice a traced array into its parts."""
     (x,), (axis,) = inputs, inferred.parameters
-    sizes = [shape[axis] for shape in inferred.shapes]
-    starts = itertools.accumulate(sizes, initial=0)
-    return [make.cut(x, axis, start if size else 0, size) for start, size in zip(starts, sizes, strict=False)]
+    return make.parts_of(x, axis, [shape[axis] for shape in inferred.shapes])
 
 
 @function(infer_split, lower_split, expand=_expand, compose=compose_split)

@@ -11,7 +11,8 @@ from typing import Any
 
 from einops._backends import AbstractBackend
 
-from anydml.tracing import axes, joins, repeating, shaping
+from anydml.tracing import axes, parts, verbs
+from anydml.tracing.constants import trace_of
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.trace import TracedArray
 
@@ -36,7 +37,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
         """Permute axes."""
-        return shaping.permuted(x, tuple(axes))
+        return verbs.permute(x, tuple(axes))
 
     def reduce(self, x: TracedArray, operation: str, axes: Sequence[int]) -> TracedArray:
         """Refuse: reductions and products compute."""
@@ -44,9 +45,8 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def stack_on_zeroth_dimension(self, tensors: Sequence[Any]) -> TracedArray:
         """Stack arrays along a new first axis."""
-        trace = next(each.trace for each in tensors if isinstance(each, TracedArray))
         with named("einops"):
-            return joins.stack([*map(trace.array, tensors)])
+            return parts.stack([*map(trace_of(tensors).array, tensors)])
 
     def add_axis(self, x: TracedArray, new_position: int) -> TracedArray:
         """Insert an axis of size 1."""
@@ -54,13 +54,12 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def tile(self, x: TracedArray, repeats: Sequence[int]) -> TracedArray:
         """Repeat along each axis."""
-        return repeating.tile(x, repeats)
+        return parts.tile(x, repeats)
 
     def concat(self, tensors: Sequence[Any], axis: int) -> TracedArray:
         """Concatenate along an axis."""
-        trace = next(each.trace for each in tensors if isinstance(each, TracedArray))
         with named("einops"):
-            return shaping.joined([*map(trace.array, tensors)], axis)
+            return verbs.join([*map(trace_of(tensors).array, tensors)], axis)
 
     def is_float_type(self, x: TracedArray) -> bool:
         """Whether the dtype is floating-point."""

@@ -9,22 +9,12 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.text import counted
-from anydml.tracing import integers
+from anydml.tracing.constants import Array, known, whole
+from anydml.tracing.picking import index_array, pick, pick_points
 from anydml.tracing.refusing import broken, named, refused
-from anydml.tracing.shaping import (
-    broadcast,
-    check_known,
-    common_shape,
-    is_known,
-    known_indices,
-    looked_up,
-    moved,
-    picked,
-    reshaped,
-    sliced,
-)
 from anydml.tracing.sizes import Size, is_open
-from anydml.tracing.trace import Sizes, TracedArray
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import broadcast, common_shape, permute, reshape, window
 
 
 def indexed(x: TracedArray, key: Any) -> TracedArray:
@@ -36,6 +26,11 @@ def indexed(x: TracedArray, key: Any) -> TracedArray:
     x = x.trace.array(x)
     with named("indexing"):
         return _taken(x, _items(x, key))
+
+
+def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
+    """Index one axis."""
+    return indexed(x, (*(slice(None),) * axis, key))
 
 
 def _items(x: TracedArray, key: Any) -> list[Any]:
@@ -68,21 +63,13 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
 class _MaskAxis(NamedTuple):
     """The coordinates of a mask's true elements along one of its axes, and the axis' size."""
 
-    indices: Any
+    indices: Array
     size: int
-
-    def indices_in(self, whole: int, axis: int) -> Any:
-        """Return the coordinates after checking the mask's size."""
-        if self.size != whole:
-            message = f"a mask of size {self.size} does not fit axis {axis}, whose size is {whole}"
-            raise broken(message, FuseIndexError)
-        return self.indices
 
 
 def _known_items(item: Any) -> list[Any]:
     """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
-    array = integers.known(item)
-    check_known(array)
+    array = known(item)
     if array.dtype == bool:
         if not array.ndim:
             raise broken("a single bool is not an index", FuseIndexError)
@@ -95,32 +82,33 @@ def _known_items(item: Any) -> list[Any]:
 def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     starts, sizes, steps = [], [], []
     shape: list[int] = []
-    arrays: list[tuple[int, Any, int]] = []
+    arrays: list[tuple[int, Any]] = []
     advanced, axis = [], 0
     for number, item in enumerate(items):
         if item is None:
             shape.append(1)
             continue
-        whole = x.shape[axis]
+        start, size, step = 0, x.shape[axis], 1
         if isinstance(item, slice):
-            start, size, step = bounds(item, whole)
+            start, size, step = bounds(item, size)
             shape.append(size)
         elif isinstance(item, int):
-            if not -whole <= item < whole:
-                raise broken(f"index {item} is out of bounds for axis {axis} with size {whole}", FuseIndexError)
-            start, size, step = item + whole if item < 0 else item, 1, 1
+            if not -size <= item < size:
+                raise broken(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
+            start, size = item + size if item < 0 else item, 1
             advanced.append((number, len(shape)))
         else:
-            start, size, step = 0, whole, 1
-            indices = item.indices_in(whole, axis) if isinstance(item, _MaskAxis) else item
-            arrays.append((len(shape), indices, whole))
+            if isinstance(item, _MaskAxis) and item.size != size:
+                message = f"a mask of size {item.size} does not fit axis {axis}, whose size is {size}"
+                raise broken(message, FuseIndexError)
+            arrays.append((len(shape), item.indices if isinstance(item, _MaskAxis) else item))
             advanced.append((number, len(shape)))
-            shape.append(whole)
+            shape.append(size)
         starts.append(start)
         sizes.append(size)
         steps.append(step)
         axis += 1
-    result = reshaped(sliced(x, starts, sizes, steps), shape)
+    result = reshape(window(x, starts, sizes, steps), shape)
     if not arrays:
         return result
     numbers = [number for number, _ in advanced]
@@ -128,30 +116,30 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     return _picked(result, arrays, 0 if is_apart else advanced[0][1])
 
 
-def bounds(item: slice, whole: int) -> tuple[int, int, int]:
+def bounds(item: slice, size: int) -> tuple[int, int, int]:
     """Resolve a slice of an axis to start, count and step; an empty slice starts at 0.
 
     Raises:
         TypeError: the slice has parts other than integers and None.
         ValueError: the step is 0.
     """
-    if not is_open((item.start, item.stop, item.step, whole)):
-        start, stop, step = item.indices(whole)
-        size = len(range(start, stop, step))
-        return (start, size, step) if size else (0, 0, 1)
+    if not is_open((item.start, item.stop, item.step, size)):
+        start, stop, step = item.indices(size)
+        count = len(range(start, stop, step))
+        return (start, count, step) if count else (0, 0, 1)
     step = 1 if item.step is None else operator.index(item.step)
     if not step:
         raise ValueError("slice step cannot be zero")
-    low, high = (0, whole) if step > 0 else (-1, whole - 1)
+    low, high = (0, size) if step > 0 else (-1, size - 1)
 
     def place(given: Any, default: int) -> int:
         if given is None:
             return default
-        at = integers.whole(given)
-        if at < 0:
-            at += whole
-            return low if at < 0 else at
-        return high if at > high else at
+        found: int = whole(given)
+        if found < 0:
+            found += size
+            return low if found < 0 else found
+        return high if found > high else found
 
     start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
     if start >= stop if step > 0 else start <= stop:
@@ -159,21 +147,17 @@ def bounds(item: slice, whole: int) -> tuple[int, int, int]:
     return start, (stop - start - 1) // step + 1 if step > 0 else (start - stop - 1) // -step + 1, step
 
 
-def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> TracedArray:
+def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
     """Select elements by one array per indexed axis; the arrays' axes go to `place`."""
     first = arrays[0][0]
     if len(arrays) == 1:
-        (_, indices, _), count = arrays[0], arrays[0][1].ndim
-        result = picked(x, indices, first)
+        count, result = arrays[0][1].ndim, pick(x, arrays[0][1], first)
     else:
-        sizes: Sizes = common_shape([indices.shape for _, indices, _ in arrays])
-        count = len(sizes)
-        # Constant indices are already checked.
-        known = [
-            (axis, broadcast(x.trace.array(known_indices(indices, whole)), sizes))
-            for axis, indices, whole in arrays
-            if is_known(indices)
-        ]
-        given = [(axis, broadcast(indices, sizes)) for axis, indices, _ in arrays if not is_known(indices)]
-        result = looked_up(x, sorted([*known, *given], key=lambda pick: pick[0]), "refuse" if given else "clamp")
-    return moved(result, first, place, count)
+        sizes = common_shape([indices.shape for _, indices in arrays])
+        found = [(axis, *index_array(x, indices, x.shape[axis])) for axis, indices in arrays]
+        picks = [(axis, broadcast(indices, sizes)) for axis, indices, _ in found]
+        are_checked = all(is_checked for _, _, is_checked in found)
+        count, result = len(sizes), pick_points(x, picks, "clamp" if are_checked else "refuse")
+    axes = [axis for axis in range(result.ndim) if not first <= axis < first + count]
+    axes[place:place] = range(first, first + count)
+    return permute(result, axes)

@@ -59,11 +59,11 @@ class TracedNdarray(TracedArray):
         return called(self.trace, function, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
-        from anydml.tracing.making import retyped
+        from anydml.tracing.making import retype
         from anydml.tracing.numpy_words import METHODS
 
         if name == "view":
-            return partial(retyped, self)
+            return partial(retype, self)
         return partial(self._called, getattr(np, name)) if name in METHODS else super().__getattr__(name)
 
     @property

@@ -9,9 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numpy.lib.array_utils import normalize_axis_tuple
-
-from anydml.tracing import axes, joins, making, masks, padding, picks, placing, repeating, shaping
+from anydml.tracing import axes, making, padding, parts, putting, replacing, selecting, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Table, Undecided, Word, call_word, lines
 
@@ -28,8 +26,7 @@ def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict
 
 
 def _size(x: TracedArray, axis: Any = None) -> int:
-    along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return math.prod(x.shape[k] for k in along)
+    return math.prod(x.shape[k] for k in verbs.axes_of(x, axis))
 
 
 NUMPY: Table = {
@@ -49,63 +46,63 @@ NUMPY: Table = {
     **lines("flipud", axes.flip, "@m", axis=0),
     **lines("rot90", axes.rot90, "@m k=1 axes=(0,1)"),
     **lines("roll", axes.roll, "@a shift axis=None"),
-    **lines("fft.fftshift", axes.shifted, "@x axes=None"),
-    **lines("fft.ifftshift", axes.shifted, "@x axes=None", by=-1),
+    **lines("fft.fftshift", axes.shift, "@x axes=None"),
+    **lines("fft.ifftshift", axes.shift, "@x axes=None", by=-1),
     # Joining and splitting
-    **lines("concatenate", joins.concatenate, "@@arrays axis=0 -out dtype=None -casting"),
-    **lines("stack", joins.stack, "@@arrays axis=0 -out dtype=None -casting"),
-    **lines("hstack", joins.stacked, "@@tup dtype=None -casting", rank=1, axis=1),
-    **lines("vstack", joins.stacked, "@@tup dtype=None -casting", rank=2, axis=0),
-    **lines("dstack", joins.stacked, "@@tup dtype=None -casting", rank=3, axis=2),
-    **lines("column_stack", joins.column_stack, "@@tup"),
-    **lines("append", joins.append, "arr values axis=None"),
-    **lines("block", joins.block, "arrays"),
-    **lines("array_split", joins.array_split, "@ary indices_or_sections axis=0"),
-    **lines("split", joins.split, "@ary indices_or_sections axis=0"),
-    **lines("hsplit", joins.split_along, "@ary indices_or_sections", axis=1),
-    **lines("vsplit", joins.split_along, "@ary indices_or_sections", axis=0),
-    **lines("dsplit", joins.split_along, "@ary indices_or_sections", axis=2),
-    **lines("unstack", joins.unstack, "@x axis=0"),
+    **lines("concatenate", parts.concatenate, "@@arrays axis=0 -out dtype=None -casting"),
+    **lines("stack", parts.stack, "@@arrays axis=0 -out dtype=None -casting"),
+    **lines("hstack", parts.stack_along, "@@tup dtype=None -casting", rank=1, axis=1),
+    **lines("vstack", parts.stack_along, "@@tup dtype=None -casting", rank=2, axis=0),
+    **lines("dstack", parts.stack_along, "@@tup dtype=None -casting", rank=3, axis=2),
+    **lines("column_stack", parts.column_stack, "@@tup"),
+    **lines("append", parts.append, "arr values axis=None"),
+    **lines("block", parts.block, "arrays"),
+    **lines("array_split", parts.array_split, "@ary indices_or_sections axis=0"),
+    **lines("split", parts.split, "@ary indices_or_sections axis=0"),
+    **lines("hsplit", parts.split_along, "@ary indices_or_sections", axis=1),
+    **lines("vsplit", parts.split_along, "@ary indices_or_sections", axis=0),
+    **lines("dsplit", parts.split_along, "@ary indices_or_sections", axis=2),
+    **lines("unstack", parts.unstack, "@x axis=0"),
     **lines(
         "pad",
         padding.pad,
         "@array pad_width mode='constant' constant_values=None reflect_type=None end_values=None stat_length=None",
     ),
-    **lines("insert", placing.insert, "@arr obj values axis=None"),
-    **lines("delete", picks.delete, "@arr obj axis=None"),
+    **lines("insert", replacing.insert, "@arr obj values axis=None"),
+    **lines("delete", selecting.delete, "@arr obj axis=None"),
     # Repetition
-    **lines("tile", repeating.tile, "@A reps"),
-    **lines("repeat", repeating.repeat, "@a repeats axis=None"),
-    **lines("resize", placing.resize, "@a new_shape"),
-    **lines("broadcast_to", shaping.broadcast_to, "@array shape -subok"),
-    **lines("broadcast_arrays", repeating.broadcast_arrays, "@*args -subok"),
-    **lines("meshgrid", repeating.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
+    **lines("tile", parts.tile, "@A reps"),
+    **lines("repeat", parts.repeat, "@a repeats axis=None"),
+    **lines("resize", replacing.resize, "@a new_shape"),
+    **lines("broadcast_to", verbs.broadcast, "@array shape -subok"),
+    **lines("broadcast_arrays", verbs.broadcast_all, "@*args -subok"),
+    **lines("meshgrid", parts.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
     # Selection
-    **lines("take", picks.take, "@a indices axis=None -out mode='raise'"),
-    **lines("take_along_axis", picks.take_along_axis, "@arr indices axis=-1"),
-    **lines("compress", picks.compress, "condition @a axis=None -out"),
-    **lines("extract", picks.extract, "condition @arr"),
-    **lines("choose", masks.choose, "a choices -out mode='raise'"),
-    **lines("select", masks.select, "condlist choicelist default=0"),
-    **lines("where", masks.where, "@condition x=None y=None"),
-    **lines("diagonal", picks.diagonal, "@a offset=0 axis1=0 axis2=1"),
-    **lines("linalg.diagonal", picks.diagonal, "@x offset=0", axis1=-2, axis2=-1),
+    **lines("take", selecting.take, "@a indices axis=None -out mode='raise'"),
+    **lines("take_along_axis", selecting.take_along_axis, "@arr indices axis=-1"),
+    **lines("compress", selecting.compress, "condition @a axis=None -out"),
+    **lines("extract", selecting.extract, "condition @arr"),
+    **lines("choose", selecting.choose_from, "a choices -out mode='raise'"),
+    **lines("select", selecting.select_first, "condlist choicelist default=0"),
+    **lines("where", selecting.where, "@condition x=None y=None"),
+    **lines("diagonal", selecting.diagonal, "@a offset=0 axis1=0 axis2=1"),
+    **lines("linalg.diagonal", selecting.diagonal, "@x offset=0", axis1=-2, axis2=-1),
     **lines(
         "lib.stride_tricks.sliding_window_view",
-        picks.sliding_window_view,
+        selecting.sliding_window_view,
         "@x window_shape axis=None -subok -writeable",
     ),
     # Matrices
-    **lines("diag", placing.diag, "@v k=0"),
-    **lines("diagflat", placing.diagflat, "@v k=0"),
-    **lines("tril", masks.triangle, "@m k=0"),
-    **lines("triu", masks.triangle, "@m k=0", is_upper=True),
+    **lines("diag", replacing.diag, "@v k=0"),
+    **lines("diagflat", lambda x, k: replacing.diag_embed(axes.ravel(x), k), "@v k=0"),
+    **lines("tril", putting.triangle, "@m k=0"),
+    **lines("triu", putting.triangle, "@m k=0", is_upper=True),
     # Constants. Nothing can be written into an empty array, so it may be zeros.
     **lines("zeros_like", making.like, "@a dtype=None -order -subok shape=None -device"),
     **lines("empty_like", making.like, "@prototype dtype=None -order -subok shape=None -device"),
     **lines("ones_like", making.like, "@a dtype=None -order -subok shape=None -device", number=1),
     **lines("full_like", making.full_like, "@a fill_value dtype=None -order -subok shape=None -device"),
-    **lines("copy", axes.same, "@a -order -subok"),
+    **lines("copy", lambda x: x, "@a -order -subok"),
     **lines("ascontiguousarray", making.contiguous, "@a dtype=None"),
     **lines("real", axes.real, "@val"),
     **lines("astype", lambda x, dtype: x.astype(dtype), "@x dtype -copy -device"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,11 +15,12 @@ from anydml.functions import arguments as own_arguments
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, operand_of
 from anydml.operators.element import Element
-from anydml.operators.function import Function, Parameter
+from anydml.operators.function import Function, Inferred, Parameter
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import axes, joins, padding, picks, refusing, repeating, shaping
+from anydml.tracing import axes, padding, parts, refusing, verbs
+from anydml.tracing.constants import known, trace_of
 from anydml.tracing.indexing import indexed
-from anydml.tracing.integers import known
+from anydml.tracing.picking import check_dtype_of, pick
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 
@@ -56,13 +58,9 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     inputs = [*arrays, *indices]
     shapes = [each.shape for each in inputs]
     inferred = function.infer(label, shapes, tuple(rest))
-    if function.compose is not None:
+    if (compose := _composing(function)) is not None:
         with refusing.named(label):
-            results = function.compose(shaping, inputs, inferred)
-    elif function.name in _COMPOSED:
-        with refusing.named(label):
-            others = [value for each, value in zip(function.parameters, values, strict=True) if not each.is_array]
-            results = [_COMPOSED[function.name](*([arrays] if function.is_of_lists else arrays), *others)]
+            results = compose(_VERBS, inputs, inferred)
     else:
         for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
             # Indices that may be out of range are checked before any move, so they cannot be in scratch.
@@ -95,7 +93,7 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     names = [each.name for each in function.arrays]
     every = [by_name[name] for name in names]
     every = [*every[0]] if function.is_of_lists else every
-    trace: Trace = next(each.trace for each in every if isinstance(each, TracedArray))
+    trace = trace_of(every)
     label, count = function.label, function.data_count(len(every))
     with refusing.named(label):
         arrays = [trace.array(each) for each in every[:count]]
@@ -110,36 +108,60 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-_COMPOSED: dict[str, Callable[..., TracedArray]] = {
-    "broadcast_to": shaping.broadcast_to,
-    "flip": axes.flip,
-    "pad": padding.pad_around,
-    "permute_dims": axes.transpose,
-    "repeat": repeating.repeat,
-    "roll": axes.roll,
-    "stack": joins.stack,
-    "tile": repeating.tile,
+_VERBS = SimpleNamespace(cut=verbs.cut, join=verbs.join, parts_of=verbs.parts_of, pick=pick, reshape=verbs.reshape)
+"""See `Composing`."""
+
+
+def _roll(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
+    (x,), (shifts, is_flat) = inputs, inferred.parameters
+    moved = tuple(axis for axis, shift in enumerate(shifts) if type(shift) is not int or shift)
+    return [axes.roll(x, shifts) if is_flat else axes.roll(x, [shifts[axis] for axis in moved], moved)]
+
+
+def _repeat(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
+    (x,), (counts, axis) = inputs, inferred.parameters
+    return [parts.repeat(x, counts if len(counts) > 1 else counts[0], axis)]
+
+
+def _pad(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
+    (x,), (starts, mode, value), (shape,) = inputs, inferred.parameters, inferred.shapes
+    around = [(before, now - before - size) for before, size, now in zip(starts, x.shape, shape, strict=True)]
+    number = np.frombuffer(value.pattern, x.element).reshape(()) if x.itemsize else None
+    return [padding.pad(x, around, mode, number if mode == "constant" else None)]
+
+
+_COMPOSED: dict[str, Callable[[Any, Sequence[Any], Inferred], list[TracedArray]]] = {
+    "broadcast_to": lambda _, inputs, inferred: [verbs.broadcast(inputs[0], inferred.shapes[0])],
+    "pad": _pad,
+    "permute_dims": lambda _, inputs, inferred: [verbs.permute(inputs[0], *inferred.parameters)],
+    "repeat": _repeat,
+    "roll": _roll,
+    "stack": lambda _, inputs, inferred: [parts.stack(inputs, *inferred.parameters)],
+    "tile": lambda _, inputs, inferred: [parts.tile(inputs[0], *inferred.parameters)],
 }
-"""Functions that are composed by NumPy's equivalent, after anydml's checks."""
+"""Functions that are composed by NumPy's equivalents, after anydml's checks (see `Function.compose`)."""
+
+
+def _composing(function: Function) -> Callable[[Any, Sequence[Any], Inferred], list[TracedArray]] | None:
+    return function.compose or _COMPOSED.get(function.name)
 
 
 def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
-    """Return indices as a traced array; constant ones of a function that composes as NumPy's."""
-    is_traced, composes = isinstance(given, TracedArray), function.compose is not None
+    """Return indices as a traced array; constant ones of a function that is composed as NumPy's."""
+    is_traced, is_composed = isinstance(given, TracedArray), _composing(function) is not None
     found: Any = given if is_traced else known(given)
     if not is_traced and not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.int64)
     dtype = found.element if is_traced else found.dtype
-    if is_traced and not composes:
-        shaping.check_looked_up(found, "clamp")
+    if is_traced and not is_composed:
+        check_dtype_of(found)
     elif dtype.kind not in "iu":
         message = f"{function.label}: {field} are {dtype}, but only integers count: convert them first"
         raise DescError(message, function.label, field, f"{field} must be integers")
     if is_traced:
         return trace.array(found)
-    shaping.check_known(found)
     numbers = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)
-    return numbers if composes else trace.array(numbers)
+    return numbers if is_composed else trace.array(numbers)
 
 
 def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:
@@ -174,8 +196,7 @@ def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedA
     Raises:
         FuseError: the condition is traced.
     """
-    picks.known_object(condition)
-    flags = picks.known_array(condition) != 0
+    flags = known(condition) != 0
     if axis is None and flags.shape != x.shape:
         x = axes.ravel(x)
     first = 0 if axis is None else axis_of("compress", x.ndim, axis)

@@ -1,4 +1,4 @@
-"""Padding of traced arrays by fills and slices."""
+"""Words that pad, by fills and by an array's own elements."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.integers import is_list, wholes
+from anydml.tracing.constants import is_list, wholes
+from anydml.tracing.parts import tile
 from anydml.tracing.refusing import broken, refused
-from anydml.tracing.shaping import broadcast, cut, filled, joined, reshaped
 from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import cut, fill, join, resized
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
 """Modes that copy elements of the array itself."""
+
+_TORCH_MODES = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+"""NumPy's names of PyTorch's modes."""
 
 
 def pad(
@@ -26,7 +30,7 @@ def pad(
     end_values: Any = None,
     stat_length: Any = None,
 ) -> TracedArray:
-    """Like numpy.pad, in the modes that compute nothing.
+    """Pad by counts of each axis, in the modes that compute nothing.
 
     Raises:
         FuseError: the mode computes, or arguments do not fit.
@@ -51,69 +55,12 @@ def pad(
         if not is_open((before, after)) and before == after == 0:
             continue
         if mode not in MODES:
-            front, back = (constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after)))
-            x = joined([*front, x, *back], axis)
+            x = surround(x, axis, before, after, values[axis])
         elif not x.shape[axis]:
             raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         else:
-            x = extended(x, axis, before, after, mode)
+            x = extend(x, axis, before, after, mode)
     return x
-
-
-def pad_around(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> TracedArray:
-    """Like `anydml.pad`: all starts, then all ends."""
-    around = [*zip(pads[: x.ndim], pads[x.ndim :], strict=True)]
-    return pad(x, around, mode, value if mode == "constant" else None)
-
-
-def extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
-    """Pad a non-empty axis with its own elements; negative counts crop.
-
-    Args:
-        x: the array.
-        axis: 0 to rank − 1.
-        before: elements before the first one.
-        after: elements after the last one.
-        mode: one of `MODES`.
-    """
-    size = x.shape[axis]
-    start, end = -before, size + after
-    if mode == "edge" or size == 1:
-        around = [again(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
-        around.append(again(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
-    else:
-        period = x
-        count = {"symmetric": size, "reflect": size - 2, "wrap": 0}[mode]
-        if count:
-            period = joined([x, cut(x, axis, count - (mode == "symmetric"), count, -1)], axis)
-        around = [again(period, axis, a, b - a) for a, b in ((start, min(end, 0)), (max(start, size), end))]
-    low, high = max(start, 0), min(end, size)
-    return joined([around[0], cut(x, axis, low, high - low) if high > low else cut(x, axis, 0, 0), around[1]], axis)
-
-
-def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
-    """Return `count` elements of an axis from `start` on, with wrap-around; none if the count is negative."""
-    if count <= 0:
-        return cut(x, axis, 0, 0)
-    size = x.shape[axis]
-    start %= size
-    first = min(count, size - start) if start else 0
-    whole, rest = divmod(count - first, size)
-    parts = [cut(x, axis, start, first)] if first else []
-    if whole:
-        apart = reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:]))
-        repeated = broadcast(apart, (*x.shape[:axis], whole, *x.shape[axis:]))
-        parts.append(reshaped(repeated, (*x.shape[:axis], whole * size, *x.shape[axis + 1 :])))
-    if rest:
-        parts.append(cut(x, axis, 0, rest))
-    return joined(parts, axis)
-
-
-def constant(x: TracedArray, axis: int, count: int, number: Any) -> list[TracedArray]:
-    """Return an array like x, but with `count` elements along an axis, filled with a number; [] if `count` is 0."""
-    if not is_open((count,)) and not count:
-        return []
-    return [filled(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]), None, number)]
 
 
 def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
@@ -134,46 +81,75 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
 
 
 def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
-    """Like torch.nn.functional.pad: pairs of counts from the last dimension on; negative ones crop."""
+    """Pad by pairs of counts from the last dimension on, in PyTorch's modes; negative counts crop."""
     counts = wholes(pad)
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
         raise broken(f"pad has {len(counts)} counts for {x!r}: it must have two per dimension, from the last one on")
-    pairs = {x.ndim - 1 - k: (counts[2 * k], counts[2 * k + 1]) for k in range(len(counts) // 2)}
-    for axis, (before, after) in pairs.items():
-        size = x.shape[axis]
-        if size + min(before, 0) + min(after, 0) < 0:
+    if mode not in ("constant", *_TORCH_MODES):
+        raise refused(f"pad in mode {mode!r}")
+    for k, (before, after) in enumerate(zip(counts[::2], counts[1::2], strict=True)):
+        axis = x.ndim - 1 - k
+        size = left = x.shape[axis] + min(before, 0) + min(after, 0)
+        if left < 0:
             raise broken(f"pad {counts} crops more than dimension {axis} of {x!r}")
-        if mode != "constant":
-            x = _extended(x, axis, before, after, mode)
-            continue
-        start, end = max(-before, 0), size - max(-after, 0)
-        x = cut(x, axis, start if end > start else 0, max(end - start, 0))
-        front, back = (constant(x, axis, max(n, 0), 0 if value is None else value) for n in (before, after))
-        x = joined([*front, x, *back], axis)
+        if mode in ("constant", "circular"):
+            x = cut(x, axis, max(-before, 0), left)
+            before, after = max(before, 0), max(after, 0)  # noqa: PLW2901
+        if mode == "constant":
+            x = surround(x, axis, before, after, [value or 0] * 2)
+        elif before or after:
+            size, most = x.shape[axis], max(before, after)
+            if not size or most > {"replicate": most, "reflect": size - 1, "circular": size}[mode]:
+                raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
+            x = extend(x, axis, before, after, _TORCH_MODES[mode])
     return x
 
 
-def pad_constant(x: TracedArray, pad: Sequence[int], value: Any = 0) -> TracedArray:
-    """Like torch.constant_pad_nd."""
-    return pad_last(x, pad, value=value)
+def surround(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:
+    """Pad an axis with one number before, and one after it."""
+    front, back = (
+        [fill(x, resized(x, axis, count), number)] if is_open((count,)) or count else []
+        for count, number in zip((before, after), numbers, strict=True)
+    )
+    return join([*front, x, *back], axis)
 
 
-_MODES = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
-"""NumPy's names of PyTorch's modes."""
+def extend(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
+    """Pad a non-empty axis with its own elements; negative counts crop.
+
+    Args:
+        x: the array.
+        axis: 0 to rank − 1.
+        before: elements before the first one.
+        after: elements after the last one.
+        mode: one of `MODES`.
+    """
+    size = x.shape[axis]
+    start, end = -before, size + after
+    if mode == "edge" or size == 1:
+        around = [again(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
+        around.append(again(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
+    else:
+        period = x
+        count = {"symmetric": size, "reflect": size - 2, "wrap": 0}[mode]
+        if count:
+            period = join([x, cut(x, axis, count - (mode == "symmetric"), count, -1)], axis)
+        around = [again(period, axis, a, b - a) for a, b in ((start, min(end, 0)), (max(start, size), end))]
+    low, high = max(start, 0), min(end, size)
+    return join([around[0], cut(x, axis, low, high - low) if high > low else cut(x, axis, 0, 0), around[1]], axis)
 
 
-def _extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
-    """Pad an axis with its own elements, in PyTorch's modes and within PyTorch's limits."""
-    if mode not in _MODES:
-        raise refused(f"pad in mode {mode!r}")
-    if mode == "circular" and min(before, after) < 0:
-        # After cropping, the rest of the dimension wraps around.
-        left = x.shape[axis] + min(before, 0) + min(after, 0)
-        x = cut(x, axis, max(-before, 0), max(left, 0))
-        before, after = max(before, 0), max(after, 0)
-    size, most = x.shape[axis], max(before, after)
-    if not before and not after:
-        return x
-    if not size or most > {"replicate": most, "reflect": size - 1, "circular": size}[mode]:
-        raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
-    return extended(x, axis, before, after, _MODES[mode])
+def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
+    """Return `count` elements of an axis from `start` on, with wrap-around; none if the count is negative."""
+    if count <= 0:
+        return cut(x, axis, 0, 0)
+    size = x.shape[axis]
+    start %= size
+    first = min(count, size - start) if start else 0
+    times, rest = divmod(count - first, size)
+    parts = [cut(x, axis, start, first)] if first else []
+    if times:
+        parts.append(tile(x, [times if k == axis else 1 for k in range(x.ndim)]))
+    if rest:
+        parts.append(cut(x, axis, 0, rest))
+    return join(parts, axis)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from anydml.tracing.constants import trace_of
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.refusing import broken
+from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 
 
@@ -15,6 +16,7 @@ class TracedTensor(TracedNdarray):
     """A traced array whose methods are those of `torch.Tensor`."""
 
     __slots__ = ()
+    LEAST_RANK = 1
 
     @property
     def dtype(self) -> Any:
@@ -31,9 +33,7 @@ class TracedTensor(TracedNdarray):
     @property
     def H(self) -> Any:  # noqa: N802  # as PyTorch calls it
         """The conjugate transpose of a real matrix."""
-        if self.ndim not in (0, 2):
-            raise broken(f".H of {self!r}: use .mH for batches of matrices")
-        return self._torch("adjoint") if self.ndim else self._torch("conj")
+        return self._torch("H")
 
     @property
     def mH(self) -> Any:  # noqa: N802  # as PyTorch calls it
@@ -90,9 +90,9 @@ class TracedTensor(TracedNdarray):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
-        from anydml.tracing.torch_words import called, name_of, trace_of
+        from anydml.tracing.torch_words import called, name_of
 
-        return called(trace_of((arguments, named)), name_of(function), arguments, named or {})
+        return called(trace_of(leaves((arguments, named))), name_of(function), arguments, named or {})
 
     def __getattr__(self, name: str) -> Any:
         import torch

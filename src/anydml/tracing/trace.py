@@ -111,6 +111,9 @@ class TracedArray:
     """
 
     __slots__ = ("element", "like", "trace", "value")
+    LEAST_RANK = 0
+    """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
+
     __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
 
     def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
-from anydml.tracing import shaping
+from anydml.tracing.constants import arrays_of
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.trace import Trace
 
@@ -86,10 +86,10 @@ class Word:
             elif kind == "@":
                 values.append(trace.array(value))
             elif kind == "@@":
-                values.append(shaping.arrays_of(trace, value))
+                values.append(arrays_of(trace, value))
             elif kind in ("*", "@*"):
                 found = [*value] if isinstance(value, (list, tuple)) else [value]
-                values.append(found if kind == "*" else shaping.arrays_of(trace, found))
+                values.append(found if kind == "*" else arrays_of(trace, found))
             else:
                 values.append(value)
         _check_unwritten("out", by_name.pop("out", None))

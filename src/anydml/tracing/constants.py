@@ -1,0 +1,154 @@
+"""Constants among the arguments of words: integers, which may be open, arrays, and dtypes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays import received
+from anydml.arrays.receive import guest_of
+from anydml.errors import FuseIndexError
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.sizes import Size
+from anydml.tracing.trace import Trace, TracedArray
+
+Array = np.ndarray[Any, Any]
+
+MOST_KNOWN = 1 << 28
+"""Most elements of constant indices, flags and lengths, which are held in memory."""
+
+
+def whole(number: Any) -> Any:
+    """Convert an integer of any library to `int`; open sizes stay open.
+
+    Raises:
+        TypeError: `number` is not an integer.
+    """
+    return number if type(number) is Size else operator.index(number)
+
+
+def wholes(numbers: Any) -> list[Any]:
+    """Convert one integer, or a list of integers, to a list.
+
+    Raises:
+        TypeError: an item is not an integer.
+    """
+    return [*map(whole, numbers)] if is_list(numbers) else [whole(numbers)]
+
+
+def is_list(numbers: Any) -> bool:
+    """Whether an argument is a list of numbers; an array without dimensions is not."""
+    return hasattr(numbers, "__len__") and getattr(numbers, "ndim", 1) != 0
+
+
+def untraced(given: Any) -> Any:
+    """Return an argument that determines a shape.
+
+    Raises:
+        FuseError: it is traced.
+    """
+    if isinstance(given, TracedArray):
+        raise refused(f"selection by {given!r}", "the result's shape would depend on elements")
+    return given
+
+
+def known(given: Any) -> Array:
+    """Convert constants of any library to a NumPy array; open numbers are pinned.
+
+    Raises:
+        FuseError: they are traced, or there are more than 2²⁸.
+    """
+    is_array = isinstance(untraced(given), np.ndarray) or guest_of(given) is not None
+    found: Array = received("a constant", given)[0] if is_array else np.asarray(given)
+    if found.dtype == object and all(type(each) in (int, Size) for each in found.flat):
+        found = np.asarray([int(each) for each in found.flat]).reshape(found.shape)
+    if found.size > MOST_KNOWN:
+        raise broken(
+            f"a constant of {found.size} numbers, but at most {MOST_KNOWN} are supported: pass it as an argument"
+        )
+    return found
+
+
+def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Wrap and check constant indices.
+
+    Raises:
+        FuseError: the indices are not integers, or out of range.
+    """
+    array = known(indices)
+    if array.dtype.kind not in "iu" and array.size:
+        raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
+    if array.size and (int(array.min()) < -size or int(array.max()) >= size):
+        outside = int(array.min()) if int(array.min()) < -size else int(array.max())
+        raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)
+    found = array.astype(np.int64)
+    return np.where(found < 0, found + size, found)
+
+
+def traced_or_known(given: Any) -> Any:
+    """Return a traced array unchanged, and constants as a NumPy array."""
+    return given if isinstance(given, TracedArray) else known(given)
+
+
+def from_zero(indices: Any) -> Any:
+    """Mark negative indices as out of range, in a traced array or constants.
+
+    Raises:
+        FuseError: a constant is negative.
+    """
+    by = traced_or_known(indices)
+    if isinstance(by, TracedArray):
+        name = by.element.name
+        if name not in ("int32", "int64"):
+            return by
+        # Read as unsigned, negative numbers exceed any size.
+        by.trace.are_unsigned(by.value, 8 * by.itemsize)
+        return by.trace.made(by.value, np.dtype(f"u{name}"))
+    if by.size and int(by.min()) < 0:
+        raise broken(f"index {int(by.min())} is out of range", FuseIndexError)
+    return by
+
+
+def trace_of(given: Iterable[Any]) -> Trace:
+    """Return the trace of the first traced array."""
+    for each in given:
+        if isinstance(each, TracedArray):
+            return each.trace
+    raise broken("a call of traced arrays without one")
+
+
+def arrays_of(trace: Trace, given: Iterable[Any], is_weak: bool = False) -> list[TracedArray]:
+    """Convert to traced arrays; constants get the others' dtype if NumPy's promotion gives this dtype.
+
+    Args:
+        trace: the trace.
+        given: arrays and constants.
+        is_weak: whether Python's numbers get a dtype that holds them, as NumPy's scalars do in arithmetic.
+    """
+    values = [*given]
+    dtypes = {each.element for each in values if isinstance(each, TracedArray)}
+    dtypes = dtypes or {each.dtype for each in values if isinstance(each, np.ndarray)}
+
+    def alike(value: Any) -> Any:
+        if len(dtypes) != 1 or not isinstance(value, (bool, int, float, complex, list, np.ndarray, np.generic)):
+            return value
+        (dtype,), found = dtypes, np.asarray(value)
+        own = value if is_weak and type(value) in (bool, int, float, complex) else found
+        is_held = found.dtype != dtype and found.dtype.kind in "biufc" and np.result_type(own, dtype) == dtype
+        return found.astype(dtype) if is_held else found
+
+    return [trace.array(alike(each)) for each in values]
+
+
+def dtype_of(x: TracedArray, dtype: Any) -> np.dtype[Any]:
+    """Convert a dtype of NumPy or PyTorch to NumPy's; None is the array's own."""
+    if dtype is None:
+        return x.element
+    if not type(dtype).__module__.startswith("torch"):
+        return np.dtype(dtype)  # type: ignore[no-any-return]
+    import torch
+
+    return received("dtype", torch.empty(0, dtype=dtype))[0].dtype  # type: ignore[no-any-return]

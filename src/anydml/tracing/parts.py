@@ -1,0 +1,253 @@
+"""Words that join arrays, split and repeat them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from anydml.fields import MOST_ITEMS
+from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
+from anydml.tracing.constants import arrays_of, is_list, known, trace_of, whole, wholes
+from anydml.tracing.indexing import at
+from anydml.tracing.picking import pick
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.structure import leaves
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import axis_of, broadcast, cut, fill, join, parts_of, reshape, resized
+
+
+def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None) -> TracedArray:
+    """Join arrays along an axis; flattened if it is None."""
+    found = join(arrays, axis) if axis is not None else join([ravel(array) for array in arrays], 0)
+    return found if dtype is None else found.astype(dtype)
+
+
+def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:
+    """Join tensors along a dimension, except those of shape (0,)."""
+    others = [tensor for tensor in tensors if tensor.ndim != 1 or tensor.shape[0] != 0] or tensors
+    if any(not tensor.ndim for tensor in tensors):
+        raise broken("tensors without dimensions cannot be joined")
+    return join(tensors if all(tensor.ndim == 1 for tensor in others) else others, operator.index(dim))
+
+
+def stack(arrays: Sequence[TracedArray], axis: int = 0, dtype: Any = None) -> TracedArray:
+    """Join arrays along a new axis."""
+    if any(array.shape != arrays[0].shape for array in arrays):
+        raise broken("all arrays to stack must have the same shape")
+    place = normalize_axis_index(axis, arrays[0].ndim + 1) if arrays else 0
+    return concatenate([expand_dims(array, place) for array in arrays], place, dtype)
+
+
+def stack_along(arrays: Sequence[TracedArray], dtype: Any = None, rank: int = 1, axis: int = 0) -> TracedArray:
+    """Join arrays of at least `rank` dimensions along an axis; those of one dimension along axis 0."""
+    parts = [at_least(array, rank) for array in arrays]
+    return concatenate(parts, 0 if rank == 1 and parts and parts[0].ndim == 1 else axis, dtype)
+
+
+def column_stack(arrays: Sequence[TracedArray]) -> TracedArray:
+    """Join columns, as which arrays of fewer than two dimensions count."""
+    return join([transpose(at_least(array, 2)) if array.ndim < 2 else array for array in arrays], 1)
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
+    """Join two arrays, one of which may be a constant."""
+    return concatenate(arrays_of(trace_of((arr, values)), (arr, values)), axis)
+
+
+def block(arrays: Any) -> TracedArray:
+    """Join nested lists of arrays: the innermost lists along the last axis."""
+    depth, every = _depth(arrays), leaves(arrays)
+    trace, rank = trace_of(every), max(depth, *(np.ndim(each) for each in every))
+
+    def joined(tree: Any, axis: int) -> TracedArray:
+        if isinstance(tree, list):
+            return join([joined(each, axis + 1) for each in tree], axis)
+        array = trace.array(tree)
+        return reshape(array, (*(1,) * (rank - array.ndim), *array.shape))
+
+    return joined(arrays, rank - depth)
+
+
+def _depth(tree: Any) -> int:
+    if not isinstance(tree, list):
+        return 0
+    depths = {_depth(each) for each in tree}
+    if len(depths) != 1:
+        raise broken("the lists of a block must have one depth, and none may be empty")
+    return 1 + depths.pop()
+
+
+def block_diag(tensors: Sequence[TracedArray]) -> TracedArray:
+    """Join matrices along a diagonal, with zeros around them."""
+    if any(tensor.ndim > 2 for tensor in tensors):
+        raise broken("block_diag takes tensors of at most 2 dimensions")
+    blocks = [at_least(tensor, 2) for tensor in tensors]
+    width, before, rows = sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        height, own = each.shape
+        rows.append(join([fill(each, (height, before)), each, fill(each, (height, width - before - own))], 1))
+        before += own
+    return join(rows, 0)
+
+
+def chunk_cat(tensors: Sequence[TracedArray], dim: int, num_chunks: int) -> TracedArray:
+    """Join chunks of equal sizes, padded with zeros and flattened, chunk by chunk."""
+    rows = []
+    for tensor in tensors:
+        axis = axis_of(tensor, dim)
+        size, rest = tensor.shape[axis], tensor.shape[axis + 1 :]
+        most = -(-size // num_chunks)
+        padded = join([tensor, fill(tensor, resized(tensor, axis, most * num_chunks - size))], axis)
+        rows.append(reshape(padded, (*tensor.shape[:axis], num_chunks, most * math.prod(rest))))
+    return join(rows, -1)
+
+
+def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
+    """Split an axis at indices, or into parts of almost equal sizes."""
+    axis = axis_of(x, axis)
+    if isinstance(indices_or_sections, TracedArray):
+        raise refused("a split by a traced array", "shapes would depend on elements")
+    size = x.shape[axis]
+    if is_list(indices_or_sections):
+        ends = [0, *wholes(indices_or_sections), size]
+    else:
+        count = operator.index(indices_or_sections)
+        if count <= 0:
+            raise broken("number sections must be larger than 0.")
+        if count > MOST_ITEMS:
+            raise broken(f"{count} parts, but at most {MOST_ITEMS} are supported")
+        each, more = divmod(size, count)
+        ends = [k * each + min(k, more) for k in range(count + 1)]
+    return kind(at(x, axis, slice(*pair)) for pair in itertools.pairwise(ends))
+
+
+def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
+    """Split an axis at indices, or into parts of equal sizes."""
+    size = x.shape[axis_of(x, axis)]
+    if not is_list(indices_or_sections):
+        count = operator.index(indices_or_sections)
+        if count > 0 and size % count:
+            raise broken("array split does not result in an equal division")
+    return array_split(x, indices_or_sections, axis, kind)
+
+
+def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
+    """Like `split` along axis 0, 1 or 2, which x must have; arrays of one dimension have columns, too."""
+    least = (2, 1, 3)[axis]
+    if x.ndim < least:
+        raise broken(f"{'vhd'[axis]}split only works on arrays of {least} or more dimensions")
+    return split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis, kind)
+
+
+def unstack(x: TracedArray, axis: int = 0) -> tuple[TracedArray, ...]:
+    """Return the slices of an axis without it."""
+    axis = normalize_axis_index(axis, x.ndim)
+    return tuple(reshape(cut(x, axis, k, 1), resized(x, axis)) for k in range(x.shape[axis]))
+
+
+def chunk(x: TracedArray, chunks: int, dim: int = 0) -> tuple[TracedArray, ...]:
+    """Split a dimension into parts of size ⌈size / chunks⌉, which may be fewer than `chunks`."""
+    count, size = operator.index(chunks), x.shape[axis_of(x, dim)]
+    if count <= 0:
+        raise broken(f"chunks is {count}, but must be at least 1")
+    return split_sizes(x, [0] * count if size == 0 else -(-size // count), dim)
+
+
+def split_sizes(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
+    """Split a dimension into parts of given sizes, or of one size, of which the last part may have less."""
+    axis = axis_of(x, dim)
+    total, given = x.shape[axis], wholes(sizes)
+    if not is_list(sizes):
+        size = given[0]
+        if size < 0 or (total and size == 0):
+            raise broken(f"a part cannot have {size} elements")
+        count = -(-total // size) if total else 1
+        given = [*[size] * (count - 1), total - size * (count - 1)]
+    if any(part < 0 for part in given) or sum(given) != total:
+        raise broken(f"sizes {given} do not add up to {total}")
+    return tuple(parts_of(x, axis, given))
+
+
+def tile(x: TracedArray, reps: Any) -> TracedArray:
+    """Repeat an array along its axes."""
+    counts = wholes(reps)
+    rank = max(len(counts), x.ndim)
+    counts = [1] * (rank - len(counts)) + counts
+    sizes = [1] * (rank - x.ndim) + [*x.shape]
+    apart = reshape(x, [n for size in sizes for n in (1, size)])
+    repeated = broadcast(apart, [n for pair in zip(counts, sizes, strict=True) for n in pair])
+    return reshape(repeated, [count * size for count, size in zip(counts, sizes, strict=True)])
+
+
+def tile_dims(x: TracedArray, repeats: Sequence[int]) -> TracedArray:
+    """Like `tile`, with at least one count per dimension."""
+    if len(repeats) < x.ndim:
+        raise broken(f"{len(repeats)} counts for {x!r}, but there must be at least one per dimension")
+    return tile(x, repeats)
+
+
+def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
+    """Repeat each element along an axis, by default of the flattened array: one count, or one per element."""
+    if isinstance(repeats, TracedArray):
+        raise refused("a repetition by traced counts", "the result's shape would depend on elements")
+    x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
+    if not is_list(repeats):
+        return repeat_each(x, repeats, axis)
+    counts = known(repeats)
+    if counts.size == 1:
+        return repeat_each(x, counts.reshape(-1)[0], axis)
+    return pick(x, np.repeat(np.arange(x.shape[axis]), counts), axis)
+
+
+def repeat_each(x: TracedArray, count: Any, axis: int) -> TracedArray:
+    """Repeat every element along an axis `count` times."""
+    count, size = whole(count), x.shape[axis]
+    if count < 0:
+        raise broken("repeats may not contain negative values.")
+    apart = broadcast(reshape(x, resized(x, axis, size, 1)), resized(x, axis, size, count))
+    return reshape(apart, resized(x, axis, size * count))
+
+
+def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:
+    """Broadcast to sizes, of which −1 keeps a size."""
+    sizes = wholes(size)
+    new = len(sizes) - x.ndim
+    if new < 0 or -1 in sizes[:new]:
+        raise broken(f"{x!r} does not expand to {sizes}")
+    return broadcast(x, [*sizes[:new], *(now if n == -1 else n for n, now in zip(sizes[new:], x.shape, strict=True))])
+
+
+def meshgrid(arrays: Sequence[TracedArray], indexing: Any = "xy", sparse: bool = False) -> tuple[TracedArray, ...]:
+    """Return one grid per array of coordinates."""
+    if indexing not in ("xy", "ij"):
+        raise broken("Valid values for `indexing` are 'xy' and 'ij'.")
+    rank, sizes = len(arrays), [array.count for array in arrays]
+    grids = []
+    for k, array in enumerate(arrays):
+        grid = reshape(array, [size if k == axis else 1 for axis, size in enumerate(sizes)])
+        grid = grid if sparse else broadcast(grid, sizes)
+        grids.append(swapaxes(grid, 0, 1) if indexing == "xy" and rank > 1 else grid)
+    return tuple(grids)
+
+
+def cartesian_prod(tensors: Sequence[TracedArray]) -> TracedArray:
+    """Return all tuples of elements, one row each."""
+    if any(tensor.ndim != 1 for tensor in tensors):
+        raise broken("tensors of a cartesian_prod must have one dimension")
+    return tensors[0] if len(tensors) == 1 else stack([ravel(grid) for grid in meshgrid(tensors, "ij")], 1)
+
+
+def combinations(x: TracedArray, r: int = 2, with_replacement: bool = False) -> TracedArray:
+    """Return all combinations of `r` elements, one row each."""
+    if x.ndim != 1 or r < 0:
+        raise broken(f"combinations of {r} elements of {x!r}: it must have one dimension, and r must be 0 or more")
+    if not r:
+        return cut(x, 0, 0, 0)
+    ways = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    return pick(x, np.array([*ways(range(x.shape[0]), r)], np.int64).reshape(-1, r), 0)

@@ -1,0 +1,140 @@
+"""The verbs that select elements by indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import FuseIndexError
+from anydml.moves.compose import SCRATCH
+from anydml.moves.move import Fill, Outside, every_lookup
+from anydml.moves.value import Value
+from anydml.tracing.constants import known, known_indices
+from anydml.tracing.refusing import CLAMPING, broken
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import broadcast, cut, join, reshape, resized
+
+INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
+
+FEW_RUNS = 4
+MOST_RUNS = 64
+"""Most runs of constant indices that become slices, if a lookup is possible, and if not."""
+
+Indices = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -> TracedArray:
+    """Select elements along an axis by indices, whose shape replaces it; constant ones are checked now.
+
+    Args:
+        x: the array.
+        indices: traced or constant; negative ones count from the end.
+        axis: 0 to rank − 1.
+        outside: ``"clamp"``, or ``"refuse"`` for IndexError.
+    """
+    if isinstance(indices, TracedArray):
+        return pick_points(x, [(axis, x.trace.array(indices))], outside)
+    by, size = known(indices), x.shape[axis]
+    if outside == "clamp" and by.size:
+        by = np.clip(by, -size, size - 1) if by.dtype.kind == "i" else np.minimum(by, np.uint64(size - 1))
+    by = known_indices(by, size)
+    return reshape(_by_runs(x, by.reshape(-1), axis), resized(x, axis, *by.shape))
+
+
+def _by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
+    """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
+    runs = _runs(indices, FEW_RUNS if _is_whole(x, axis) else MOST_RUNS)
+    if runs is None:
+        return pick_points(x, [(axis, x.trace.array(indices))], "clamp")
+    parts = []
+    for start, count, step in runs:
+        if step or count < 2:
+            parts.append(cut(x, axis, start, count, step or 1))
+        else:
+            parts.append(broadcast(cut(x, axis, start, 1), resized(x, axis, count)))
+    return parts[0] if len(parts) == 1 else join(parts, axis)
+
+
+def _is_whole(x: TracedArray, axis: int) -> bool:
+    """Whether an axis supports lookups: every piece covers it by one factor."""
+    own = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
+    return all(not start and factors == [(x.shape[axis], 1)] for start, factors in own)
+
+
+def _runs(indices: Indices, few: int) -> list[tuple[int, int, int]] | None:
+    """Divide indices into runs of start, count and step; None if there are more than `few`."""
+    if not indices.size:
+        return [(0, 0, 1)]
+    steps = np.diff(indices)
+    runs: list[tuple[int, int, int]] = []
+    at = 0
+    while at < indices.size:
+        if len(runs) == few:
+            return None
+        step = int(steps[at]) if at < steps.size else 1
+        same = np.flatnonzero(steps[at:] != step)
+        count = (int(same[0]) if same.size else steps.size - at) + 1
+        runs.append((int(indices[at]), count, step))
+        at += count
+    return runs
+
+
+def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:
+    """Select elements by one index along each of several axes; all indices have the same shape.
+
+    Raises:
+        FuseError: the indices' dtype is not supported, or an axis is empty.
+    """
+    for axis, indices in picks:
+        _check(x, indices, axis, outside)
+    first, by = picks[0]
+    if not by.count:
+        others = {axis for axis, _ in picks[1:]}
+        sizes = [n for k, size in enumerate(x.shape) if k not in others for n in (by.shape if k == first else (size,))]
+        return x.made(Value(tuple(sizes), x.itemsize, ()))
+    values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
+    return x.made(x.trace.composer.pick_points(x.value, values, outside))
+
+
+def pick_along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> TracedArray:
+    """Like numpy.take_along_axis, for shapes that are equal except along the axis."""
+    _check(x, indices, axis, outside)
+    if not indices.count:
+        return x.made(Value(indices.shape, x.itemsize, ()))
+    return x.made(x.trace.composer.pick_along(x.value, indices.value, indices.element.name, axis, outside))
+
+
+def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> None:
+    check_dtype_of(indices)
+    if not x.shape[axis] and indices.count:
+        raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
+    if outside == "clamp":
+        return
+    for piece in indices.value.pieces:
+        source = piece.source
+        if isinstance(source, Fill):
+            continue
+        if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
+            hint = f"pass them as an argument, or to {CLAMPING}, which clamps"
+            raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
+
+
+def check_dtype_of(indices: TracedArray) -> None:
+    """Check that indices can be looked up.
+
+    Raises:
+        FuseError: the dtype is not supported.
+    """
+    dtype = indices.element
+    if dtype not in INDEX_DTYPES or not dtype.isnative:
+        names = "int32, int64, uint32 or uint64 in native byte order"
+        raise broken(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError)
+
+
+def index_array(x: TracedArray, index: Any, size: int) -> tuple[TracedArray, bool]:
+    """Return indices of an axis of a size as a traced array, and whether they are checked already, as constants are."""
+    if isinstance(index, TracedArray):
+        return x.trace.array(index), False
+    return x.trace.array(known_indices(index, size)), True

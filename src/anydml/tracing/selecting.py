@@ -1,0 +1,211 @@
+"""Words that select elements: by indices and masks, in windows, along diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from anydml.errors import FuseIndexError
+from anydml.text import counted
+from anydml.tracing import verbs
+from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
+from anydml.tracing.constants import arrays_of, from_zero, trace_of, traced_or_known, untraced, whole, wholes
+from anydml.tracing.indexing import at
+from anydml.tracing.parts import stack
+from anydml.tracing.picking import index_array, pick, pick_along
+from anydml.tracing.putting import choose
+from anydml.tracing.refusing import CLAMPING, broken, refused
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import axes_of, axis_of, broadcast, broadcast_all, common_shape, cut, fill, reshape, resized
+
+
+def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") -> TracedArray:
+    """Select elements along an axis, by default of the flattened array."""
+    x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
+    if isinstance(indices, TracedArray) and mode != "raise":
+        hint = f"{CLAMPING} clamps, and counts back from the end"
+        raise broken(f"traced indices in mode {mode!r}: {hint}")
+    by = traced_or_known(indices)
+    by = _bounded(by, x.shape[axis], mode)
+    return pick(x, by if isinstance(by, TracedArray) or by.size else by.astype(np.int64), axis)
+
+
+def _bounded(indices: Any, size: int, mode: str) -> Any:
+    """Bring constant indices into the range of an axis, in one of NumPy's modes."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise broken(f"mode is {mode!r}, but must be 'raise', 'wrap' or 'clip'")
+    if mode == "raise":
+        return indices
+    return indices % size if mode == "wrap" else np.clip(indices, 0, size - 1)
+
+
+def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray:
+    """Select by an index per element along an axis, by default of the flattened array."""
+    x, axis = (ravel(x), 0) if axis is None else (x, axis_of(x, axis))
+    index, is_checked = index_array(x, indices, x.shape[axis])
+    if index.ndim != x.ndim:
+        raise broken(f"indices of {counted(index.ndim, 'dimension')} for an array of {x.ndim}: they must have as many")
+    sizes = common_shape([resized(each, axis, 1) for each in (x, index)])
+    x, index = (broadcast(each, (*sizes[:axis], each.shape[axis], *sizes[axis + 1 :])) for each in (x, index))
+    return pick_along(x, index, axis, "clamp" if is_checked else "refuse")
+
+
+def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
+    """Like `take_along_axis`; without a dimension, the indices are flattened, too."""
+    by = traced_or_known(indices)
+    return take_along_axis(x, by.reshape(-1), None) if dim is None else take_along_axis(x, by, dim)
+
+
+def select_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
+    """Select by an index of 0 or more per element; their other sizes may be smaller than the tensor's."""
+    by, axis = traced_or_known(index), axis_of(x, dim)
+    shape = tuple(by.shape)
+    if 0 in shape:
+        return fill(x, shape)
+    if max(x.ndim, 1) != max(by.ndim, 1):
+        raise broken(f"indices of {counted(by.ndim, 'dimension')} pick from {x.ndim}")
+    by, x = by.reshape(shape or (1,)), within(at_least(x, 1), shape or (1,), axis)
+    found, is_checked = index_array(x, from_zero(by), x.shape[axis])
+    return reshape(pick_along(x, found, axis, "clamp" if is_checked else "refuse"), shape)
+
+
+def within(x: TracedArray, sizes: Sequence[int], axis: int) -> TracedArray:
+    """Crop every dimension but one to `sizes`.
+
+    Raises:
+        FuseError: x is smaller.
+    """
+    for k, size in enumerate(sizes):
+        if k != axis:
+            if size > x.shape[k]:
+                raise broken(f"indices of shape {tuple(sizes)} exceed {x.shape} in a dimension other than {axis}")
+            x = cut(x, k, 0, size)
+    return x
+
+
+def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
+    """Select along a dimension by a list of indices of 0 or more, or by one."""
+    by = from_zero(index)
+    if by.ndim > 1:
+        raise broken("index must have one dimension")
+    found = pick(at_least(x, 1), by.reshape(-1), axis_of(x, dim))
+    return found if x.ndim else reshape(found, ())
+
+
+def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm: Any = None) -> TracedArray:
+    """Select rows by indices of 0 or more."""
+    if max_norm is not None:
+        raise refused("embedding with max_norm")
+    if weight.ndim != 2:
+        raise broken(f"weight has {counted(weight.ndim, 'dimension')}, but must have 2")
+    return pick(weight, from_zero(input), 0)
+
+
+def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
+    """Cut a dimension; a traced start is 0 or more."""
+    axis, size = axis_of(x, dim), whole(length)
+    total = x.shape[axis]
+    if isinstance(start, TracedArray):
+        # A traced start indexes the windows of this length.
+        if not 0 <= size <= total:
+            raise broken(f"length {size} exceeds a dimension of size {total}")
+        found = at(verbs.windows(x, axis, size, 1), axis, from_zero(start).reshape(()))
+        return moveaxis(found, -1, axis)
+    first = whole(start)
+    if not -total <= first <= total:
+        raise broken(f"start {first} is out of range for a dimension of size {total}", FuseIndexError)
+    first = first + total if first < 0 else first
+    if size < 0 or first + size > total:
+        raise broken(f"start {first} and length {size} exceed a dimension of size {total}")
+    return cut(x, axis, first, size)
+
+
+def select(x: TracedArray, dim: int, index: Any) -> TracedArray:
+    """Return the slice at an index of a dimension, without it."""
+    return at(x, axis_of(x, dim), index.reshape(()) if isinstance(index, TracedArray) else whole(index))
+
+
+def slice_dim(x: TracedArray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> TracedArray:
+    """Slice a dimension."""
+    return at(x, axis_of(x, dim), slice(start, end, step))
+
+
+def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> TracedArray:
+    """Return the windows along axes."""
+    lengths, along = wholes(window_shape), axes_of(x, axis, are_distinct=False)
+    if len(lengths) != len(along):
+        raise broken("Must provide matching length window_shape and axis")
+    for place, length in zip(along, lengths, strict=True):
+        x = verbs.windows(x, place, length, 1)
+    return x
+
+
+def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
+    """Return the elements whose coordinates along two axes differ by `offset`, along a new last axis."""
+    first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
+    if first == second:
+        raise broken("axis1 and axis2 cannot be the same")
+    row, column, size = diagonal_at(x.shape[first], x.shape[second], offset)
+    square = moveaxis(cut(cut(x, first, row, size), second, column, size), (first, second), (-2, -1))
+    return square.made(x.trace.composer.diagonal(square.value, x.ndim - 2, x.ndim - 1))
+
+
+def diagonal_at(rows: int, columns: int, offset: int) -> tuple[int, int, int]:
+    """Return the start row and column of a matrix' diagonal, and its length."""
+    row, column = max(-offset, 0), max(offset, 0)
+    return row, column, max(min(rows - row, columns - column), 0)
+
+
+def delete(x: TracedArray, obj: Any, axis: Any = None) -> TracedArray:
+    """Leave out constant positions of an axis, by default of the flattened array."""
+    x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
+    return pick(x, np.delete(np.arange(x.shape[axis]), untraced(obj)), axis)
+
+
+def compress(condition: Any, x: TracedArray, axis: Any = None) -> TracedArray:
+    """Select along an axis where a constant condition holds; by default, elements of the flattened array."""
+    if np.ndim(untraced(condition)) != 1:
+        raise broken("condition must be a 1-d array")
+    return take(x, np.flatnonzero(condition), axis)
+
+
+def extract(condition: Any, x: TracedArray) -> TracedArray:
+    """Select elements of the flattened array where a constant condition holds."""
+    return take(x, np.flatnonzero(untraced(condition)))
+
+
+def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
+    """Choose between two arrays of one dtype, or an array and a number that its dtype holds."""
+    if x is None or y is None:
+        raise refused("where of a condition alone", "shapes would depend on elements")
+    return choose(mask, *arrays_of(mask.trace, (x, y), is_weak=True))
+
+
+def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:
+    """Choose by the first condition that holds."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise broken("list of cases must be same length as list of conditions, and not empty")
+    trace = trace_of([*condlist, *choicelist, default])
+    conditions = [trace.array(each) for each in condlist]
+    if any(each.element.kind != "b" for each in conditions):
+        raise broken("conditions must be arrays of bools")
+    *choices, found = arrays_of(trace, (*choicelist, default), is_weak=True)
+    shape = common_shape([each.shape for each in (*conditions, *choices, found)])
+    for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
+        found = choose(condition, choice, found)
+    return broadcast(found, shape)
+
+
+def choose_from(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
+    """Choose each element from the array whose number an index gives."""
+    trace = trace_of([a, *choices])
+    arrays = [trace.array(each) for each in choices]
+    if isinstance(a, TracedArray) and mode != "raise":
+        raise broken(f"traced choices in mode {mode!r}: only 'raise' is supported")
+    by = from_zero(_bounded(traced_or_known(a), len(arrays), mode))
+    index, is_checked = index_array(arrays[0], by, len(arrays))
+    index, *arrays = broadcast_all([index, *arrays])
+    return at(pick_along(stack(arrays), expand_dims(index, 0), 0, "clamp" if is_checked else "refuse"), 0, 0)

@@ -1,0 +1,177 @@
+"""The verbs on traced arrays, of which all words are made: permute, reshape, cut, broadcast, join, fill.
+
+Those that select by indices are in `picking`, and those that replace elements in `putting`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from anydml.arrays.receive import guest_of
+from anydml.functions.planning import check_size
+from anydml.moves.value import Value
+from anydml.tracing.constants import dtype_of, is_list, whole, wholes
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import TracedArray
+
+
+def axis_of(x: TracedArray, axis: Any) -> int:
+    """Normalize an axis to 0 … rank − 1; PyTorch's tensors without dimensions have dimension 0, too."""
+    return normalize_axis_index(operator.index(axis), max(x.ndim, x.LEAST_RANK))
+
+
+def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, ...]:
+    """Normalize one axis or several; None is all of them."""
+    if axes is None:
+        return (*range(x.ndim),)
+    return normalize_axis_tuple(axes, max(x.ndim, x.LEAST_RANK), allow_duplicate=not are_distinct)
+
+
+def resized(x: TracedArray, axis: int, *sizes: int) -> list[int]:
+    """Return the shape of x with other sizes in place of an axis."""
+    return [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]]
+
+
+def permute(x: TracedArray, axes: Sequence[int]) -> TracedArray:
+    """Axis k of the result is axis ``axes[k]``."""
+    return x.made(x.value.permute(axes))
+
+
+def reshape(x: TracedArray, shape: Sequence[int]) -> TracedArray:
+    """Reshape in row-major order."""
+    is_same = len(shape) == x.ndim and tuple(shape) == x.shape
+    return x if is_same else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
+
+
+def window(x: TracedArray, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> TracedArray:
+    """``result[c] = x[starts + steps · c]``."""
+    return x.made(x.trace.composer.slice(x.value, starts, sizes, steps))
+
+
+def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> TracedArray:
+    """Slice one axis; an empty slice may start anywhere."""
+    if type(size) is int and not size:
+        start, step = 0, 1
+    starts, steps = [0] * x.ndim, [1] * x.ndim
+    starts[axis], steps[axis] = start, step
+    return window(x, starts, resized(x, axis, size), steps)
+
+
+def parts_of(x: TracedArray, axis: int, sizes: Sequence[int]) -> list[TracedArray]:
+    """Cut an axis into parts of these sizes."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(cut(x, axis, start, size))
+        start += size
+    return parts
+
+
+def broadcast(x: TracedArray, shape: Any) -> TracedArray:
+    """Broadcast by NumPy's rules.
+
+    Raises:
+        FuseError: x does not broadcast to this shape.
+        DescError: the result exceeds the address space.
+    """
+    sizes = tuple(wholes(shape))
+    new = len(sizes) - x.ndim
+    if new < 0 or any(own not in (n, 1) for own, n in zip(x.shape, sizes[new:], strict=True)):
+        raise broken(f"{x!r} does not broadcast to {sizes}")
+    check_size(x.trace.name, sizes, x.element)
+    return x.made(x.trace.composer.broadcast(x.value, sizes))
+
+
+def broadcast_all(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
+    """Broadcast arrays to each other."""
+    shape = common_shape([array.shape for array in arrays])
+    return tuple(broadcast(array, shape) for array in arrays)
+
+
+def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the shape to which shapes broadcast.
+
+    Raises:
+        FuseError: they do not broadcast.
+    """
+    found: list[int] = []
+    for shape in shapes:
+        found[:0] = [1] * (len(shape) - len(found))
+        for k, size in enumerate(reversed(shape), 1):
+            if size != 1 and found[-k] not in (1, size):
+                raise broken(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
+            found[-k] = size if size != 1 else found[-k]
+    return tuple(found)
+
+
+def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
+    """Concatenate arrays along an axis.
+
+    Raises:
+        FuseError: there are none, or their shapes or dtypes are incompatible.
+    """
+    if not arrays:
+        raise broken("no arrays to join")
+    first = arrays[0]
+    axis = normalize_axis_index(axis, first.ndim)
+    for k, array in enumerate(arrays):
+        if array.element != first.element:
+            raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
+        if array.ndim != first.ndim or resized(array, axis) != resized(first, axis):
+            raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")
+    like = next((array.like for array in arrays if array.like is not None), None)
+    value = first.trace.composer.join([array.value for array in arrays], axis)
+    return first.trace.made(value, first.element, like)
+
+
+def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = None) -> TracedArray:
+    """Return an array filled with one number.
+
+    Args:
+        x: an array of the trace.
+        shape: the result's shape, or its only size; by default x's.
+        number: a constant, or a traced scalar of the result's dtype; None is NumPy's zero.
+        dtype: a dtype of NumPy or PyTorch; by default x's.
+    """
+    sizes, found = x.shape if shape is None else tuple(wholes(shape)), dtype_of(x, dtype)
+    if isinstance(number, TracedArray):
+        if number.element != found:
+            raise refused(f"{number!r} as {found}")
+        return broadcast(number, sizes)
+    # NumPy's zero of strings is the empty string, not "0".
+    pattern = np.zeros((), found) if number is None else np.asarray(number).astype(found, casting="unsafe")
+    if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
+        raise broken(f"{number} as {found}, of which NumPy knows only the size: pad with 0, or join an array")
+    if pattern.size != 1:
+        raise broken(f"the fill value must be one number, not {pattern.size}")
+    value = Value.filled(sizes, pattern.tobytes())
+    return x.trace.made(value, found, x.like if found == x.element else None)
+
+
+def cast(x: TracedArray, value: Any) -> TracedArray:
+    """Convert a constant to an array of x's dtype; a traced array is returned unchanged."""
+    if isinstance(value, TracedArray):
+        return value
+    if guest_of(value) is not None:
+        if is_list(value):
+            return x.trace.array(value)
+        value = value.item()
+    array = np.asarray(value)
+    return x.trace.array(array.astype(x.element)) if array.ndim else fill(x, (), array)
+
+
+def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
+    """Return the windows of an axis that has at least one dimension; their elements become the last axis."""
+    if not x.ndim:
+        # A scalar is one window of one element.
+        found = windows(reshape(x, (1,)), axis, size, step)
+        return reshape(found, found.shape[1:])
+    axis, length = axis_of(x, axis), whole(size)
+    if not 0 <= length <= x.shape[axis] or step < 1:
+        raise broken(f"windows of {size} by {step} along axis {axis} of {x!r}")
+    count = (x.shape[axis] - length) // step + 1
+    return x.made(x.trace.composer.windows(x.value, axis, count, length, step))
