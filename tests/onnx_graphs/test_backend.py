@@ -101,9 +101,9 @@ def test_slice_with_inputs(opset, kind):
         ([ints(0, 0), ints(1, 1), ints(0, -2)], "has axis 0 twice"),
         ([ints(0), ints(1), ints(2)], "axes has 2, but the rank is 2"),
         ([ints(0), ints(1, 2)], "have 1, 2, 1 and 1 entries"),
-        ([ints(0), np.float32([1])], "ends is float32"),
+        ([ints(0), np.float32([1])], "ends are float32"),
         ([ints(0), None], "input 2 is marked single"),
-        ([np.int64(0), ints(1)], r"starts is int64 of shape \[\]"),
+        ([np.int64(0), ints(1)], r"starts are int64 of shape \[\]"),
     ],
 )
 def test_slice_refuses(arrays, message):
@@ -136,7 +136,7 @@ def test_concat_in_every_version():
     assert np.array_equal(node("Concat", ["a"], 13, [X], axis=-1)[0], X)
     with pytest.raises(ModelError, match="Required attribute 'axis' is missing"):
         node("Concat", ["a", "b"], 13, [X, X])
-    with pytest.raises(ModelError, match=r"arrays\[1\] is float64, but arrays\[0\] is float32"):
+    with pytest.raises(ModelError, match=r"inputs\[1\] is float64, but inputs\[0\] is float32"):
         node("Concat", ["a", "b"], 13, [X, X.astype("d")], axis=0)
     with pytest.raises(ModelError, match="but arrays"):
         node("Concat", ["a", "b"], 13, [X, X[:, :2]], axis=0)

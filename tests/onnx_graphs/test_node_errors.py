@@ -50,7 +50,7 @@ BROKEN = {
     "batches that differ": ("GatherND", [X, np.zeros((3, 1), np.int64)], {"batch_dims": 1}, "batch_dims is 1"),
     "too many coordinates": ("GatherND", [X, np.zeros((1, 4), np.int64)], {}, "indices have 4 coordinates"),
     "axes that are no rows": ("ReverseSequence", [X, i64(1, 1, 1)], {"batch_axis": 2}, "batch_axis is 2"),
-    "too few lengths": ("ReverseSequence", [X, i64(1)], {}, "sequence_lens is int64 of shape"),
+    "too few lengths": ("ReverseSequence", [X, i64(1)], {}, "sequence_lens are of shape [1], but the batch has 3"),
     "too long a sequence": ("ReverseSequence", [X, i64(1, 1, 3)], {}, "sequence_lens are 1 to 3"),
     "a constant without a value": ("Constant", [], {}, "has 0 attributes"),
     "two values to fill with": (
@@ -59,7 +59,7 @@ BROKEN = {
         {"value": helper.make_tensor("v", TensorProto.FLOAT, [2], [1, 2])},
         "value is no tensor of one element",
     ),
-    "a range of two types": ("Range", [np.float32(0), np.int64(4), np.float32(1)], {}, "start, limit and delta"),
+    "a range of two types": ("Range", [np.float32(0), np.int64(4), np.float32(1)], {}, "limit is int64, but start is"),
     "a range without steps": ("Range", [np.int64(0), np.int64(4), np.int64(0)], {}, "delta must not be 0"),
     "a range without end": ("Range", [np.float64(0), np.float64(1e308), np.float64(1e-308)], {}, "must be finite"),
     "updates of another shape": ("ScatterElements", [X, np.zeros((1, 1, 1), np.int64), X], {}, "updates have shape"),

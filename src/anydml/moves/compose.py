@@ -79,6 +79,12 @@ class Composer:
         """``result[c] = value[starts + steps·c]``."""
         return self._try(value, lambda each: each.slice(starts, sizes, steps))
 
+    def cut(self, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        """Slice one axis."""
+        starts, sizes, steps = [0] * len(value.sizes), [*value.sizes], [1] * len(value.sizes)
+        starts[axis], sizes[axis], steps[axis] = start, size, step
+        return self.slice(value, starts, sizes, steps)
+
     def broadcast(self, value: Value, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules."""
         return self._try(value, lambda each: each.broadcast(sizes))

@@ -224,7 +224,7 @@ class _Descriptions:
                 message += f"; descs need it as a constant of at most {FOLLOWED} integers"
                 raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
             self._forget(node, values, Unknown(f"{node.label}, of which {message}"))
-            yield self._by_inputs(Described(node, known, (), self._dimensions, ctx, True), message)
+            yield self._by_inputs(Described(node, node.checked(known), (), self._dimensions, ctx, True), message)
             return
         except ComputesError:
             raise
@@ -235,7 +235,8 @@ class _Descriptions:
             yield Finding(node.name, error=error)
             return
         values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
-        yield from self._described(Described(node, known, outputs, self._dimensions, ctx, not self._is_strict), needed)
+        given = node.checked(known)
+        yield from self._described(Described(node, given, outputs, self._dimensions, ctx, not self._is_strict), needed)
 
     def _described(self, known: Described, needed: Set[str]) -> Iterator[Finding]:
         node = known.node

@@ -11,10 +11,11 @@ from onnx import AttributeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.text import printable, with_rule
+from anydml.onnx.signature import Signature, value_of
+from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.text import counted, printable, with_rule
 
 if TYPE_CHECKING:
-    from anydml.onnx.values import GraphValue
     from anydml.operators import OperatorDesc
 
 MICROSOFT = "com.microsoft"
@@ -34,15 +35,18 @@ class Entry:
 
     Attributes:
         versions: supported versions of the operator.
-        run: ``run(node, context, inputs)`` lowers a node in a `LoweringContext`, and returns its results.
+        run: ``run(node, ctx, *inputs)`` lowers a node in a `LoweringContext`, and returns its result, or a list of
+            results. It gets the inputs of `signature`, None for omitted ones.
         describe: returns the DirectML desc of a `Described` node; None if DirectML has no operator for it.
         decided_by: numbers of the inputs whose elements determine sizes of results.
+        signature: inputs and attributes; by default, those that onnx declares.
     """
 
     versions: tuple[int, ...]
-    run: Callable[[Node, Any, Sequence[GraphValue | None]], Iterable[GraphValue]]
+    run: Callable[..., GraphValue | list[Any]]
     describe: Callable[[Any], OperatorDesc | None] | None = None
     decided_by: tuple[int, ...] = ()
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Node:
         inputs, outputs: names of values; empty for omitted ones.
         attributes: attributes by name.
         entry: the operator's implementation.
+        signature: the operator's inputs and attributes.
     """
 
     name: str
@@ -65,6 +70,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, AttributeProto]
     entry: Entry
+    signature: Signature
 
     @cached_property
     def label(self) -> str:
@@ -87,76 +93,90 @@ class Node:
             f"{self.label}: {message}", self.operator, getattr(error, "field", None), getattr(error, "rule", None)
         )
 
-    def integer(self, name: str, default: int | None = None) -> int | None:
-        """An INT attribute, or `default`.
+    def get(self, name: str) -> Any:
+        """Return the value of an attribute, or its default; None if there is neither.
 
         Raises:
-            ModelError: it has another type.
+            ModelError: it has another type, or is required but missing.
         """
-        found = self.attributes.get(name)
-        return default if found is None else int(self._typed(found, AttributeProto.INT).i)
+        found, declared = self.attributes.get(name), self.signature.attributes.get(name)
+        if found is None or declared is None:
+            if declared is not None and declared.is_required:
+                raise self.error(f"has no attribute {name}", name, f"{name} is required")
+            return None if declared is None else declared.default
+        kinds: Any = AttributeProto.AttributeType
+        if kinds.Name(found.type) not in declared.types:
+            expected = " or ".join(declared.types)
+            raise self.error(f"attribute {name} is no {expected}", name, f"{name} must be {expected}")
+        return value_of(found)
 
-    def number(self, name: str, default: float) -> float:
-        """A FLOAT attribute, or `default`.
-
-        Raises:
-            ModelError: it has another type.
-        """
-        found = self.attributes.get(name)
-        return default if found is None else float(self._typed(found, AttributeProto.FLOAT).f)
-
-    def numbers(self, name: str) -> list[float] | None:
-        """A FLOATS attribute, or None.
-
-        Raises:
-            ModelError: it has another type.
-        """
-        found = self.attributes.get(name)
-        return None if found is None else list(self._typed(found, AttributeProto.FLOATS).floats)
-
-    def text(self, name: str, default: str, known: Sequence[str]) -> str:
-        """A STRING attribute, or `default`.
+    def word(self, name: str, known: Sequence[str]) -> Any:
+        """Return an attribute that is one of a few words; None if this version does not have it.
 
         Raises:
             ModelError: it has another type, or is not in `known`.
         """
-        found = self.attributes.get(name)
-        value = default if found is None else self._typed(found, AttributeProto.STRING).s.decode("utf-8", "replace")
-        if value not in known:
+        value = self.get(name)
+        if value is not None and value not in known:
             message = f"{name} is {show(value)}, but anydml knows {', '.join(known)}"
             raise self.error(message, name, f"{name} must be one of {', '.join(known)}")
         return value
 
-    def integers(self, name: str) -> list[int] | None:
-        """An INTS attribute, or None.
+    def axis(self, rank: int, default: int | None = None) -> int:
+        """Return the attribute `axis`, from 0 to rank − 1.
 
         Raises:
-            ModelError: it has another type.
+            ModelError: it is missing, or outside −rank … rank − 1.
         """
-        found = self.attributes.get(name)
-        return None if found is None else list(self._typed(found, AttributeProto.INTS).ints)
-
-    def axis(self, rank: int, default: int | None = 0) -> int:
-        """The attribute `axis`, from 0 to rank − 1.
-
-        Raises:
-            ModelError: it is missing and has no default, or outside −rank … rank − 1.
-        """
-        axis = self.integer("axis", default)
+        axis = self.get("axis")
+        axis = default if axis is None else axis
         if axis is None:
             raise self.error("has no attribute axis", "axis", "axis is required")
         if not -rank <= axis < rank:
             rule = f"axis must be {-rank} to {rank - 1}" if rank else "a scalar has no axis"
             raise self.error(f"axis is {axis}, but the rank is {rank}", "axis", rule)
-        return axis % rank
+        return int(axis % rank)
 
-    def _typed(self, attribute: AttributeProto, kind: int) -> AttributeProto:
-        if attribute.type != kind:
-            kinds: Any = AttributeProto.AttributeType
-            expected = kinds.Name(kind)
-            name = printable(attribute.name)
-            raise self.error(f"attribute {name} is no {expected}", attribute.name, f"{name} must be {expected}")
-        return attribute
+    def checked(self, inputs: Sequence[GraphValue | None]) -> list[GraphValue | None]:
+        """Check inputs against the signature.
+
+        Args:
+            inputs: one per name in ``self.inputs``, None for omitted ones.
+
+        Returns:
+            One per input of the signature, None for omitted ones; as many as there are in place of a variadic one.
+
+        Raises:
+            ModelError: an input is missing or surplus, or of a wrong type; or a tensor is a sequence, or the reverse.
+        """
+        formals = self.signature.inputs
+        if formals and formals[-1].is_variadic:
+            *first, last = formals
+            names = [last._replace(name=f"{last.name}[{k}]") for k in range(max(1, len(inputs) - len(first)))]
+            formals = (*first, *names)
+        if any(value is not None for value in inputs[len(formals) :]):
+            raise self.error(f"has {counted(len(inputs), 'input')}, but takes {len(formals)}")
+        found = [*inputs[: len(formals)], *[None] * (len(formals) - len(inputs))]
+        groups: dict[str, tuple[str, Tensor]] = {}
+        for k, (formal, value) in enumerate(zip(formals, found, strict=True)):
+            name = formal.name
+            if value is None:
+                if formal.is_required:
+                    raise self.error(f"input {k} ({name}) is missing", name, f"{name} is required")
+            elif isinstance(value, TensorSequence) != (formal.kind == "sequence") and formal.kind != "any":
+                is_a = "a sequence" if formal.kind == "tensor" else "no sequence"
+                raise self.error(f"input {k} ({name}) is {is_a}", name, f"{name} must be a {formal.kind}")
+            elif isinstance(value, Tensor):
+                verb = "are" if name.endswith("s") else "is"
+                if formal.dtypes and value.dtype not in formal.dtypes.values():
+                    message = f"{name} {verb} {value.dtype} of shape {list(value.shape)}"
+                    raise self.error(message, name, f"{name} must be {' or '.join(formal.dtypes)}")
+                if formal.group:
+                    other, like = groups.setdefault(formal.group, (name, value))
+                    if value.dtype != like.dtype:
+                        message = f"{name} {verb} {value.dtype}, but {other} is {like.dtype}"
+                        raise self.error(message, name, f"{other} and {name} must have one type")
+        return found
 
 
 def label(name: str, domain: str, kind: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import BindingError, DescError
 from anydml.moves.compose import Composer
-from anydml.moves.move import Access, Fill, Move
+from anydml.moves.move import Access, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -59,7 +59,8 @@ class LoweringContext(abc.ABC):
             UnknownElementsError: a size or check depends on elements that are only known at run time.
         """
         try:
-            return tuple(node.entry.run(node, self, inputs))
+            found = node.entry.run(node, self, *node.checked(inputs))
+            return tuple(found) if isinstance(found, list) else (found,)
         except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
             raise node.reworded(error) from None
 
@@ -97,6 +98,14 @@ class LoweringContext(abc.ABC):
     @abc.abstractmethod
     def readable(self, *tensors: Tensor) -> bool:
         """Like `stored`, for elements that moves can read and check themselves, so that storing is optional."""
+
+    def elements(self, tensor: Tensor) -> Any:
+        """Return the elements of an input that determines no sizes; None if the graph does not run.
+
+        Raises:
+            UnknownElementsError: they are only known at run time.
+        """
+        return tensor.array if self.stored(tensor) else None
 
     def resolve_lookups(self, tensor: Tensor) -> None:  # noqa: B027 -- optional for subclasses
         """Store a tensor whose elements are read through indices, because nested lookups are slow."""
@@ -167,9 +176,10 @@ class LoweringContext(abc.ABC):
         dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
         return Tensor(dtype, array.shape, array, maker=node.label)
 
-    def access(self, value: Value) -> Access | Fill:
+    def access(self, value: Value) -> Access:
         """Return the access to a stored value, with one stride per dimension."""
         (piece,) = value.pieces
+        assert isinstance(piece.source, Access), "it is stored"
         return piece.source
 
     def result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:

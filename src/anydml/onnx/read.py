@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
-import onnx
-import onnx.defs
 from onnx import AttributeProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.graph import Node, Opsets, label, opsets_of, plain_domain
+from anydml.onnx.signature import Signature, onnx_signature
 from anydml.onnx.table import NODES
 
 
@@ -54,7 +52,11 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
         raise ModelError(f"{label(name, domain, kind)}: {domains}", kind, "opset_import")
-    version = _version(domain, kind, opset, known)
+    version = max((each for each in known if each <= opset), default=None)
+    declared = None if domain else onnx_signature(kind, opset)
+    # A version between ours and the opset's is one that anydml does not have.
+    if declared is not None and version is not None and declared[0] > version:
+        version = None
     if version is None:
         versions = ", ".join(map(str, known))
         message = f"anydml does not have the version of opset {opset}; it has versions {versions}"
@@ -65,17 +67,5 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
         if attribute.ref_attr_name:
             message = f"attribute {show(attribute.name)} refers to a function's attribute outside of a function"
             raise ModelError(f"{label(name, domain, kind)}: {message}", kind, attribute.name)
-    return Node(name, domain, kind, version, tuple(proto.input), tuple(proto.output), attributes, entry)
-
-
-@lru_cache(1024)
-def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int | None:
-    """Return the newest known version up to `opset`; None if onnx has a newer one in that range."""
-    ours = max((version for version in known if version <= opset), default=None)
-    if ours is None or domain:
-        return ours
-    try:
-        newest: int = onnx.defs.get_schema(kind, opset, "").since_version
-    except onnx.defs.SchemaError:
-        return ours
-    return ours if newest <= ours else None
+    signature = entry.signature or (declared[1] if declared else Signature((), {}))
+    return Node(name, domain, kind, version, tuple(proto.input), tuple(proto.output), attributes, entry, signature)

@@ -1,6 +1,6 @@
 """The table of supported ONNX operators. Start here to read this package, or to add an operator.
 
-    (domain, type): Entry(versions, run, describe, decided_by)
+    (domain, type): Entry(versions, run, describe, decided_by, signature)
 
 Versions are those in which the operator changed according to onnx (Changelog.md); missing ones are refused. `run`
 lowers a node to moves (`anydml.onnx.nodes`). `describe` translates it to a DirectML desc (`anydml.onnx.directml`); it
@@ -19,16 +19,16 @@ from anydml.onnx.directml import values as as_values
 from anydml.onnx.graph import MICROSOFT, Entry
 from anydml.onnx.nodes import (
     blocks,
-    caches,
     computing,
-    cutting,
     indexing,
     making,
-    optionals,
+    padding,
+    parts,
     scattering,
     sequences,
     shaping,
 )
+from anydml.onnx.signature import CONCAT_TRAINING, SPLIT_TRAINING
 
 _RECENT = (21, 23, 24, 25)
 _TENSORS_ONLY = (13, *_RECENT)
@@ -48,14 +48,14 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "Transpose"): Entry((1, *_TENSORS_ONLY), shaping.transpose, as_layout.transpose),
     ("", "Unsqueeze"): Entry((1, 11, *_TENSORS_ONLY), shaping.unsqueeze, None, (1,)),
     # Parts and wholes
-    ("", "CenterCropPad"): Entry((18,), cutting.center_crop_pad, None, (1,)),
-    ("", "Compress"): Entry((9, 11, 28), cutting.compress, None, (1,)),
-    ("", "Concat"): Entry((1, 4, 11, 13), cutting.concat, as_parts.join),
-    ("", "Pad"): Entry((1, 2, 11, 13, 18, 19, *_RECENT), cutting.pad, as_parts.pad, (1, 2, 3)),
-    ("", "Slice"): Entry((1, 10, 11, 13), cutting.slice_, as_parts.slice_, (1, 2, 3, 4)),
-    ("", "Split"): Entry((2, 11, 13, 18), cutting.split, as_parts.split, (1,)),
-    (MICROSOFT, "ConcatTraining"): Entry((1,), cutting.concat, as_parts.join),
-    (MICROSOFT, "SplitTraining"): Entry((1,), cutting.split, as_parts.split, (1,)),
+    ("", "CenterCropPad"): Entry((18,), padding.center_crop_pad, None, (1,)),
+    ("", "Compress"): Entry((9, 11, 28), indexing.compress, None, (1,)),
+    ("", "Concat"): Entry((1, 4, 11, 13), parts.concat, as_parts.join),
+    ("", "Pad"): Entry((1, 2, 11, 13, 18, 19, *_RECENT), padding.pad, as_parts.pad, (1, 2, 3)),
+    ("", "Slice"): Entry((1, 10, 11, 13), parts.slice_, as_parts.slice_, (1, 2, 3, 4)),
+    ("", "Split"): Entry((2, 11, 13, 18), parts.split, as_parts.split, (1,)),
+    (MICROSOFT, "ConcatTraining"): Entry((1,), parts.concat, as_parts.join, (), CONCAT_TRAINING),
+    (MICROSOFT, "SplitTraining"): Entry((1,), parts.split, as_parts.split, (1,), SPLIT_TRAINING),
     # Indices
     ("", "Gather"): Entry((1, 11, 13), indexing.pick, by_index.pick),
     ("", "GatherElements"): Entry((11, 13), indexing.pick_along, by_index.pick_along),
@@ -67,7 +67,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "Scatter"): Entry((9, 11), scattering.scatter_elements, by_index.scatter_elements),
     ("", "ScatterElements"): Entry((11, 13, 16, 18), scattering.scatter_elements, by_index.scatter_elements),
     ("", "ScatterND"): Entry((11, 13, 16, 18), scattering.scatter_nd, by_index.scatter_nd),
-    ("", "TensorScatter"): Entry((24,), caches.tensor_scatter),
+    ("", "TensorScatter"): Entry((24,), scattering.tensor_scatter),
     ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
     ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
     # Blocks of pixels
@@ -92,9 +92,9 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "SequenceLength"): Entry((11,), sequences.sequence_length),
     ("", "SplitToSequence"): Entry((11, 24), sequences.split_to_sequence, None, (1,)),
     # Optional values
-    ("", "Optional"): Entry((15, 28), optionals.optional_value),
-    ("", "OptionalGetElement"): Entry((15, 18, 28), optionals.get_element),
-    ("", "OptionalHasElement"): Entry((15, 18, 28), optionals.has_element),
+    ("", "Optional"): Entry((15, 28), sequences.optional_value),
+    ("", "OptionalGetElement"): Entry((15, 18, 28), sequences.get_element),
+    ("", "OptionalHasElement"): Entry((15, 18, 28), sequences.has_element),
     # Shape arithmetic, which is folded
     ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.other("DML_OPERATOR_CAST")),
     ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.other("DML_OPERATOR_CAST")),

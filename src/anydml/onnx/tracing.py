@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.memory import limits
 from anydml.moves.compose import SCRATCH, Composer, strided
-from anydml.moves.move import Access, Fill, Lookup, Move, every_lookup
+from anydml.moves.move import Access, Lookup, Move, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
@@ -102,7 +102,7 @@ class TracingContext(LoweringContext):
             raise UnknownElementsError("strings")
         return self.composer.constant("a constant", array)
 
-    def access(self, value: Value) -> Access | Fill:
+    def access(self, value: Value) -> Access:
         """See `LoweringContext.access`."""
         value = self.composer.without_counting(value)
         found = strided(value)

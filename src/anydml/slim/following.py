@@ -190,7 +190,7 @@ class Following:
     def _run(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """What a node makes: its sizes, and its elements where they are few and known."""
         try:
-            outputs = [*node.entry.run(node, ShapeContext(), tensors)]
+            outputs = [*ShapeContext().lower(node, tensors)]
             if not all(isinstance(each, Tensor) for each in outputs):
                 return None
             return self._known(node, tensors, outputs)
@@ -227,7 +227,7 @@ class Following:
                 assert tensor is not None, "it is not opaque"
                 given[i] = Tensor(tensor.dtype, tensor.shape, None, own[k if count == 1 else -k])
             try:
-                made: list[Any] = [*node.entry.run(node, self._composing, given)]
+                made: list[Any] = [*self._composing.lower(node, given)]
             except NotComposableError:
                 continue
             except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError):

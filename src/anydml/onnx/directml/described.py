@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from onnx import helper
 
@@ -26,7 +27,7 @@ class Described:
 
     Attributes:
         node: the node.
-        inputs: one per name, None for omitted ones.
+        inputs: those of its signature, None for omitted ones.
         outputs: the operator's outputs.
         dimensions: minimum rank of descs; smaller ranks get leading 1s, as in ONNX Runtime's provider.
         ctx: reads known elements.
@@ -34,7 +35,7 @@ class Described:
     """
 
     node: Node
-    inputs: Sequence[GraphValue | None]
+    inputs: Sequence[Any]
     outputs: Sequence[GraphValue]
     dimensions: int
     ctx: ShapeContext

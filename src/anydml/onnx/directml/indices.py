@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from anydml.onnx.directml.described import Described, filled_up
-from anydml.onnx.nodes.scattering import hot_axis
 from anydml.operators import (
     GatherElementsOperatorDesc,
     GatherNd1OperatorDesc,
@@ -38,8 +37,7 @@ def pick_points(known: Described) -> OperatorDesc | None:
     """GATHER_ND1."""
     x, indices = known.input(0), known.input(1)
     source, index, output = known.descs(x, indices, known.output)
-    batch = known.node.integer("batch_dims", 0) if known.node.version >= 12 else 0
-    assert batch is not None, "it has a default"
+    batch = known.node.get("batch_dims") or 0
     return GatherNd1OperatorDesc(source, index, output, len(x.shape), len(indices.shape), batch)
 
 
@@ -63,7 +61,7 @@ def scatter_nd(known: Described) -> OperatorDesc | None:
 def one_hot(known: Described) -> OperatorDesc | None:
     """ONE_HOT."""
     indices, values, output = known.input(0), known.input(2), known.output
-    axis, count = hot_axis(known.node, indices.shape), known.count(output)
+    axis, count = known.node.axis(len(output.shape)), known.count(output)
     sizes = (*indices.shape[:axis], 1, *indices.shape[axis:])
     index = TensorDesc(known.type_of(indices), filled_up(sizes, count))
     return OneHotOperatorDesc(
@@ -75,8 +73,7 @@ def reverse_sequence(known: Described) -> OperatorDesc | None:
     """REVERSE_SUBSEQUENCES; INT64 lengths are reinterpreted as UINT64, and broadcast to all rows by strides of 0."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
-    time = known.node.integer("time_axis", 0)
-    assert time is not None, "it has a default"
+    time = known.node.get("time_axis")
     more = len(source.sizes) - len(x.shape)
     sizes, strides = [*source.sizes], [0] * len(source.sizes)
     sizes[more + time], strides[more + 1 - time] = 1, 1

@@ -56,22 +56,20 @@ ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 def depth_to_space(known: Described) -> OperatorDesc | None:
     """DEPTH_TO_SPACE1."""
-    (source, output), size = known.descs(known.input(0), known.output), known.node.integer("blocksize")
-    assert size is not None, "the node was looked at before"
-    return DepthToSpace1OperatorDesc(source, output, size, ORDERS[block_order(known.node)])
+    source, output = known.descs(known.input(0), known.output)
+    return DepthToSpace1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
 
 
 def space_to_depth(known: Described) -> OperatorDesc | None:
     """SPACE_TO_DEPTH1."""
-    (source, output), size = known.descs(known.input(0), known.output), known.node.integer("blocksize")
-    assert size is not None, "the node was looked at before"
-    return SpaceToDepth1OperatorDesc(source, output, size, ORDERS[block_order(known.node)])
+    source, output = known.descs(known.input(0), known.output)
+    return SpaceToDepth1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
 
 
 def upsample(known: Described) -> OperatorDesc | None:
     """UPSAMPLE_2D if rows and columns of images are repeated by integer factors, otherwise RESAMPLE2."""
     x = known.input(0)
-    axes = resized_axes(known.node, known.ctx, x, known.inputs)
+    axes = resized_axes(known.node, known.ctx, x, *known.inputs[1:])
     times = whole_scales(known.node, x.shape, axes)
     source, output = known.descs(x, known.output)
     if times is not None and len(times) >= 2 and all(n == 1 for n in times[:-2]):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anydml.onnx.directml.described import Described, filled_up
-from anydml.onnx.nodes.arguments import integer_list
-from anydml.onnx.nodes.cutting import joined_axis, pad_counts, pad_mode, window_of
+from anydml.onnx.nodes.arguments import elements_of
+from anydml.onnx.nodes.padding import pad_counts, pad_mode
+from anydml.onnx.nodes.parts import joined_axis, window_of
 from anydml.onnx.values import Tensor
 from anydml.operators import (
     JoinOperatorDesc,
@@ -46,7 +47,7 @@ def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
 def slice_(known: Described) -> OperatorDesc | None:
     """SLICE1."""
     x = known.input(0)
-    window = window_of(known.node, known.ctx, x, known.inputs)
+    window = window_of(known.node, known.ctx, x, *known.inputs[1:])
     source, output = known.descs(x, known.output)
     count = len(source.sizes)
     zeros = (0,) * (count - len(x.shape))
@@ -58,7 +59,7 @@ def tile(known: Described) -> OperatorDesc | None:
     """TILE."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
-    repeats = integer_list(known.node, known.ctx, known.input(1), "repeats")
+    repeats = elements_of(known.node, known.ctx, known.input(1), "repeats")
     return TileOperatorDesc(source, output, filled_up(tuple(repeats), len(source.sizes)))
 
 
@@ -68,7 +69,7 @@ MODES = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap"
 def pad(known: Described) -> OperatorDesc | None:
     """PADDING1, or SLICE1 if all counts crop; None if both are needed, since a node has one desc."""
     x, node = known.input(0), known.node
-    before, after = pad_counts(node, known.ctx, x, known.inputs, pad_mode(node))
+    before, after = pad_counts(node, known.ctx, x, known.given(1), known.given(3))
     source, output = known.descs(x, known.output)
     zeros = (0,) * (len(source.sizes) - len(x.shape))
     if min((*before, *after, 0)) < 0:
@@ -76,8 +77,7 @@ def pad(known: Described) -> OperatorDesc | None:
             return None
         offsets = zeros + tuple(-n for n in before)
         return Slice1OperatorDesc(source, output, offsets, output.sizes, (1,) * len(source.sizes))
-    value = node.number("value", 0.0) if node.version < 11 else 0
-    given = known.given(2) if node.version >= 11 else None
+    value, given = node.get("value") or 0, known.given(2)
     if given is not None and pad_mode(node) == "constant":
         value = known.ctx.known(node, given, "constant_value").reshape(()).item()
     kind = known.type_of(x)

@@ -35,8 +35,7 @@ def range_(known: Described) -> OperatorDesc | None:
 def eye_like(known: Described) -> OperatorDesc | None:
     """DIAGONAL_MATRIX1 without an input."""
     (output,) = known.descs(known.output)
-    k = known.node.integer("k", 0)
-    assert k is not None, "it has a default"
+    k = known.node.get("k")
     return DiagonalMatrix1OperatorDesc(None, output, output.data_type, 1, k, k + 1)
 
 
@@ -45,7 +44,7 @@ def trilu(known: Described) -> OperatorDesc | None:
     source, output = known.descs(known.input(0), known.output)
     given = known.given(1)
     k = 0 if given is None else int(known.ctx.known(known.node, given, "k").reshape(()).item())
-    begin, end = (LEAST, k) if known.node.integer("upper", 1) else (k + 1, MOST)
+    begin, end = (LEAST, k) if known.node.get("upper") else (k + 1, MOST)
     return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,38 +11,37 @@ import numpy as np
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, sizes_of, vector
+from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
+from anydml.onnx.nodes.padding import padded
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.nodes.shaping import repeated
-from anydml.onnx.values import Array, GraphValue, Sizes, Tensor
+from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.text import counted
 
 ORDERS = ("DCR", "CRD")
 
 
-def _image(node: Node, inputs: Inputs) -> tuple[Tensor, int]:
-    x = required(node, inputs, 0, "input")
-    size = node.integer("blocksize")
+def block_order(node: Node) -> str:
+    """Return the attribute `mode`; before version 11 of DepthToSpace and 28 of SpaceToDepth, it is DCR."""
+    return node.word("mode", ORDERS) or "DCR"
+
+
+def _blocksize(node: Node, x: Tensor) -> int:
+    size: int = node.get("blocksize")
     if len(x.shape) != 4:
         raise node.error(f"the rank is {len(x.shape)}", "input", "it must be N, C, H, W")
-    if size is None or size < 1:
+    if size < 1:
         raise node.error(f"blocksize is {size}", "blocksize", "blocksize must be 1 or more")
-    return x, size
+    return size
 
 
-def block_order(node: Node) -> str:
-    """The attribute `mode`."""
-    return node.text("mode", "DCR", ORDERS)
-
-
-def depth_to_space(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """DepthToSpace: rearrange channels into blocks of pixels."""
-    x, size = _image(node, inputs)
+    size = _blocksize(node, x)
     n, c, h, w = x.shape
     if c % size**2:
-        raise node.error(
-            f"{c} channels do not divide into blocks of {size}²", "input", "channels must divide by blocksize²"
-        )
+        message = f"{c} channels do not divide into blocks of {size}²"
+        raise node.error(message, "input", "channels must divide by blocksize²")
     depth = c // size**2
     # The channel axis consists of block rows, block columns and depth, in an order that depends on the mode.
     if block_order(node) == "DCR":
@@ -51,25 +50,20 @@ def depth_to_space(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable
         apart, order = (n, depth, size, size, h, w), (0, 1, 4, 2, 5, 3)
     (value,) = ctx.values(x)
     value = ctx.composer.reshape(value, apart).permute(order)
-    value = ctx.composer.reshape(value, (n, depth, h * size, w * size))
-    return (ctx.result(node, value, x.dtype),)
+    return ctx.result(node, ctx.composer.reshape(value, (n, depth, h * size, w * size)), x.dtype)
 
 
-def space_to_depth(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """SpaceToDepth: rearrange blocks of pixels into channels."""
-    x, size = _image(node, inputs)
+    size = _blocksize(node, x)
     n, c, h, w = x.shape
     if h % size or w % size:
-        raise node.error(
-            f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}",
-            "input",
-            "both must divide by blocksize",
-        )
+        message = f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}"
+        raise node.error(message, "input", "both must divide by blocksize")
     order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
     (value,) = ctx.values(x)
     value = ctx.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
-    value = ctx.composer.reshape(value, (n, c * size**2, h // size, w // size))
-    return (ctx.result(node, value, x.dtype),)
+    return ctx.result(node, ctx.composer.reshape(value, (n, c * size**2, h // size, w // size)), x.dtype)
 
 
 class Scaled(NamedTuple):
@@ -86,33 +80,30 @@ class Scaled(NamedTuple):
     region: tuple[float, float] = (0.0, 1.0)
 
 
-def resize(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Tensor:
     """Resize and Upsample in mode nearest; other modes compute and are refused."""
-    x = required(node, inputs, 0, "X")
-    axes = resized_axes(node, ctx, x, inputs)
+    axes = resized_axes(node, ctx, x, *inputs)
     result = tuple(axis.size for axis in axes)
     check_bytes(node, result, x.dtype.itemsize)
     ctx.resolve_lookups(x)
     fill = _outside(node, x)
     (value,) = ctx.values(x)
     if 0 in result or not ctx.runs:
-        return (ctx.result(node, Value(result, value.element_size, ()), x.dtype),)
+        return ctx.result(node, Value(result, value.element_size, ()), x.dtype)
     times = whole_scales(node, x.shape, axes)
     if times is not None:
-        return (ctx.result(node, repeated(node, ctx, value, times, is_inner=True), x.dtype),)
+        return ctx.result(node, repeated(ctx, value, times, is_inner=True), x.dtype)
     ctx.require_memory(node, 3 * INDEX_BYTES * sum(result))
     for k, axis in enumerate(axes):
         size = value.sizes[k]
-        if axis.size == size and axis.scale == 1 and axis.region == (0.0, 1.0):
+        if axis == Scaled(size, 1.0):
             continue
         indices, first, last = _neighbours(node, axis, size)
         value = picked(ctx, value, k, indices)
         if first or last:
-            around = [0] * len(result)
-            before, after = [*around], [*around]
-            before[k], after[k] = first, last
-            value = ctx.composer.pad(value, before, after, ctx.pattern(fill))
-    return (ctx.result(node, value, x.dtype),)
+            before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
+            value = padded(ctx, value, before, after, fill)
+    return ctx.result(node, value, x.dtype)
 
 
 def whole_scales(node: Node, shape: Sizes, axes: Sequence[Scaled]) -> list[int] | None:
@@ -139,47 +130,45 @@ def coordinates(node: Node) -> str:
     """Return the mode that maps coordinates of the result to the input."""
     if _is_old(node):
         return "asymmetric"
-    return node.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
+    mode: str = node.word("coordinate_transformation_mode", COORDINATES)
+    return mode
 
 
 def rounding(node: Node) -> str:
     """Return the mode that rounds coordinates to the nearest neighbour."""
-    return "floor" if _is_old(node) else node.text("nearest_mode", "round_prefer_floor", ROUNDINGS)
+    return "floor" if _is_old(node) else str(node.word("nearest_mode", ROUNDINGS))
 
 
-def check_nearest(node: Node) -> None:
+def _check_nearest(node: Node) -> None:
     """Check that the attribute `mode` is nearest.
 
     Raises:
         ModelError: it is another mode, which computes.
     """
-    mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
+    mode = node.word("mode", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
         message = f"mode is {mode}, but anydml moves data and computes nothing"
         raise node.computes(message, "mode", "mode must be nearest")
 
 
-def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs) -> list[Scaled]:
+def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> list[Scaled]:
     """Return the scaling of every axis, including those that are not resized.
 
     Raises:
         ModelError: a scale or size is invalid, both or neither are given, or the mode is not nearest.
     """
-    check_nearest(node)
+    _check_nearest(node)
     rank = len(x.shape)
-    given = node.integers("axes") if node.version >= 18 else None
-    axes = [*range(rank)] if given is None else axes_of(node, given, rank)
+    axes = axes_of(node, node.get("axes"), rank)
     old = [x.shape[axis] for axis in axes]
-    scales, sizes = _wanted(node, ctx, inputs)
+    roi, scale_input, size_input = (None, *inputs, None, None)[:3] if _is_old(node) else inputs
+    scales, sizes = _wanted(node, ctx, scale_input, size_input)
     if (scales is None) == (sizes is None):
         raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
     if count != len(axes):
-        raise node.error(
-            f"has {counted(count, 'scale')} or sizes for {counted(len(axes), 'axis')}",
-            "scales",
-            "one entry an axis",
-        )
+        message = f"has {counted(count, 'scale')} or sizes for {counted(len(axes), 'axis')}"
+        raise node.error(message, "scales", "there must be one per axis")
     if sizes is not None:
         sizes_of(node, sizes, "sizes")
         scales = [new / size if size else 1.0 for new, size in zip(sizes, old, strict=True)]
@@ -192,27 +181,25 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs) ->
         sizes = [math.floor(size * scale) for size, scale in zip(old, scales, strict=True)]
     if any(new and not size for new, size in zip(sizes, old, strict=True)):
         raise node.error(f"X has shape {list(x.shape)}", "X", "there must be an element to read")
-    regions = _regions(node, ctx, inputs, len(axes))
+    regions = _regions(node, ctx, roi, len(axes))
     found = [Scaled(size, 1.0) for size in x.shape]
     for k, axis in enumerate(axes):
         found[axis] = Scaled(sizes[k], scales[k], regions[k])
     return found
 
 
-def _wanted(node: Node, ctx: LoweringContext, inputs: Inputs) -> tuple[list[float] | None, list[int] | None]:
+def _wanted(
+    node: Node, ctx: LoweringContext, scales: Tensor | None, sizes: Tensor | None
+) -> tuple[list[float] | None, list[int] | None]:
+    """Return scales and sizes, None for those that are not given."""
     if node.operator == "Upsample" and node.version < 9:
         if node.version < 7:
-            height, width = node.number("height_scale", 0), node.number("width_scale", 0)
-            return [1.0, 1.0, height, width], None
-        return node.numbers("scales"), None
-    tensor = optional(node, inputs, 1 if _is_old(node) else 2, "scales")
-    sizes = None if _is_old(node) else vector(node, ctx, inputs, 3, "sizes")
-    if tensor is None or (not tensor.size and sizes is not None):
-        return None, sizes
-    if tensor.dtype != np.float32 or len(tensor.shape) != 1:
-        what = f"scales is {tensor.dtype} of shape {list(tensor.shape)}"
-        raise node.error(what, "scales", "scales must be FLOAT and one-dimensional")
-    return [float(scale) for scale in ctx.known(node, tensor, "scales").tolist()], sizes
+            return [1.0, 1.0, node.get("height_scale"), node.get("width_scale")], None
+        return node.get("scales"), None
+    found = elements_of(node, ctx, sizes, "sizes")
+    if scales is None or (not scales.size and found is not None):
+        return None, found
+    return elements_of(node, ctx, scales, "scales"), found
 
 
 POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -221,20 +208,19 @@ POLICIES = ("stretch", "not_larger", "not_smaller")
 def _kept_ratio(
     node: Node, old: Sequence[int], sizes: Sequence[int], scales: Sequence[float]
 ) -> tuple[list[int], list[float]]:
-    policy = "stretch" if node.version < 18 else node.text("keep_aspect_ratio_policy", "stretch", POLICIES)
-    if policy == "stretch" or not scales:
+    policy = node.word("keep_aspect_ratio_policy", POLICIES)
+    if policy in (None, "stretch") or not scales:
         return [*sizes], [*scales]
     scale = min(scales) if policy == "not_larger" else max(scales)
     return [math.floor(scale * size + 0.5) for size in old], [scale] * len(old)
 
 
-def _regions(node: Node, ctx: LoweringContext, inputs: Inputs, count: int) -> list[tuple[float, float]]:
+def _regions(node: Node, ctx: LoweringContext, roi: Tensor | None, count: int) -> list[tuple[float, float]]:
     if coordinates(node) != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
-    roi = required(node, inputs, 1, "roi")
-    if roi.shape != (2 * count,) or roi.dtype.kind != "f":
-        what = f"roi is {roi.dtype} of shape {list(roi.shape)}"
-        raise node.error(what, "roi", "roi must have a first and a last place for each axis")
+    if roi is None or roi.shape != (2 * count,):
+        message = "has no roi" if roi is None else f"roi has shape {list(roi.shape)}"
+        raise node.error(message, "roi", "roi must have a first and a last place for each axis")
     places = [float(place) for place in ctx.known(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
         raise node.error(f"roi is {places}", "roi", "places must be finite")
@@ -243,7 +229,7 @@ def _regions(node: Node, ctx: LoweringContext, inputs: Inputs, count: int) -> li
 
 def _outside(node: Node, x: Tensor) -> Array:
     """Return the element for coordinates outside the input, as a 0-d array."""
-    number: Any = "" if x.dtype.hasobject else 0 if _is_old(node) else node.number("extrapolation_value", 0.0)
+    number: Any = "" if x.dtype.hasobject else node.get("extrapolation_value") or 0
     with np.errstate(all="ignore"):
         return np.array(number).astype(x.dtype)
 

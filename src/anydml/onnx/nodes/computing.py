@@ -7,7 +7,7 @@ at most `FEW` elements: 64-bit integers and booleans, and 1-D floats such as sca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from onnx import TensorProto, helper
 
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import Inputs, axes_of, required, vector
+from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import TEXT, numpy_type, type_name
-from anydml.onnx.values import FEW, Array, GraphValue, Tensor
+from anydml.onnx.values import FEW, Array, Tensor
 
 CAST_BYTES = 24
 """Temporary memory in bytes per element of a cast: intermediate floats, and masks for saturation."""
@@ -26,28 +26,19 @@ CAST_BYTES = 24
 ROUNDINGS = ("up", "down", "nearest")
 
 
-def cast(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Cast: convert elements by NumPy and ml_dtypes."""
-    x = required(node, inputs, 0, "input")
-    return (_cast(node, ctx, x, _target(node)),)
+    kinds: Any = TensorProto.DataType
+    # Version 1 has a name in place of a number.
+    kind: int = node.get("to") if node.version >= 6 else kinds.Value(node.word("to", kinds.keys()))
+    if numpy_type(kind) is None:
+        raise node.error(f"to is {type_name(kind)}", "to", "to must be an element type that onnx knows")
+    return _cast(node, ctx, x, kind)
 
 
-def cast_like(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def cast_like(node: Node, ctx: LoweringContext, x: Tensor, like: Tensor) -> Tensor:
     """CastLike: convert elements to the type of the second input."""
-    x, like = required(node, inputs, 0, "input"), required(node, inputs, 1, "target_type")
-    return (_cast(node, ctx, x, helper.np_dtype_to_tensor_dtype(like.dtype)),)
-
-
-def _target(node: Node) -> int:
-    if node.version >= 6:
-        kind = node.integer("to")
-    else:
-        names: Any = TensorProto.DataType
-        kind = names.Value(node.text("to", "", (*names.keys(), "")) or "UNDEFINED")
-    if kind is None or numpy_type(kind) is None:
-        what = "nothing" if kind is None else type_name(kind)
-        raise node.error(f"to is {what}", "to", "to must be an element type that onnx knows")
-    return kind
+    return _cast(node, ctx, x, helper.np_dtype_to_tensor_dtype(like.dtype))
 
 
 def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
@@ -55,12 +46,9 @@ def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
     assert dtype is not None, "it is a type"
     if dtype == x.dtype:
         return x
-    saturates = bool(node.integer("saturate", 1)) if node.version >= 19 else True
-    rounding = node.text("round_mode", "up", ROUNDINGS) if node.version >= 24 else "up"
-    if not ctx.stored(x) or x.array is None:
-        return ctx.computed_result(node, x.shape, dtype, lambda: np.empty(0))
-    array = x.array
-    if array.dtype != x.dtype:
+    saturates, rounding = node.get("saturate") != 0, node.word("round_mode", ROUNDINGS) or "up"
+    array = ctx.elements(x)
+    if array is not None and array.dtype != x.dtype:
         if dtype == np.int64 and x.dtype == np.int32:
             # Open sizes: INT32 objects become INT64 objects unchanged.
             return ctx.computed_result(node, x.shape, dtype, lambda: array)
@@ -101,7 +89,7 @@ def _divided(a: Array, b: Array) -> Array:
 
 
 def _remainder(node: Node) -> Callable[[Array, Array], Array]:
-    return np.fmod if node.integer("fmod", 0) else np.mod
+    return np.fmod if node.get("fmod") else np.mod
 
 
 BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -118,21 +106,15 @@ ARITHMETIC = frozenset((*BINARY, *UNARY, "Mod", "ReduceProd"))
 _LOGIC = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Not")
 
 
-def arithmetic(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def arithmetic(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     """Evaluate an elementwise operator on few elements."""
-    count = 1 if node.operator in UNARY else max(1, len(inputs))
-    tensors = [required(node, inputs, k, f"input {k}") for k in range(count)]
     shape = broadcast_sizes(node, *(tensor.shape for tensor in tensors))
     for tensor in tensors:
         _check_few(node, tensor, math.prod(shape))
-        if tensor.dtype != tensors[0].dtype:
-            message = f"inputs are {tensors[0].dtype} and {tensor.dtype}"
-            raise node.error(message, "inputs", "inputs must have one type")
     dtype = np.dtype(bool) if node.operator in _LOGIC else tensors[0].dtype
-    if not ctx.stored(*tensors):
-        return (ctx.computed_result(node, shape, dtype, lambda: np.empty(0)),)
-    arrays = [tensor.array for tensor in tensors if tensor.array is not None]
-    if node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
+    is_known = ctx.stored(*tensors)
+    arrays: list[Any] = [tensor.array for tensor in tensors]
+    if is_known and node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
         raise node.error("divides by 0", "B", "integers must not be divided by 0")
 
     def make() -> Array:
@@ -147,7 +129,7 @@ def arithmetic(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[Gra
         is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
         return np.array(found, object if is_open else dtype).reshape(shape)
 
-    return (ctx.computed_result(node, shape, dtype, make, 8 * FEW),)
+    return ctx.computed_result(node, shape, dtype, make, 8 * FEW)
 
 
 def _check_few(node: Node, tensor: Tensor, count: int) -> None:
@@ -157,23 +139,18 @@ def _check_few(node: Node, tensor: Tensor, count: int) -> None:
         raise node.computes(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
 
 
-def reduce_prod(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def reduce_prod(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
     """ReduceProd: multiply few elements along axes."""
-    x = required(node, inputs, 0, "data")
     _check_few(node, x, x.size)
     rank = len(x.shape)
-    given = node.integers("axes") if node.version < 18 else vector(node, ctx, inputs, 1, "axes")
-    keeps = bool(node.integer("keepdims", 1))
-    axes = [*range(rank)] if not given else axes_of(node, given, rank)
-    if not given and node.version >= 18 and node.integer("noop_with_empty_axes", 0):
-        axes = []
+    given = elements_of(node, ctx, axes_input, "axes")
+    keeps, every = bool(node.get("keepdims")), () if node.get("noop_with_empty_axes") else range(rank)
+    axes = axes_of(node, given or every, rank)
     sizes = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keeps or k not in axes)
-    if not ctx.stored(x) or x.array is None:
-        return (ctx.computed_result(node, sizes, x.dtype, lambda: np.empty(0)),)
-    array = x.array
+    array = ctx.elements(x)
 
     def make() -> Array:
         with np.errstate(all="ignore"):
             return np.array(np.prod(array, axis=tuple(axes), keepdims=keeps, dtype=array.dtype), array.dtype)
 
-    return (ctx.computed_result(node, sizes, x.dtype, make, 8 * FEW),)
+    return ctx.computed_result(node, sizes, x.dtype, make, 8 * FEW)

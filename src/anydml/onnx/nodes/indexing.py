@@ -1,8 +1,6 @@
-"""Selection by indices: Gather, GatherElements, GatherND and ReverseSequence."""
+"""Selection by indices: Gather, GatherElements, GatherND, Compress and ReverseSequence."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,53 +8,44 @@ from anydml.infer import picked_axis
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, outside, required
-from anydml.onnx.nodes.picking import INDEX_BYTES
-from anydml.onnx.parameters import picked_sizes
+from anydml.onnx.nodes.arguments import check_range, outside
+from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.tensors import check_rank
-from anydml.onnx.values import GraphValue, Sizes, Tensor
+from anydml.onnx.values import Sizes, Tensor
 from anydml.text import counted
 
 
-def pick(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
-    """``result[lead, i, trail] = data[lead, indices[i], trail]``."""
-    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
-    index_type(node, indices)
+def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
+    """Gather: ``result[lead, i, trail] = data[lead, indices[i], trail]``."""
     axis = node.axis(len(x.shape))
-    shape = picked_sizes(node, x.shape, indices.shape, axis)
-    rank, count = len(indices.shape), indices.size
-    picked_axis(node.operator, x.shape, axis, rank, count, indices.dtype)
+    rank = len(indices.shape)
+    check_rank(f"{node.label}: the result", len(x.shape) - 1 + rank)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    picked_axis(node.operator, x.shape, axis, rank, indices.size, indices.dtype)
     check_bytes(node, shape, x.dtype.itemsize)
     ctx.resolve_lookups(x)
-    if ctx.readable(indices) and indices.array is not None:
-        check_range(node, indices.array, x.shape[axis], axis)
+    check_range(node, ctx, indices, x.shape[axis], axis)
     value, index = ctx.values(x, indices)
     if 0 in shape:
-        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
-    return (ctx.result(node, ctx.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
+        return ctx.result(node, Value(shape, value.element_size, ()), x.dtype)
+    return ctx.result(node, ctx.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype)
 
 
-def pick_along(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
-    """``result[lead, j, trail] = data[lead, indices[lead, j, trail], trail]``."""
-    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
-    index_type(node, indices)
+def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
+    """GatherElements: ``result[lead, j, trail] = data[lead, indices[lead, j, trail], trail]``."""
     axis = node.axis(len(x.shape))
     check_elements(node, x.shape, indices.shape, axis)
     ctx.resolve_lookups(x)
-    if ctx.readable(indices) and indices.array is not None:
-        check_range(node, indices.array, x.shape[axis], axis)
+    check_range(node, ctx, indices, x.shape[axis], axis)
     value, index = ctx.values(x, indices)
     if 0 in indices.shape:
-        return (ctx.result(node, Value(indices.shape, value.element_size, ()), x.dtype),)
+        return ctx.result(node, Value(indices.shape, value.element_size, ()), x.dtype)
     if not x.shape[axis]:
-        raise node.error(
-            f"axis {axis} of data is empty, but there are indices", "data", "there must be an element to read"
-        )
+        message = f"axis {axis} of data is empty, but there are indices"
+        raise node.error(message, "data", "there must be an element to read")
     sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
     value = ctx.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
-    return (
-        ctx.result(node, ctx.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),
-    )
+    return ctx.result(node, ctx.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype)
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
@@ -73,25 +62,21 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
         raise node.error(message, "indices", "indices must be no larger than data but along axis")
 
 
-def pick_points(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
-    """``result[b, i] = data[b, indices[b, i, :]]``, with `batch_dims` dimensions b."""
-    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
-    index_type(node, indices)
-    batch = node.integer("batch_dims", 0) if node.version >= 12 else 0
-    assert batch is not None, "it has a default"
+def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
+    """GatherND: ``result[b, i] = data[b, indices[b, i, :]]``, with `batch_dims` dimensions b."""
+    batch = node.get("batch_dims") or 0
     count = check_tuples(node, x.shape, indices.shape, batch)
     shape = (*indices.shape[:-1], *x.shape[batch + count :])
     check_rank(f"{node.label}: the result", len(shape))
     check_bytes(node, shape, x.dtype.itemsize)
     ctx.resolve_lookups(x)
-    check_tuple_range(node, ctx, indices, x.shape[batch:])
+    for k in range(count):
+        check_range(node, ctx, indices, x.shape[batch + k], k, column=k)
     value, index = ctx.values(x, indices)
-    if 0 in shape:
-        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
-    if 0 in x.shape[batch : batch + count]:
+    if 0 not in shape and 0 in x.shape[batch : batch + count]:
         raise node.error("data is empty, but there are indices", "data", "there must be an element to read")
-    if not ctx.runs:
-        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
+    if 0 in shape or not ctx.runs:
+        return ctx.result(node, Value(shape, value.element_size, ()), x.dtype)
     # Batch axes are looked up, too, by their own coordinates, so that there is one lookup per axis.
     rank, places = len(indices.shape) - 1, []
     ctx.require_memory(node, INDEX_BYTES * sum(x.shape[:batch]))
@@ -99,10 +84,9 @@ def pick_points(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[Gr
         counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
         places.append((k, ctx.composer.broadcast(ctx.source(counting), indices.shape[:-1]), "int64"))
     for k in range(count):
-        sizes = (*indices.shape[:-1], 1)
-        column = ctx.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
-        places.append((batch + k, ctx.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
-    return (ctx.result(node, ctx.composer.pick_points(value, places, outside(indices)), x.dtype),)
+        column = ctx.composer.reshape(ctx.composer.cut(index, rank, k, 1), indices.shape[:-1])
+        places.append((batch + k, column, indices.dtype.name))
+    return ctx.result(node, ctx.composer.pick_points(value, places, outside(indices)), x.dtype)
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
@@ -116,52 +100,53 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least:
     if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
         raise node.error(message, "batch_dims", "the first batch_dims sizes must agree")
-    if not least <= indices[-1] <= len(data) - batch:
-        message = (
-            f"indices have {counted(indices[-1], 'coordinate')}, but data has {counted(len(data) - batch, 'dimension')}"
-        )
-        raise node.error(
-            message, "indices", f"an index must have {least} to as many coordinates as data has dimensions"
-        )
-    return indices[-1]
+    count, most = indices[-1], len(data) - batch
+    if not least <= count <= most:
+        message = f"indices have {counted(count, 'coordinate')}, but data has {counted(most, 'dimension')}"
+        raise node.error(message, "indices", f"an index must have {least} to {most} coordinates")
+    return count
 
 
-def check_tuple_range(node: Node, ctx: LoweringContext, indices: Tensor, sizes: Sizes) -> None:
-    """Check that the coordinates of index tuples are in range, if their elements are known.
+def compress(node: Node, ctx: LoweringContext, x: Tensor, condition: Tensor) -> Tensor:
+    """Compress: select the elements, or the slices along an axis, where a condition holds."""
+    if len(condition.shape) != 1:
+        raise node.error(f"condition has shape {list(condition.shape)}", "condition", "it must be one-dimensional")
+    is_flat = node.get("axis") is None
+    axis = 0 if is_flat else node.axis(len(x.shape))
+    size = x.size if is_flat else x.shape[axis]
+    indices = np.flatnonzero(ctx.known(node, condition, "condition"))
+    if indices.size and indices[-1] >= size:
+        message = f"condition holds at {indices[-1]}, but axis {axis} has size {size}"
+        raise node.error(message, "condition", "condition must be no longer than the axis")
+    if not is_flat:
+        ctx.resolve_lookups(x)
+    (value,) = ctx.values(x)
+    value = ctx.composer.reshape(value, (size,)) if is_flat else value
+    return ctx.result(node, picked(ctx, value, axis, indices), x.dtype)
 
-    Raises:
-        ModelError: a coordinate is out of range.
-    """
-    if ctx.readable(indices) and indices.array is not None:
-        for k in range(indices.shape[-1]):
-            check_range(node, indices.array[..., k], sizes[k], k)
 
-
-def reverse_sequence(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def reverse_sequence(node: Node, ctx: LoweringContext, x: Tensor, sequence_lens: Tensor) -> Tensor:
     """ReverseSequence: reverse the first elements along the time axis, as many as `sequence_lens` has per sample."""
-    x, lengths = required(node, inputs, 0, "input"), required(node, inputs, 1, "sequence_lens")
-    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
+    batch, time = node.get("batch_axis"), node.get("time_axis")
     if {batch, time} != {0, 1} or len(x.shape) < 2:
         message = f"batch_axis is {batch}, time_axis is {time} and the rank is {len(x.shape)}"
         raise node.error(message, "time_axis", "one must be 0, the other 1")
-    assert batch is not None and time is not None, "they have defaults"  # noqa: PT018
-    if lengths.shape != (x.shape[batch],) or lengths.dtype != np.int64:
-        message = f"sequence_lens is {lengths.dtype} of shape {list(lengths.shape)}, but the batch is {x.shape[batch]}"
-        raise node.error(message, "sequence_lens", "sequence_lens must be INT64, one entry of the batch each")
     size, count = x.shape[time], x.shape[batch]
+    if sequence_lens.shape != (count,):
+        message = f"sequence_lens are of shape {list(sequence_lens.shape)}, but the batch has {count}"
+        raise node.error(message, "sequence_lens", "sequence_lens must have one length per sample")
     ctx.resolve_lookups(x)
-    first = lengths.array if ctx.stored(lengths) else None
+    first = ctx.elements(sequence_lens)
     if first is not None and first.size and not (first.min() >= 0 and first.max() <= size):
         message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
         raise node.error(message, "sequence_lens", "lengths must be 0 to the size of the time axis")
     (value,) = ctx.values(x)
-    if 0 in x.shape or not ctx.runs:
-        return (ctx.result(node, value, x.dtype),)
+    if 0 in x.shape or first is None or not ctx.runs:
+        return ctx.result(node, value, x.dtype)
     ctx.require_memory(node, 2 * INDEX_BYTES * size * count)
-    first = np.zeros(count, np.int64) if first is None else first
     steps = np.arange(size)[:, None]
     places = np.where(steps < first, first - 1 - steps, steps)
     places = np.ascontiguousarray(places if time == 0 else places.T)
     index = ctx.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
     index = ctx.composer.broadcast(index, x.shape)
-    return (ctx.result(node, ctx.composer.pick_along(value, index, "int64", time), x.dtype),)
+    return ctx.result(node, ctx.composer.pick_along(value, index, "int64", time), x.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, required, scalar, sizes_of, vector
+from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
 from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
-from anydml.onnx.values import Array, GraphValue, Sizes, Tensor, integers
+from anydml.onnx.values import Array, Sizes, Tensor, integers
 from anydml.text import printable
 
 CONSTANTS: Mapping[str, tuple[int, int, str]] = {
@@ -30,15 +30,14 @@ CONSTANTS: Mapping[str, tuple[int, int, str]] = {
 """The value attributes of Constant: attribute type, element type, and field of AttributeProto with the value."""
 
 
-def constant(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def constant(node: Node, ctx: LoweringContext) -> Tensor:
     """Constant: the value of its attribute, which is read only if the graph runs."""
     attribute = _constant_attribute(node)
     elem_type, shape = _constant_type(attribute)
     dtype = numpy_type(elem_type)
     if dtype is None:
-        raise node.error(
-            f"its value has {type_name(elem_type)}", "value", "the element type must be one that onnx knows"
-        )
+        message = f"its value has {type_name(elem_type)}"
+        raise node.error(message, "value", "the element type must be one that onnx knows")
 
     def make(budget: Budget) -> Array:
         if attribute.name == "value":
@@ -48,7 +47,7 @@ def constant(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[Graph
             value = value.decode("utf-8") if attribute.name == "value_string" else [t.decode("utf-8") for t in value]
         return np.array(value, dtype)
 
-    return (ctx.constant_result(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute)),)
+    return ctx.constant_result(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute))
 
 
 def _cost(attribute: AttributeProto) -> int:
@@ -73,17 +72,14 @@ def _constant_attribute(node: Node) -> AttributeProto:
     return attribute
 
 
-def constant_of_shape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def constant_of_shape(node: Node, ctx: LoweringContext, sizes: Tensor) -> Tensor:
     """ConstantOfShape: fill with one element, by default a FLOAT 0."""
-    wanted = vector(node, ctx, inputs, 0, "input")
-    if wanted is None:
-        raise node.error("has no shape", "input", "input is required")
     element = filling(node)
-    shape = sizes_of(node, wanted, "input")
+    shape = sizes_of(node, elements_of(node, ctx, sizes, "input"), "input")
     check_rank(f"{node.label}: the result", len(shape))
     check_bytes(node, shape, element.itemsize)
     ctx.values()
-    return (ctx.result(node, Value.filled(shape, ctx.pattern(element)), element.dtype),)
+    return ctx.result(node, Value.filled(shape, ctx.pattern(element)), element.dtype)
 
 
 def filling(node: Node) -> Array:
@@ -92,23 +88,20 @@ def filling(node: Node) -> Array:
     Raises:
         ModelError: the attribute does not have exactly one element.
     """
-    attribute = node.attributes.get("value")
-    if attribute is None:
+    tensor = node.get("value")
+    if tensor is None:
         return np.zeros((), np.float32)
-    if attribute.type != AttributeProto.TENSOR or math.prod(tensor_shape(attribute.t)) != 1:
+    if math.prod(tensor_shape(tensor)) != 1:
         raise node.error("value is no tensor of one element", "value", "value must have one element")
-    return to_array(attribute.t, Budget()).reshape(())
+    return to_array(tensor, Budget()).reshape(())
 
 
-def range_(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def range_(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     """Range: ``start + k·delta`` up to `limit`, exclusive."""
-    tensors = [required(node, inputs, k, name) for k, name in enumerate(("start", "limit", "delta"))]
-    start, limit, delta = (
-        scalar(node, ctx, tensor, name) for tensor, name in zip(tensors, ("start", "limit", "delta"), strict=True)
-    )
-    dtype = tensors[0].dtype
-    if any(tensor.dtype != dtype for tensor in tensors) or dtype.kind not in "iufV":
-        raise node.error(f"start, limit and delta are {[str(t.dtype) for t in tensors]}", "delta", "one numeric type")
+    names, dtype = ("start", "limit", "delta"), tensors[0].dtype
+    start, limit, delta = (scalar(node, ctx, tensor, name) for tensor, name in zip(tensors, names, strict=True))
+    if dtype.kind not in "iufV":
+        raise node.error(f"start, limit and delta are {dtype}", "delta", "they must be numbers")
     if delta == 0 or not (isinstance(delta, int) or all(map(math.isfinite, (start, limit, delta)))):
         raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta must not be 0")
     if isinstance(delta, int):
@@ -128,30 +121,27 @@ def range_(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphVa
                 return steps.view(np.int64).astype(dtype)
             return np.asarray(start + np.arange(count) * delta).astype(dtype)
 
-    return (ctx.counted_result(node, start, count, delta, dtype, make),)
+    return ctx.counted_result(node, start, count, delta, dtype, make)
 
 
-def shape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def shape(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Shape: the sizes of a tensor, from `start` to `end`."""
-    x = required(node, inputs, 0, "data")
-    start, end = (node.integer("start", 0), node.integer("end")) if node.version >= 15 else (0, None)
-    return (ctx.known_result(node, integers(x.shape[start:end])),)
+    return ctx.known_result(node, integers(x.shape[node.get("start") : node.get("end")]))
 
 
-def size(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def size(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Size: the number of elements of a tensor."""
-    count = required(node, inputs, 0, "data").size
+    count = x.size
     if count >= 2**63:
         raise node.error(f"there are {count} elements", "data", "the number must be an INT64")
-    return (ctx.known_result(node, integers((count,)).reshape(())),)
+    return ctx.known_result(node, integers((count,)).reshape(()))
 
 
-def non_zero(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def non_zero(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """NonZero: the coordinates of all non-zero elements, one column per element."""
-    x = required(node, inputs, 0, "X")
-    if not ctx.stored(x) or x.array is None:
+    array = ctx.elements(x)
+    if array is None:
         raise UnknownElementsError("how many elements are not zero")
-    array = x.array
     count, rank = int(np.count_nonzero(array)), array.ndim
 
     def make() -> Array:
@@ -160,4 +150,4 @@ def non_zero(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[Graph
             found[k] = places
         return found
 
-    return (ctx.computed_result(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size),)
+    return ctx.computed_result(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size)

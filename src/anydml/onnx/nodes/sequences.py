@@ -1,17 +1,15 @@
-"""Sequences of tensors: construction, element access, splitting and concatenation."""
+"""Sequences of tensors, and optional values: construction, element access, splitting and concatenation."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, integer_list, optional, required, sequence, whole
-from anydml.onnx.nodes.cutting import cut, joined_axis
+from anydml.onnx.nodes.arguments import elements_of, scalar
+from anydml.onnx.nodes.parts import cut, joined_axis
 from anydml.onnx.tensors import numpy_type
-from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.onnx.values import EmptyOptional, GraphValue, Tensor, TensorSequence
 
 MOST_PARTS = 1 << 16
 """Largest number of tensors that a node splits a tensor into."""
@@ -20,34 +18,29 @@ PART = 2048
 """Overhead of such a tensor in bytes: value, move and array."""
 
 
-def split_to_sequence(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor | None = None) -> TensorSequence:
     """SplitToSequence: parts of equal size, by default 1, where the last may be smaller; or parts of given sizes."""
-    x, given = required(node, inputs, 0, "input"), optional(node, inputs, 1, "split")
     axis = node.axis(len(x.shape))
     size = x.shape[axis]
-    if given is None:
-        part = 1
-        sizes = _equal(node, size, 1)
-    elif given.shape == ():
-        part = whole(node, ctx, given, "split")
-        if part < 1:
-            raise node.error(f"split is {part}", "split", "a part must have 1 or more")
-        sizes = _equal(node, size, part)
+    if split is None or split.shape == ():
+        sizes = _equal(node, size, 1 if split is None else scalar(node, ctx, split, "split"))
     else:
-        sizes = integer_list(node, ctx, given, "split")
+        sizes = elements_of(node, ctx, split, "split")
         if any(each < 0 for each in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")
     ctx.require_memory(node, PART * len(sizes))
     (value,) = ctx.values(x, times=len(sizes))
     parts = [*cut(ctx, value, axis, sizes)]
-    if given is None and not node.integer("keepdims", 1):
+    if split is None and not node.get("keepdims"):
         without = (*x.shape[:axis], *x.shape[axis + 1 :])
-        parts = [ctx.composer.reshape(part_, without) for part_ in parts]
-    return (TensorSequence(ctx.result(node, part_, x.dtype) for part_ in parts),)
+        parts = [ctx.composer.reshape(part, without) for part in parts]
+    return TensorSequence(ctx.result(node, part, x.dtype) for part in parts)
 
 
 def _equal(node: Node, size: int, part: int) -> list[int]:
+    if part < 1:
+        raise node.error(f"split is {part}", "split", "a part must have 1 or more")
     count = -(-size // part)
     if count > MOST_PARTS:
         message = f"makes {count} parts, but anydml makes at most {MOST_PARTS}"
@@ -55,81 +48,73 @@ def _equal(node: Node, size: int, part: int) -> list[int]:
     return [min(part, size - k * part) for k in range(count)]
 
 
-def sequence_construct(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_construct(node: Node, ctx: LoweringContext, *tensors: Tensor) -> TensorSequence:
     """SequenceConstruct: a sequence of the inputs."""
-    return (
-        _one_type(node, TensorSequence(required(node, inputs, k, f"inputs[{k}]") for k in range(max(1, len(inputs))))),
-    )
+    return TensorSequence(tensors)
 
 
-def _one_type(node: Node, tensors: TensorSequence) -> TensorSequence:
-    for k, tensor in enumerate(tensors[1:], 1):
-        if tensor.dtype != tensors[0].dtype:
-            message = f"inputs[{k}] is {tensor.dtype}, but inputs[0] is {tensors[0].dtype}"
-            raise node.error(message, f"inputs[{k}]", "tensors of a sequence must have one type")
-    return tensors
-
-
-def sequence_empty(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_empty(node: Node, ctx: LoweringContext) -> TensorSequence:
     """SequenceEmpty: a sequence without tensors."""
-    kind = node.integer("dtype")
+    kind = node.get("dtype")
     if kind is not None and numpy_type(kind) is None:
         raise node.error(f"dtype is {kind}", "dtype", "dtype must be an element type that onnx knows")
-    return (TensorSequence(),)
+    return TensorSequence()
 
 
-def _place(node: Node, ctx: LoweringContext, inputs: Inputs, index: int, count: int, default: int) -> int:
-    given = optional(node, inputs, index, "position")
-    if given is None:
-        return default
-    place = whole(node, ctx, given, "position")
-    if not -count <= place < count:
-        raise node.error(f"position is {place}", "position", f"position must be {-count} to {count - 1}")
-    return place + count * (place < 0)
+def _place(node: Node, ctx: LoweringContext, position: Tensor | None, first: int, last: int) -> int:
+    """Return a position, from 0 on; `last` by default.
+
+    Raises:
+        ModelError: it is outside first … last.
+    """
+    place: int = last if position is None else scalar(node, ctx, position, "position")
+    if not first <= place <= last:
+        raise node.error(f"position is {place}", "position", f"position must be {first} to {last}")
+    return place - first * (place < 0)
 
 
-def sequence_insert(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_insert(
+    node: Node, ctx: LoweringContext, tensors: TensorSequence, tensor: Tensor, position: Tensor | None = None
+) -> TensorSequence:
     """SequenceInsert: insert a tensor, by default at the end."""
-    tensors, tensor = sequence(node, inputs, 0, "input_sequence"), required(node, inputs, 1, "tensor")
-    count = len(tensors)
-    given = optional(node, inputs, 2, "position")
-    place = count if given is None else whole(node, ctx, given, "position")
-    if not -count <= place <= count:
-        raise node.error(f"position is {place}", "position", f"position must be {-count} to {count}")
-    place += count * (place < 0)
-    return (_one_type(node, TensorSequence((*tensors[:place], tensor, *tensors[place:]))),)
+    place = _place(node, ctx, position, -len(tensors), len(tensors))
+    if tensors and tensor.dtype != tensors[0].dtype:
+        message = f"tensor is {tensor.dtype}, but the sequence has {tensors[0].dtype}"
+        raise node.error(message, "tensor", "tensors of a sequence must have one type")
+    return TensorSequence((*tensors[:place], tensor, *tensors[place:]))
 
 
-def sequence_erase(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_erase(
+    node: Node, ctx: LoweringContext, tensors: TensorSequence, position: Tensor | None = None
+) -> TensorSequence:
     """SequenceErase: remove a tensor, by default the last."""
-    tensors = sequence(node, inputs, 0, "input_sequence")
+    _check_not_empty(node, tensors)
+    place = _place(node, ctx, position, -len(tensors), len(tensors) - 1)
+    return TensorSequence((*tensors[:place], *tensors[place + 1 :]))
+
+
+def _check_not_empty(node: Node, tensors: TensorSequence) -> None:
     if not tensors:
-        raise node.error("the sequence is empty", "input_sequence", "there must be a tensor to erase")
-    place = _place(node, ctx, inputs, 1, len(tensors), len(tensors) - 1)
-    return (TensorSequence((*tensors[:place], *tensors[place + 1 :])),)
+        raise node.error("the sequence is empty", "input_sequence", "the sequence must have a tensor")
 
 
-def sequence_at(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_at(node: Node, ctx: LoweringContext, tensors: TensorSequence, position: Tensor) -> Tensor:
     """SequenceAt: one of the tensors."""
-    tensors = sequence(node, inputs, 0, "input_sequence")
-    required(node, inputs, 1, "position")
-    return (tensors[_place(node, ctx, inputs, 1, len(tensors), 0)],)
+    return tensors[_place(node, ctx, position, -len(tensors), len(tensors) - 1)]
 
 
-def sequence_length(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def sequence_length(node: Node, ctx: LoweringContext, tensors: TensorSequence) -> Tensor:
     """SequenceLength: the number of tensors."""
-    return (ctx.known_result(node, np.array(len(sequence(node, inputs, 0, "input_sequence")), np.int64)),)
+    return ctx.known_result(node, np.array(len(tensors), np.int64))
 
 
-def concat_from_sequence(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def concat_from_sequence(node: Node, ctx: LoweringContext, tensors: TensorSequence) -> Tensor:
     """ConcatFromSequence: join the tensors along an axis, or along a new one if `new_axis` is set."""
-    tensors = sequence(node, inputs, 0, "input_sequence")
-    if not tensors:
-        raise node.error("the sequence is empty", "input_sequence", "there must be a tensor to join")
+    _check_not_empty(node, tensors)
     parts: list[Tensor] = [*tensors]
-    is_new = bool(node.integer("new_axis", 0))
+    is_new = bool(node.get("new_axis"))
     if is_new:
-        axis = node.axis(len(parts[0].shape) + 1, None)
+        axis = node.axis(len(parts[0].shape) + 1)
         if any((part.shape, part.dtype) != (parts[0].shape, parts[0].dtype) for part in parts):
             raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
         parts = [Tensor(p.dtype, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
@@ -138,4 +123,21 @@ def concat_from_sequence(node: Node, ctx: LoweringContext, inputs: Inputs) -> It
     values = ctx.values(*tensors)
     if is_new:
         values = [ctx.composer.reshape(value, part.shape) for value, part in zip(values, parts, strict=True)]
-    return (ctx.result(node, ctx.composer.join(values, axis), parts[0].dtype),)
+    return ctx.result(node, ctx.composer.join(values, axis), parts[0].dtype)
+
+
+def optional_value(node: Node, ctx: LoweringContext, value: GraphValue | None = None) -> GraphValue:
+    """Return the input, or an empty optional if it is omitted."""
+    return EmptyOptional() if value is None else value
+
+
+def get_element(node: Node, ctx: LoweringContext, value: GraphValue) -> GraphValue:
+    """Return the element of an optional value; any other value is returned unchanged."""
+    if isinstance(value, EmptyOptional):
+        raise node.error("its input is empty", "input", "an optional value must have an element")
+    return value
+
+
+def has_element(node: Node, ctx: LoweringContext, value: GraphValue | None = None) -> Tensor:
+    """Return whether the input is given and not empty, as a BOOL scalar."""
+    return ctx.known_result(node, np.array(value is not None and not isinstance(value, EmptyOptional)))

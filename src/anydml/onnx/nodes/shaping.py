@@ -6,51 +6,44 @@ The rules are those of ONNX's operator documents (Operators.md, Changelog.md) fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes, checked
-from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, scalar, sizes_of, vector
+from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
 from anydml.onnx.values import GraphValue, Sizes, Tensor
 from anydml.text import counted
 
 
-def transpose(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def transpose(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Transpose: axis k of the result is axis ``perm[k]``; by default, the axes are reversed."""
-    x = required(node, inputs, 0, "data")
-    return (ctx.result(node, ctx.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype),)
+    return ctx.result(node, ctx.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype)
 
 
-def permutation(node: Node, rank: int) -> list[int]:
+def permutation(node: Node, rank: int) -> Sequence[int]:
     """Return the attribute `perm`.
 
     Raises:
         ModelError: it is not a permutation of the axes.
     """
-    perm = node.integers("perm")
-    if perm is None:
-        return [*reversed(range(rank))]
-    if sorted(perm) != [*range(rank)]:
+    perm: Sequence[int] | None = node.get("perm")
+    if perm is not None and sorted(perm) != [*range(rank)]:
         raise node.error(f"perm is {perm}, but the rank is {rank}", "perm", "perm must have every axis once")
-    return perm
+    return range(rank)[::-1] if perm is None else perm
 
 
-def reshape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def reshape(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor | None = None) -> Tensor:
     """Reshape: 0 keeps the size of an axis, and one −1 is inferred."""
-    x = required(node, inputs, 0, "data")
-    wanted = node.integers("shape") if node.version < 5 else vector(node, ctx, inputs, 1, "shape")
-    if wanted is None:
-        raise node.error("has no shape", "shape", "shape is required")
-    return (_reshaped(node, ctx, x, _filled_in(node, x, wanted)),)
+    return _reshaped(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape")))
 
 
 def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     check_rank(f"{node.label}: shape", len(wanted))
-    keeps = not (node.version >= 14 and node.integer("allowzero", 0))
+    keeps = not node.get("allowzero")
     sizes: list[int] = []
     for k, size in enumerate(wanted):
         if size < -1:
@@ -80,22 +73,18 @@ def _reshaped(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tens
     return ctx.result(node, ctx.composer.reshape(value, sizes), x.dtype)
 
 
-def flatten(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def flatten(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Flatten: merge the axes before `axis`, and the others."""
-    x = required(node, inputs, 0, "input")
-    rank = len(x.shape)
-    axis = node.integer("axis", 1)
-    assert axis is not None, "it has a default"
+    rank, axis = len(x.shape), node.get("axis")
     if not -rank <= axis <= rank:
         raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis must be {-rank} to {rank}")
     axis += rank * (axis < 0)
-    return (_reshaped(node, ctx, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
+    return _reshaped(node, ctx, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
-def squeeze(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def squeeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
     """Squeeze: remove the given axes of size 1, or all of them."""
-    x = required(node, inputs, 0, "data")
-    given = node.integers("axes") if node.version < 13 else vector(node, ctx, inputs, 1, "axes")
+    given = elements_of(node, ctx, axes_input, "axes")
     if given is None:
         axes = [axis for axis, size in enumerate(x.shape) if size == 1]
     else:
@@ -104,32 +93,26 @@ def squeeze(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphV
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
             raise node.error(message, "axes", "axes that go must have size 1")
-    return (_reshaped(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes)),)
+    return _reshaped(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))
 
 
-def unsqueeze(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def unsqueeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
     """Unsqueeze: insert axes of size 1, numbered as in the result."""
-    x = required(node, inputs, 0, "data")
-    given = node.integers("axes") if node.version < 13 else vector(node, ctx, inputs, 1, "axes")
-    if given is None:
-        raise node.error("has no axes", "axes", "axes is required")
+    given = elements_of(node, ctx, axes_input, "axes")
     rank = len(x.shape) + len(given)
     check_rank(f"{node.label}: the result", rank)
     axes = axes_of(node, given, rank)
     old = iter(x.shape)
-    return (_reshaped(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank))),)
+    return _reshaped(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank)))
 
 
-def expand(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def expand(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:
     """Expand: broadcast the data and a shape to each other."""
-    x = required(node, inputs, 0, "input")
-    wanted = vector(node, ctx, inputs, 1, "shape")
-    if wanted is None:
-        raise node.error("has no shape", "shape", "shape is required")
+    wanted = elements_of(node, ctx, shape, "shape")
     sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
     check_bytes(node, sizes, x.dtype.itemsize)
     (value,) = ctx.values(x)
-    return (ctx.result(node, ctx.composer.broadcast(value, sizes), x.dtype),)
+    return ctx.result(node, ctx.composer.broadcast(value, sizes), x.dtype)
 
 
 def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
@@ -150,21 +133,19 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
     return tuple(result)
 
 
-def tile(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def tile(node: Node, ctx: LoweringContext, x: Tensor, repeats: Tensor) -> Tensor:
     """Tile: repeat every axis."""
-    x = required(node, inputs, 0, "input")
-    repeats = vector(node, ctx, inputs, 1, "repeats")
-    if repeats is None or len(repeats) != len(x.shape):
-        count = "none" if repeats is None else len(repeats)
-        raise node.error(f"repeats has {count} entries, but the rank is {len(x.shape)}", "repeats", "one entry an axis")
-    times = sizes_of(node, repeats, "repeats")
+    times = sizes_of(node, elements_of(node, ctx, repeats, "repeats"), "repeats")
+    if len(times) != len(x.shape):
+        message = f"repeats has {counted(len(times), 'entry')}, but the rank is {len(x.shape)}"
+        raise node.error(message, "repeats", "repeats must have one entry per axis")
     result = tuple(size * n for size, n in zip(x.shape, times, strict=True))
     check_bytes(node, result, x.dtype.itemsize)
     (value,) = ctx.values(x)
-    return (ctx.result(node, repeated(node, ctx, value, times, is_inner=False), x.dtype),)
+    return ctx.result(node, repeated(ctx, value, times, is_inner=False), x.dtype)
 
 
-def repeated(node: Node, ctx: LoweringContext, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
+def repeated(ctx: LoweringContext, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
     """Repeat every axis: as a whole, or each of its elements if `is_inner`."""
     result = tuple(size * n for size, n in zip(value.sizes, times, strict=True))
     if 0 in result:
@@ -184,39 +165,36 @@ def repeated(node: Node, ctx: LoweringContext, value: Value, times: Sequence[int
     return ctx.composer.reshape(value, result)
 
 
-def identity(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def identity(node: Node, ctx: LoweringContext, value: GraphValue) -> GraphValue:
     """Identity: the input, a tensor or a sequence."""
-    value = inputs[0] if inputs else None
-    return (required(node, inputs, 0, "input") if value is None else value,)
+    return value
 
 
-def bit_cast(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def bit_cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """BitCast: reinterpret elements as another type with the same number of bits."""
-    x, kind = required(node, inputs, 0, "input"), node.integer("to")
-    dtype = None if kind is None else numpy_type(kind)
+    kind = node.get("to")
+    dtype = numpy_type(kind)
     if dtype is None or dtype.hasobject or x.dtype.hasobject or bits_of(dtype) != bits_of(x.dtype):
         rule = f"to must be a type of numbers of {x.dtype}'s bits"
-        raise node.error(f"to is {'nothing' if kind is None else type_name(kind)}", "to", rule)
+        raise node.error(f"to is {type_name(kind)}", "to", rule)
     (value,) = ctx.values(x)
-    return (ctx.result(node, value, dtype),)
+    return ctx.result(node, value, dtype)
 
 
-def dropout(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+def dropout(
+    node: Node, ctx: LoweringContext, x: Tensor, ratio: Tensor | None = None, training_mode: Tensor | None = None
+) -> list[Tensor]:
     """Dropout at inference: the input, and a mask of ones."""
-    x = required(node, inputs, 0, "data")
     if node.version < 7:
-        trains = not node.integer("is_test", 0)
+        trains = not node.get("is_test")
     else:
-        mode, ratio = (optional(node, inputs, k, name) for k, name in ((2, "training_mode"), (1, "ratio")))
-        trains = mode is not None and bool(scalar(node, ctx, mode, "training_mode"))
+        trains = training_mode is not None and bool(scalar(node, ctx, training_mode, "training_mode"))
         # A ratio of 0 drops nothing.
         trains = trains and (ratio is None or scalar(node, ctx, ratio, "ratio") != 0)
     if trains:
-        raise node.computes(
-            "is in training mode, but anydml moves data and draws nothing", "training_mode", "inference"
-        )
+        message = "is in training mode, but anydml moves data and draws nothing"
+        raise node.computes(message, "training_mode", "inference")
     if len(node.outputs) < 2 or not node.outputs[1]:
-        return (x,)
+        return [x]
     kind = np.dtype(bool) if node.version >= 10 else x.dtype
-    one = np.ones((), kind)
-    return x, ctx.result(node, checked(node, Value.filled(x.shape, one.tobytes())), kind)
+    return [x, ctx.result(node, Value.filled(x.shape, np.ones((), kind).tobytes()), kind)]

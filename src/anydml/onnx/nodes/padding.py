@@ -1,0 +1,149 @@
+"""Pad and CenterCropPad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
+from anydml.onnx.nodes.picking import INDEX_BYTES, picked
+from anydml.onnx.values import Array, Tensor
+from anydml.text import counted
+
+MODES = ("constant", "reflect", "edge", "wrap")
+
+
+def pad(
+    node: Node,
+    ctx: LoweringContext,
+    x: Tensor,
+    pads: Tensor | None = None,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+) -> Tensor:
+    """Pad: negative counts crop, which is done first."""
+    mode = pad_mode(node)
+    before, after = pad_counts(node, ctx, x, pads, axes)
+    element = _padding(node, ctx, x, constant_value) if mode == "constant" else None
+    sizes = tuple(map(sum, zip(x.shape, before, after, strict=True)))
+    check_bytes(node, sizes_of(node, sizes, "pads"), x.dtype.itemsize)
+    (value,) = ctx.values(x)
+    if element is not None:
+        return ctx.result(node, padded(ctx, value, before, after, element), x.dtype)
+    value = _cropped(ctx, value, before, after)
+    for axis, (first, last) in enumerate(zip(before, after, strict=True)):
+        if max(first, last) > 0 and 0 not in sizes:
+            if not value.sizes[axis]:
+                raise node.error(f"axis {axis} is empty", "mode", f"mode {mode} repeats elements that are there")
+            value = _extended(node, ctx, value, axis, (max(0, first), max(0, last)), mode)
+    return ctx.result(node, Value(sizes, value.element_size, ()) if 0 in sizes else value, x.dtype)
+
+
+def pad_mode(node: Node) -> str:
+    """Return the attribute `mode`; wrap requires version 19."""
+    mode: str = node.word("mode", MODES if node.version >= 19 else MODES[:3])
+    return mode
+
+
+def pad_counts(
+    node: Node, ctx: LoweringContext, x: Tensor, pads: Tensor | None, along: Tensor | None
+) -> tuple[list[int], list[int]]:
+    """Return the numbers of elements to add before and after each axis; negative ones crop.
+
+    Raises:
+        ModelError: there are not two counts per axis, or they crop more elements than the axis has. In mode constant,
+            one end may crop more if the other end adds as many elements.
+    """
+    rank = len(x.shape)
+    counts = elements_of(node, ctx, pads, "paddings" if node.version < 2 else "pads")
+    axes = axes_of(node, elements_of(node, ctx, along, "axes"), rank)
+    if len(counts) != 2 * len(axes):
+        message = f"pads has {counted(len(counts), 'entry')} for {counted(len(axes), 'axis')}"
+        raise node.error(message, "pads", "pads must have two entries per axis")
+    before, after = [0] * rank, [0] * rank
+    for k, axis in enumerate(axes):
+        before[axis], after[axis] = counts[k], counts[k + len(axes)]
+        size, cut = x.shape[axis], max(0, -before[axis]) + max(0, -after[axis])
+        if cut > size:
+            result = size + before[axis] + after[axis]
+            if pad_mode(node) != "constant" or result < 0:
+                message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {size}"
+                raise node.error(message, "pads", "no more may be cut off than there is")
+            # The whole axis is cropped; the result is all padding.
+            before[axis], after[axis] = -size, result
+    return before, after
+
+
+def _padding(node: Node, ctx: LoweringContext, x: Tensor, given: Tensor | None) -> Array:
+    """Return the padding element as a 0-d array."""
+    if given is None:
+        return zero_of(x.dtype) if node.version >= 11 else np.array(node.get("value")).astype(x.dtype)
+    if given.size != 1:
+        message = f"constant_value has shape {list(given.shape)}"
+        raise node.error(message, "constant_value", "constant_value must be a scalar")
+    element = ctx.elements(given)
+    return zero_of(x.dtype) if element is None else element.reshape(())
+
+
+def zero_of(dtype: np.dtype[Any]) -> Array:
+    """Return a 0-d array of the zero of a dtype, for strings the empty one."""
+    return np.array("" if dtype.hasobject else 0).astype(dtype)
+
+
+def padded(ctx: LoweringContext, value: Value, before: Sequence[int], after: Sequence[int], element: Array) -> Value:
+    """Pad a value with an element at both ends of each axis, after cropping where counts are negative."""
+    sizes = tuple(map(sum, zip(value.sizes, before, after, strict=True)))
+    if 0 in sizes:
+        return Value(sizes, value.element_size, ())
+    value = _cropped(ctx, value, before, after)
+    first, last = ([max(0, n) for n in each] for each in (before, after))
+    return ctx.composer.pad(value, first, last, ctx.pattern(element))
+
+
+def _cropped(ctx: LoweringContext, value: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Remove elements at the ends of axes whose counts are negative."""
+    starts = [max(0, -n) for n in before]
+    sizes = [size - n - max(0, -m) for size, n, m in zip(value.sizes, starts, after, strict=True)]
+    return ctx.composer.slice(value, starts, sizes, [1] * len(sizes))
+
+
+def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:
+    """CenterCropPad: crop axes that are too long to their middle, and pad those that are too short with zeros."""
+    wanted = elements_of(node, ctx, shape, "shape")
+    axes = axes_of(node, node.get("axes"), len(x.shape))
+    if len(wanted) != len(axes):
+        message = f"shape has {counted(len(wanted), 'entry')} for {counted(len(axes), 'axis')}"
+        raise node.error(message, "shape", "shape must have one entry per axis")
+    sizes = [*x.shape]
+    for axis, size in zip(axes, sizes_of(node, wanted, "shape"), strict=True):
+        sizes[axis] = size
+    check_bytes(node, tuple(sizes), x.dtype.itemsize)
+    more = [size - old for size, old in zip(sizes, x.shape, strict=True)]
+    # An odd element is cropped or added at the end.
+    before = [n // 2 if n > 0 else -(-n // 2) for n in more]
+    after = [n - first for n, first in zip(more, before, strict=True)]
+    (value,) = ctx.values(x)
+    return ctx.result(node, padded(ctx, value, before, after, zero_of(x.dtype)), x.dtype)
+
+
+def _extended(node: Node, ctx: LoweringContext, value: Value, axis: int, counts: tuple[int, int], mode: str) -> Value:
+    """Add elements of an axis itself before and after it (ONNX, Pad: modes reflect, edge and wrap)."""
+    before, after = counts
+    size = value.sizes[axis]
+    if not ctx.runs:
+        return Value((*value.sizes[:axis], before + size + after, *value.sizes[axis + 1 :]), value.element_size, ())
+    ctx.require_memory(node, INDEX_BYTES * (before + size + after))
+    places = np.arange(-before, size + after, dtype=np.int64)
+    if mode == "edge" or size == 1:
+        indices = np.clip(places, 0, size - 1)
+    elif mode == "wrap":
+        indices = places % size
+    else:
+        period = 2 * (size - 1)
+        indices = size - 1 - np.abs(places % period - (size - 1))
+    return picked(ctx, value, axis, indices)

@@ -1,0 +1,161 @@
+"""Split, Slice, Concat, SplitTraining and ConcatTraining.
+
+The rules are those of ONNX's operator documents (Operators.md, Changelog.md) for each version, and for the training
+operators those of com.microsoft (training_op_defs.cc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from anydml.functions.arguments import split_sizes
+from anydml.infer import part_sizes
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.lowering import LoweringContext
+from anydml.onnx.nodes.arguments import axes_of, elements_of
+from anydml.onnx.values import Sizes, Tensor, integers
+from anydml.operators.join import joined_shape
+from anydml.text import counted
+
+
+def split(node: Node, ctx: LoweringContext, x: Tensor, given: Tensor | None = None) -> list[Tensor]:
+    """Split and SplitTraining."""
+    axis, sizes = _split_parts(node, x.shape, elements_of(node, ctx, given, "split"))
+    (value,) = ctx.values(x, times=len(sizes))
+    return [ctx.result(node, part, x.dtype) for part in cut(ctx, value, axis, sizes)]
+
+
+def cut(ctx: LoweringContext, value: Value, axis: int, sizes: Sequence[int]) -> Iterable[Value]:
+    """Yield consecutive parts of a value along an axis."""
+    start = 0
+    for size in sizes:
+        yield ctx.composer.cut(value, axis, start, size)
+        start += size
+
+
+def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple[int, Sizes]:
+    """Return axis and part sizes of Split and SplitTraining.
+
+    Args:
+        node: the node, with one output per part.
+        shape: sizes of the input.
+        split: values of the input `split`, or None.
+
+    Raises:
+        ModelError, DescError: the sizes do not add up, are negative, or do not match the number of outputs.
+    """
+    axis, count = node.axis(len(shape)), len(node.outputs)
+    whole, equal = shape[axis], node.get("num_outputs")
+    rule = "either split or num_outputs must be given"
+    if node.operator == "SplitTraining":
+        return axis, split_sizes(node.operator, split, count, whole, axis)
+    if split is not None and equal is not None:
+        raise node.error("has both split and num_outputs", "num_outputs", rule)
+    if split is not None and len(split) != count:
+        message = f"split has {counted(len(split), 'entry')} for {counted(count, 'output')}"
+        raise node.error(message, "split", "split must have one entry per output")
+    if split is not None or node.version < 18:
+        named = (count, "outputs") if split is None else (split, "split")
+        return axis, part_sizes(node.operator, named[0], whole, axis, named[1])
+    if equal is None:
+        raise node.error("has neither split nor num_outputs", "num_outputs", rule)
+    if equal != count:
+        message = f"num_outputs is {equal}, but the node has {counted(count, 'output')}"
+        raise node.error(message, "num_outputs", "num_outputs must count the outputs")
+    size = -(-whole // count)
+    last = whole - size * (count - 1)
+    if last < 0:
+        message = f"axis {axis} has size {whole}, too few for {counted(count, 'part')} of {size}, the last one smaller"
+        raise node.error(message, "num_outputs", "the last part may be smaller, but not negative")
+    return axis, (*(size,) * (count - 1), last)
+
+
+class Window(NamedTuple):
+    """A slice in terms of SLICE1: offsets, sizes and strides of the window per dimension, and sizes of the result."""
+
+    offsets: Sizes
+    sizes: Sizes
+    strides: Sizes
+    taken: Sizes
+
+
+def slice_(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Tensor:
+    """Slice."""
+    window = window_of(node, ctx, x, *inputs)
+    starts = [
+        offset + (size - 1 if stride < 0 and size else 0)
+        for offset, size, stride in zip(window.offsets, window.sizes, window.strides, strict=True)
+    ]
+    (value,) = ctx.values(x)
+    return ctx.result(node, ctx.composer.slice(value, starts, window.taken, window.strides), x.dtype)
+
+
+def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Window:
+    """Return the window of a Slice node; starts and ends may be negative and are clamped.
+
+    Args:
+        node: the node; in version 1, the inputs but `steps` are attributes instead.
+        ctx: reads the inputs.
+        x: the data.
+        inputs: starts, ends (exclusive), axes (default: the first axes) and steps (default: 1).
+
+    Raises:
+        ModelError: an input has the wrong length, an axis repeats or is out of range, or a step is 0.
+    """
+    names = ("starts", "ends", "axes", "steps")
+    given = inputs or (None,) * 4
+    starts, ends, axes, steps = (
+        elements_of(node, ctx, tensor, name) for name, tensor in zip(names, given, strict=True)
+    )
+    shape = x.shape
+    rank = len(shape)
+    along = range(len(starts)) if axes is None else axes
+    walk = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(along) == len(walk):
+        counts = f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(along)} and {len(walk)} entries"
+        raise node.error(counts, "starts", "starts, ends, axes and steps must have one length")
+    offsets, sizes, strides, taken = [0] * rank, [*shape], [1] * rank, [*shape]
+    for start, end, d, step in zip(starts, ends, axes_of(node, along, rank), walk, strict=True):
+        if step == 0:
+            raise node.error(f"the step of axis {d} is 0", "steps", "a step must never be 0")
+        first, taken[d] = _walk(start, end, step, shape[d])
+        strides[d] = step if step == 1 or taken[d] > 1 else 1
+        if not taken[d]:
+            offsets[d] = sizes[d] = 0
+            continue
+        way = (taken[d] - 1) * step
+        offsets[d], sizes[d] = (first + way, 1 - way) if step < 0 else (first, 1 + way)
+    return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
+
+
+def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """Return the first index and the number of elements of a slice (ONNX, Slice version 13).
+
+    Clamping is that of Python with one exception: with a negative step and a start before the first element, ONNX takes
+    the first element and Python none.
+    """
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first = min(max(start + size if start < 0 else start, 0), high)
+    last = min(max(end + size if end < 0 else end, low), high)
+    return first, max(0, -((first - last) // step))
+
+
+def concat(node: Node, ctx: LoweringContext, *parts: Tensor) -> list[Tensor]:
+    """Concat and ConcatTraining."""
+    axis, lengths, _ = joined_axis(node, parts)
+    joined = ctx.result(node, ctx.composer.join(ctx.values(*parts), axis), parts[0].dtype)
+    if node.operator == "Concat":
+        return [joined]
+    return [joined, ctx.known_result(node, integers(lengths))]
+
+
+def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]:
+    """The axis, the lengths along it and the sizes of the result; only version 1 of Concat has a default.
+
+    Raises:
+        ModelError, DescError: the axis is missing or outside, or types or sizes do not fit together.
+    """
+    axis = node.axis(len(parts[0].shape), 1 if node.operator == "Concat" and node.version < 4 else None)
+    return joined_shape(node.operator, [part.shape for part in parts], [part.dtype for part in parts], axis)

@@ -1,0 +1,109 @@
+"""Signatures of operators: inputs and attributes with their types and defaults, as onnx's schemas declare them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx.defs
+from onnx import AttributeProto, TensorProto, helper
+
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
+_VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
+_LISTS = (AttributeProto.INTS, AttributeProto.FLOATS)
+
+
+class Formal(NamedTuple):
+    """An input of an operator.
+
+    Attributes:
+        name: its name.
+        is_required: whether it must be given.
+        is_variadic: whether it stands for one or more inputs.
+        kind: ``"tensor"``, ``"sequence"`` or ``"any"``.
+        dtypes: the valid dtypes by ONNX's names; empty if all are.
+        group: inputs of one group have one dtype; empty if it is in none.
+    """
+
+    name: str
+    is_required: bool = True
+    is_variadic: bool = False
+    kind: str = "tensor"
+    dtypes: Mapping[str, np.dtype[Any]] = {}
+    group: str = ""
+
+
+class Attribute(NamedTuple):
+    """An attribute of an operator.
+
+    Attributes:
+        types: the valid types by ONNX's names, such as ``"INTS"``.
+        is_required: whether it must be given.
+        default: its value if it is omitted; None if there is no default.
+    """
+
+    types: tuple[str, ...]
+    is_required: bool = False
+    default: Any = None
+
+
+class Signature(NamedTuple):
+    """The inputs of an operator in order, and its attributes by name."""
+
+    inputs: tuple[Formal, ...]
+    attributes: Mapping[str, Attribute]
+
+
+FEW_TYPES = 4
+"""Inputs of more element types may have any, also one that only later versions of the operator list."""
+
+INT64 = {"INT64": np.dtype(np.int64)}
+
+CONCAT_TRAINING = Signature(
+    (Formal("inputs", is_variadic=True, group="T"),), {"axis": Attribute(("INT",), is_required=True)}
+)
+SPLIT_TRAINING = Signature(
+    (Formal("input"), Formal("split", is_required=False, dtypes=INT64)), {"axis": Attribute(("INT",), default=0)}
+)
+"""Operators of com.microsoft, whose schemas onnx does not have."""
+
+
+@lru_cache(1024)
+def onnx_signature(operator: str, opset: int) -> tuple[int, Signature] | None:
+    """Return version and signature of an operator of ONNX's own domain; None if the opset does not have it."""
+    try:
+        schema = onnx.defs.get_schema(operator, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    attributes = {name: _attribute(each) for name, each in schema.attributes.items()}
+    uses, moved = Counter(each.type_str for each in schema.inputs), {each.type_str for each in schema.outputs}
+    return schema.since_version, Signature(tuple(_formal(each, uses, moved) for each in schema.inputs), attributes)
+
+
+def _attribute(declared: Any) -> Attribute:
+    default = declared.default_value
+    return Attribute((declared.type.name,), declared.required, value_of(default) if default.type else None)
+
+
+def _formal(parameter: Any, uses: Mapping[str, int], moved: Set[str]) -> Formal:
+    kinds = {text.partition("(")[0] for text in parameter.types}
+    kind = {"tensor": "tensor", "seq": "sequence"}.get("".join(kinds), "any")
+    is_variadic = parameter.option == _VARIADIC
+    dtypes = {}
+    if kind == "tensor" and parameter.type_str not in moved and len(parameter.types) <= FEW_TYPES:
+        names = sorted(text[7:-1].upper() for text in parameter.types)
+        dtypes = {name: np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name))) for name in names}
+    is_alike = kind == "tensor" and (uses[parameter.type_str] > 1 or (is_variadic and parameter.is_homogeneous))
+    group = parameter.type_str if is_alike else ""
+    return Formal(parameter.name, parameter.option != _OPTIONAL, is_variadic, kind, dtypes, group)
+
+
+def value_of(attribute: AttributeProto) -> Any:
+    """Return the value of an attribute: a number, text, a protobuf message, or a list of numbers."""
+    value: Any = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return list(value) if attribute.type in _LISTS else value
