@@ -11,7 +11,7 @@ from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, fill
+from anydml.tracing.verbs import astype, broadcast, fill
 
 
 def like(x: TracedArray, dtype: Any = None, shape: Any = None, number: Any = None) -> TracedArray:
@@ -33,8 +33,7 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
 
 def contiguous(x: TracedArray, dtype: Any = None) -> TracedArray:
     """Return x with at least one dimension, as its own dtype."""
-    found = at_least(x, 1)
-    return found if dtype is None else found.astype(dtype)
+    return astype(at_least(x, 1), dtype)
 
 
 def retype(x: TracedArray, dtype: Any) -> TracedArray:

@@ -105,7 +105,7 @@ NUMPY: Table = {
     **lines("copy", lambda x: x, "@a -order -subok"),
     **lines("ascontiguousarray", making.contiguous, "@a dtype=None"),
     **lines("real", axes.real, "@val"),
-    **lines("astype", lambda x, dtype: x.astype(dtype), "@x dtype -copy -device"),
+    **lines("astype", verbs.astype, "@x dtype -copy -device"),
     # Sizes
     **lines("shape", lambda x: x.shape, "@a"),
     **lines("ndim", lambda x: x.ndim, "@a"),
@@ -115,5 +115,14 @@ NUMPY: Table = {
 }
 """NumPy's functions by name, including the submodule's."""
 
-METHODS = frozenset(["swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose"])
-"""Functions that are also methods of arrays, with the same parameters."""
+METHODS: Table = {
+    **{name: NUMPY[name] for name in ("swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose", "copy")},
+    **lines("astype", verbs.astype, "@x dtype -order -casting -subok -copy"),
+    **lines("reshape", axes.reshape, "@a *shape order='C' copy=None"),
+    **lines("transpose", axes.transpose, "@a *axes=None"),
+    **lines("flatten", axes.ravel, "@a order='C'"),
+    **lines("view", making.retype, "@a dtype"),
+    **lines("T", axes.transpose, "@a"),
+    **lines("mT", axes.swapaxes, "@a", axis1=-1, axis2=-2),
+}
+"""Methods and properties of arrays by name."""

@@ -19,13 +19,13 @@ from anydml.tracing.picking import pick
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axis_of, broadcast, cut, fill, join, parts_of, reshape, resized
+from anydml.tracing.verbs import astype, axis_of, broadcast, cut, fill, join, parts_of, reshape, resized
 
 
 def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None) -> TracedArray:
     """Join arrays along an axis; flattened if it is None."""
     found = join(arrays, axis) if axis is not None else join([ravel(array) for array in arrays], 0)
-    return found if dtype is None else found.astype(dtype)
+    return astype(found, dtype)
 
 
 def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:

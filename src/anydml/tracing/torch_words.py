@@ -28,6 +28,11 @@ def name_of(function: Any) -> str:
     return FUNCTIONAL + name if is_functional and FUNCTIONAL + name in TORCH else name
 
 
+def _transpose(x: TracedArray, dim0: int, dim1: int, others: Sequence[int]) -> TracedArray:
+    # All dimensions are accepted, too, as by NumPy.
+    return axes.transpose(x, (dim0, dim1, *others)) if others else axes.swapaxes(x, dim0, dim1)
+
+
 def _new(x: TracedArray, size: Any, dtype: Any, number: Any = None) -> TracedArray:
     return verbs.fill(x, size, number, dtype)
 
@@ -43,10 +48,13 @@ _DECIDED = "nonzero argwhere masked_select unique unique_consecutive item tolist
 TORCH: Table = {
     # Dimensions
     **lines("permute permute_copy", axes.transpose, f"{_X} *dims"),
-    **lines("transpose transpose_copy swapaxes swapdims", axes.swapaxes, f"{_X} dim0|axis0 dim1|axis1"),
+    **lines("transpose_copy swapaxes swapdims", axes.swapaxes, f"{_X} dim0|axis0 dim1|axis1"),
+    **lines("transpose", _transpose, f"{_X} dim0 dim1 **others"),
     **lines("t t_copy", axes.t, _X),
+    **lines("T", axes.transpose, _X),
+    **lines("mT", axes.swapaxes, _X, axis1=-1, axis2=-2),
     **lines("H", axes.h, _X),
-    **lines("adjoint", lambda x: axes.swapaxes(axes.conjugate(x), -1, -2), _X),
+    **lines("mH adjoint", lambda x: axes.swapaxes(axes.conjugate(x), -1, -2), _X),
     **lines("movedim moveaxis", axes.moveaxis, f"{_X} source destination"),
     **lines("reshape", axes.reshape, f"{_X} *shape|size"),
     **lines("view view_copy", making.view, f"{_X} *shape|size|dtype"),
@@ -173,6 +181,8 @@ TORCH: Table = {
     **lines("type_as", making.to, f"{_X} *other"),
     **{name: Word(making.as_dtype, f"{_X} -memory_format", name=name) for name in _DTYPES.split()},
     **lines("numel nelement", lambda x: x.count, _X),
+    **lines("dim ndimension", lambda x: x.ndim, _X),
+    **lines("element_size", lambda x: x.itemsize, _X),
     # Unsupported, with the reason
     **{name: Undecided(name) for name in _DECIDED.split()},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -161,6 +162,28 @@ class TracedArray:
         """Total bytes."""
         return self.count * self.itemsize
 
+    @property
+    def anydml_functions(self) -> Any:
+        """The functions of anydml on traced arrays."""
+        from anydml.tracing import own_calls
+
+        return own_calls
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.ndim:
+            raise broken("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> TracedArray:
+        from anydml.tracing.indexing import indexed
+
+        return indexed(self, key)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        from anydml.tracing.numpy_words import called
+
+        return called(self.trace, function, arguments, named)
+
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")
@@ -168,20 +191,6 @@ class TracedArray:
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise refused(f"an assignment into {self!r}", "join parts into a new array instead")
-
-    def copy(self, order: str = "C") -> TracedArray:
-        """Return the array: results of a fused function are copies anyway."""
-        return self.trace.array(self)
-
-    def astype(self, dtype: Any, *arguments: Any, **named: Any) -> TracedArray:
-        """Return the array if it has this dtype.
-
-        Raises:
-            FuseError: the dtype differs, so that elements would be converted.
-        """
-        if np.dtype(dtype) != self.element:
-            raise refused(f"{self!r} as {np.dtype(dtype)}")
-        return self.trace.array(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         raise refused(f"numpy.{ufunc.__name__} of {self!r}")
@@ -196,7 +205,7 @@ class TracedArray:
             f"{getattr(function, '__name__', function)} of PyTorch takes no traced array: NumPy's functions do"
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
@@ -206,28 +215,11 @@ class TracedArray:
         return f"a traced {self.element} array of shape {self.shape}"
 
 
-_OPERATORS = (
-    *(
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "divmod",
-        "pow",
-        "matmul",
-        "lshift",
-        "rshift",
-        "and",
-        "or",
-        "xor",
-    ),
-)
-for _name in _OPERATORS:
+_OPERATORS = "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor"
+for _name in _OPERATORS.split():
     for _prefix in ("", "r", "i") if _name != "divmod" else ("", "r"):
         setattr(TracedArray, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
-for _name in ("neg", "pos", "abs", "invert", "round", "eq", "ne", "lt", "le", "gt", "ge"):
+for _name in ["neg", "pos", "abs", "invert", "round", "eq", "ne", "lt", "le", "gt", "ge"]:
     setattr(TracedArray, f"__{_name}__", _computing(f"__{_name}__"))
-for _name in ("bool", "int", "float", "complex", "index", "contains"):
+for _name in ["bool", "int", "float", "complex", "index", "contains"]:
     setattr(TracedArray, f"__{_name}__", _deciding(_name))

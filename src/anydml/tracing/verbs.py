@@ -164,6 +164,13 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
     return x.trace.array(array.astype(x.element)) if array.ndim else fill(x, (), array)
 
 
+def astype(x: TracedArray, dtype: Any) -> TracedArray:
+    """Return x, which must have this dtype, if one is given."""
+    if dtype_of(x, dtype) != x.element:
+        raise refused(f"{x!r} as {np.dtype(dtype)}")
+    return x
+
+
 def windows(x: TracedArray, axis: int, size: Any, step: int) -> TracedArray:
     """Return the windows of an axis that has at least one dimension; their elements become the last axis."""
     if not x.ndim:

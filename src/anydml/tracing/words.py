@@ -21,7 +21,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from anydml.tracing.constants import arrays_of
 from anydml.tracing.refusing import named, refused
-from anydml.tracing.trace import Trace
+from anydml.tracing.trace import Trace, TracedArray
+
+PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
+"""Attributes of arrays that are not called."""
 
 _ABSENT: Any = object()
 _SIGIL = re.compile(r"^([@*]*)([^|=]+)[^=]*")
@@ -89,7 +92,7 @@ class Word:
                 values.append(arrays_of(trace, value))
             elif kind in ("*", "@*"):
                 found = [*value] if isinstance(value, (list, tuple)) else [value]
-                values.append(found if kind == "*" else arrays_of(trace, found))
+                values.append(arrays_of(trace, found) if kind == "@*" else None if value is None else found)
             else:
                 values.append(value)
         _check_unwritten("out", by_name.pop("out", None))
@@ -146,6 +149,22 @@ def call_word(
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     with named(name):
         return word.call(trace, arguments, keywords)
+
+
+def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
+    """Return a method or property of a traced array.
+
+    Args:
+        table: the methods and properties.
+        name: the attribute's name.
+        label: its name in errors.
+        x: the array.
+    """
+
+    def method(*arguments: Any, **keywords: Any) -> Any:
+        return call_word(table, name, label, x.trace, (x, *arguments), keywords)
+
+    return method() if name in PROPERTIES else method
 
 
 def _check_unwritten(name: str, value: Any) -> None:
