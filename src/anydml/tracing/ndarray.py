@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from anydml.tracing.refusing import broken
 from anydml.tracing.trace import TracedArray
 
 
@@ -11,6 +13,28 @@ class TracedNdarray(TracedArray):
     """A traced array whose methods are those of `numpy.ndarray`."""
 
     __slots__ = ()
+
+    @property
+    def anydml_functions(self) -> Any:
+        """The functions of anydml on traced arrays."""
+        from anydml.tracing import own_calls
+
+        return own_calls
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.ndim:
+            raise broken("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> TracedArray:
+        from anydml.tracing.indexing import indexed
+
+        return indexed(self, key)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        from anydml.tracing.numpy_words import called
+
+        return called(self.trace, function, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
         from anydml.tracing.numpy_words import METHODS

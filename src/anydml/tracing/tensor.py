@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.tracing.constants import trace_of
+from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 
 
-class TracedTensor(TracedArray):
+class TracedTensor(TracedNdarray):
     """A traced array whose methods are those of `torch.Tensor`."""
 
     __slots__ = ()
@@ -45,7 +46,7 @@ class TracedTensor(TracedArray):
         from anydml.tracing.words import attribute
 
         is_method = name in TORCH and hasattr(torch.Tensor, name)
-        return attribute(TORCH, name, f"torch's {name}", self) if is_method else super().__getattr__(name)
+        return attribute(TORCH, name, f"torch's {name}", self) if is_method else TracedArray.__getattr__(self, name)
 
     def __repr__(self) -> str:
         return f"a traced {self.element} tensor of shape {self.shape}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -161,28 +160,6 @@ class TracedArray:
     def nbytes(self) -> int:
         """Total bytes."""
         return self.count * self.itemsize
-
-    @property
-    def anydml_functions(self) -> Any:
-        """The functions of anydml on traced arrays."""
-        from anydml.tracing import own_calls
-
-        return own_calls
-
-    def __iter__(self) -> Iterator[TracedArray]:
-        if not self.ndim:
-            raise broken("iteration over a 0-d array")
-        return (self[k] for k in range(self.shape[0]))
-
-    def __getitem__(self, key: Any) -> TracedArray:
-        from anydml.tracing.indexing import indexed
-
-        return indexed(self, key)
-
-    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        from anydml.tracing.numpy_words import called
-
-        return called(self.trace, function, arguments, named)
 
     def __len__(self) -> int:
         if not self.ndim:
