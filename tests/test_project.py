@@ -106,3 +106,12 @@ def test_the_commands_of_contributing_are_there():
         ).exists(), module
     for path in re.findall(r"pytest ((?:[\w/.*]+ ?)+)`", page):
         assert all([*ROOT.glob(each)] for each in path.split()), path
+
+
+def test_the_tour_names_files_and_functions_that_exist():
+    source = ROOT / "src/anydml"
+    rows = re.findall(r"^\| \d \| `(.*?)` \| (.*?) \|", text(ROOT / "docs/tour.md"), re.MULTILINE)
+    assert 1 < len(rows) <= 5
+    for path, functions in rows:
+        for name in re.findall(r"`(\w+)`", functions):
+            assert re.search(rf"^(def|static \w+) {name}\(", text(source / path), re.MULTILINE), f"{path}: {name}"
