@@ -8,7 +8,7 @@ levels require, as in ONNX Runtime's DirectML provider.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
@@ -19,8 +19,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.following import FOLLOWED, Names, Unknown, can_be_followed, known_tensor, value_of
-from anydml.onnx.directml.inference import inferred
+from anydml.onnx.directml.inference import FOLLOWED, Unknown, can_be_followed, inferred, known_tensor
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, plain_domain
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
@@ -45,6 +44,7 @@ class Finding:
         unchecked: the reason why the node was not checked.
         sizes: symbolic sizes that must be given to check it.
         computes: whether the node is out of scope because it computes.
+        cause: the error of the reason why it was not checked, if every node must be.
         operator: name of the operator, with its domain.
     """
 
@@ -54,6 +54,7 @@ class Finding:
     unchecked: str | None = None
     sizes: tuple[str, ...] = ()
     computes: bool = False
+    cause: ModelError | None = None
     operator: str = ""
 
 
@@ -85,9 +86,12 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
         {'halves': SplitOperatorDesc(FLOAT32 [4] → 2 × FLOAT32, axis 0)}
     """
     descs: dict[str, OperatorDesc] = {}
-    for finding in _Descriptions(model, min_dimensions, {}, is_strict=True).findings():
-        if finding.error is not None:
-            raise finding.error
+    descriptions = _Descriptions(model, min_dimensions, {}, skips_empty=False)
+    descriptions.check_inputs()
+    for finding in descriptions.findings():
+        error = finding.error or finding.cause
+        if error is not None:
+            raise error
         if finding.desc is not None:
             descs[finding.node] = finding.desc
     return descs
@@ -109,7 +113,7 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
     wrong = next((name for name in sizes or () if name not in known), None)
     if wrong is not None:
         raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(known))}", field=wrong)
-    return _Descriptions(model, min_dimensions, sizes or {}, is_strict=False).findings()
+    return _Descriptions(model, min_dimensions, sizes or {}, skips_empty=True).findings()
 
 
 def _size_names(model: ModelProto) -> list[str]:
@@ -119,162 +123,145 @@ def _size_names(model: ModelProto) -> list[str]:
 
 
 class _Descriptions:
-    """Translates the nodes of a model in order."""
+    """Translates the nodes of a model in order.
 
-    def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, is_strict: bool) -> None:
+    Args:
+        model: the model.
+        dimensions: minimum rank of descs.
+        sizes: values of symbolic sizes.
+        skips_empty: whether to leave out tensors without elements, and shape arithmetic, as ONNX Runtime does.
+    """
+
+    def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, skips_empty: bool) -> None:
         check(model)
         self._model = unrolled(inlined(model))
         self._opsets: Opsets = opsets_of(model.opset_import)
         self._dimensions = dimensions
         self._sizes = sizes
-        self._is_strict = is_strict
+        self._skips_empty = skips_empty
         self._missing = tuple(name for name in _size_names(model) if name not in sizes)
         self._budget = Budget()
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
+        self._needed: Set[str] = frozenset()
+        self._values: dict[str, GraphValue | Unknown] = {}
+
+    def check_inputs(self) -> None:
+        """Check that the types and sizes of all inputs are known.
+
+        Raises:
+            ModelError: one is not a tensor, or has unknown sizes.
+        """
+        for value in self._model.graph.input:
+            _, sizes = tensor_type(value)
+            if isinstance(self._input(value), Unknown):
+                message = f"input {show(value.name)} has {_sizes(sizes)}; give it fixed sizes"
+                raise ModelError(message, field=value.name, rule=DESCS_HAVE_SIZES)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings."""
         protos = [*named(self._model)]
         nodes = [self._read(proto, name) for name, proto in protos]
-        ours = [node for node in nodes if isinstance(node, Node)]
-        needed = decisive(ours)
-        values: dict[str, GraphValue | Unknown] = {
-            tensor.name: self._initializer(tensor, needed) for tensor in self._model.graph.initializer
-        }
-        values.update((value.name, self._input(value)) for value in self._model.graph.input)
-        drops = last_use([Names(proto) for _, proto in protos], ())
+        self._needed = decisive([node for node in nodes if isinstance(node, Node)])
+        graph = self._model.graph
+        self._values.update((tensor.name, self._initializer(tensor)) for tensor in graph.initializer)
+        self._values.update((value.name, self._input(value)) for value in graph.input)
+        drops = last_use([(proto.input, proto.output) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
-            domain = plain_domain(proto.domain)
-            operator = printable(f"{domain}:" * bool(domain) + proto.op_type)
-            for finding in self._of_node(name, proto, node, values, needed):
-                yield replace(finding, operator=operator)
+            finding = self._foreign(proto, name, node) if isinstance(node, ModelError) else self._ours(proto, node)
+            if finding is not None:
+                yield replace(finding, operator=_operator(proto))
             for dropped in drops.get(i, ()):
-                values.pop(dropped, None)
+                self._values.pop(dropped, None)
 
-    def _of_node(
-        self, name: str, proto: NodeProto, node: Node | str, values: dict[str, GraphValue | Unknown], needed: Set[str]
-    ) -> Iterator[Finding]:
-        if isinstance(node, str):
-            self._foreign(proto, values)
-            yield Finding(name, unchecked=node, computes=True)
-            return
-        try:
-            yield from self._ours(node, values, needed)
-        except ComputesError as error:
-            if self._is_strict:
-                raise
-            self._foreign(proto, values)
-            yield Finding(name, unchecked=str(error).removeprefix(f"{node.label}: "), computes=True)
-
-    def _read(self, proto: NodeProto, name: str) -> Node | str:
+    def _read(self, proto: NodeProto, name: str) -> Node | ModelError:
         try:
             return read_node(proto, self._opsets, name)
         except ModelError as error:
-            if self._is_strict:
-                raise
-            domain = plain_domain(proto.domain)
-            why = str(error).removeprefix(f"{label(name, domain, proto.op_type)}: ")
-            return printable(f"{f'{domain}:' * bool(domain)}{proto.op_type}: {why}")
+            return error
 
-    def _initializer(self, tensor: TensorProto, needed: Set[str]) -> GraphValue | Unknown:
+    def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
         if dtype is None:
             return Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
         found = Tensor(dtype, shape)
         is_here = tensor.data_location != TensorProto.EXTERNAL
-        if tensor.name in needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
+        if tensor.name in self._needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
             return known_tensor(found, to_array(tensor, self._budget), self._budget)
         return found
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
-        if value.type.WhichOneof("value") == "sequence_type" and not self._is_strict:
+        if value.type.WhichOneof("value") == "sequence_type":
             return Unknown(f"input {show(value.name)}, a sequence")
         elem_type, sizes = tensor_type(value)
         sizes = None if sizes is None else [self._sizes.get(n, n) if isinstance(n, str) else n for n in sizes]
         shape = tuple(size for size in sizes or () if isinstance(size, int))
         dtype = numpy_type(elem_type)
         if sizes is None or len(shape) != len(sizes) or min((*shape, 0)) < 0:
-            has = "no shape" if sizes is None else f"sizes {sizes_text(sizes)}"
-            if self._is_strict:
-                message = f"input {show(value.name)} has {has}; give it fixed sizes"
-                raise ModelError(message, field=value.name, rule=DESCS_HAVE_SIZES)
             is_named = any(isinstance(size, str) for size in sizes or ())
-            return Unknown(f"input {show(value.name)}, which has {has}", self._missing if is_named else ())
+            return Unknown(f"input {show(value.name)}, which has {_sizes(sizes)}", self._missing if is_named else ())
         if dtype is None:
             raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
         return Tensor(dtype, shape)
 
-    def _ours(self, node: Node, values: dict[str, GraphValue | Unknown], needed: Set[str]) -> Iterator[Finding]:
-        inputs = [value_of(values, node, name) for name in node.inputs]
+    def _ours(self, proto: NodeProto, node: Node) -> Finding | None:
+        """Translate a node of an operator that anydml implements; note its results."""
+        inputs = node.inputs_in(self._values)
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [value for value in inputs if not isinstance(value, Unknown)]
         if unknown is not None:
-            self._forget(node, values, unknown)
-            if node.entry.describe is not None or node.operator in ARITHMETIC:
-                computes = node.operator in ARITHMETIC
-                why = f"its sizes depend on {unknown.why}"
-                yield Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
-            return
+            self._forget(node.outputs, unknown)
+            computes = node.operator in ARITHMETIC
+            if node.entry.describe is None and not computes:
+                return None
+            why = f"its sizes depend on {unknown.why}"
+            return Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
         ctx = ShapeContext()
         try:
-            outputs = self._outputs(node, ctx, known, needed)
+            outputs = self._outputs(node, ctx, known)
         except UnknownElementsError as missing:
             message = f"{missing} is known only when the graph runs"
-            if self._is_strict:
-                message += f"; descs need it as a constant of at most {FOLLOWED} integers"
-                raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
-            self._forget(node, values, Unknown(f"{node.label}, of which {message}"))
-            yield self._by_inputs(Described(node, node.checked(known), (), self._dimensions, ctx, True), message)
-            return
-        except ComputesError:
-            raise
+            self._forget(node.outputs, Unknown(f"{node.label}, of which {message}"))
+            return self._by_inputs(Described(node, (), self._dimensions, ctx, True), known, message)
+        except ComputesError as error:
+            return self._foreign(proto, node.name, error)
         except ModelError as error:
-            if self._is_strict:
-                raise
-            self._forget(node, values, Unknown(f"{node.label}, which breaks a rule"))
-            yield Finding(node.name, error=error)
-            return
-        values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
-        given = node.checked(known)
-        yield from self._described(Described(node, given, outputs, self._dimensions, ctx, not self._is_strict), needed)
+            self._forget(node.outputs, Unknown(f"{node.label}, which breaks a rule"))
+            return Finding(node.name, error=error)
+        self._values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
+        return self._described(Described(node, outputs, self._dimensions, ctx, self._skips_empty), known)
 
-    def _described(self, known: Described, needed: Set[str]) -> Iterator[Finding]:
+    def _described(self, known: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
         node = known.node
-        if node.entry.describe is None:
-            return
         outputs = [each for each in known.outputs if isinstance(each, Tensor)]
-        # As ONNX Runtime's provider does, leave shape arithmetic on the CPU and skip empty tensors.
-        if not self._is_strict and (
-            all(not each.size for each in outputs) or all(e.array is not None for e in outputs)
-        ):
-            return
+        is_skipped = all(not each.size for each in outputs) or all(each.array is not None for each in outputs)
+        if node.entry.describe is None or (self._skips_empty and is_skipped):
+            return None
         try:
-            desc = node.entry.describe(known)
-        except NoTypeError as error:
-            yield Finding(node.name, error=error)
-        except UnknownElementsError as reason:
-            if needed.isdisjoint(node.outputs):
-                yield Finding(node.name, unchecked=str(reason), computes=True)
-        else:
-            if desc is not None:
-                yield Finding(node.name, desc)
-
-    def _by_inputs(self, known: Described, missing: str) -> Finding:
-        """Describe a node whose result sizes are only known at run time, if its inputs suffice."""
-        node = known.node
-        try:
-            desc = node.entry.describe(known) if node.entry.describe else None
+            desc = node.entry.describe(known, *node.checked(inputs))
         except NoTypeError as error:
             return Finding(node.name, error=error)
+        except UnknownElementsError as reason:
+            is_needed = not self._needed.isdisjoint(node.outputs)
+            return None if is_needed else Finding(node.name, unchecked=str(reason), computes=True)
+        return Finding(node.name, desc) if desc else None
+
+    def _by_inputs(self, known: Described, inputs: Sequence[GraphValue | None], missing: str) -> Finding:
+        """Describe a node whose result sizes are only known at run time, if its inputs suffice."""
+        node = known.node
+        message = f"{missing}; descs need it as a constant of at most {FOLLOWED} integers"
+        cause = node.error(message, missing.partition(" ")[0], DESCS_HAVE_SIZES)
+        try:
+            desc = node.entry.describe(known, *node.checked(inputs)) if node.entry.describe else None
+        except NoTypeError as error:
+            return Finding(node.name, error=error, cause=cause)
         except (UnknownElementsError, IndexError):
             desc = None
-        return Finding(node.name, desc) if desc else Finding(node.name, unchecked=missing)
+        return Finding(node.name, desc, unchecked=None if desc else missing, cause=cause)
 
-    def _outputs(
-        self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None], needed: Set[str]
-    ) -> list[GraphValue]:
-        outputs = [*ctx.lower(node, inputs)]
-        if needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
+    def _outputs(self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None]) -> Sequence[GraphValue]:
+        """Return the results of a node, with their elements if these are few and determine sizes."""
+        outputs = ctx.lower(node, inputs)
+        if self._needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
             return outputs
         arrays = [
             None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, TensorSequence)
@@ -285,22 +272,33 @@ class _Descriptions:
             for tensor, array in zip(outputs, found, strict=True)
         ]
 
-    def _foreign(self, proto: NodeProto, values: dict[str, GraphValue | Unknown]) -> None:
-        inputs = [values.get(name) for name in proto.input]
+    def _foreign(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
+        """Note the results of a node that anydml does not implement, as far as onnx can infer them."""
+        inputs = [self._values.get(each) for each in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [None if isinstance(value, Unknown) else value for value in inputs]
-        for name, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
-            if name:
-                found: GraphValue | Unknown | None = tensor or self._as_declared(name)
-                values[name] = found or unknown or Unknown(f"{show(name)}, whose sizes the model does not say")
+        for output, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
+            self._forget([output], unknown or Unknown(f"{show(output)}, whose sizes the model does not say"))
+            if output and tensor is not None:
+                self._values[output] = tensor
+        why = str(error).removeprefix(f"{label(name, plain_domain(proto.domain), proto.op_type)}: ")
+        if not isinstance(error, ComputesError):
+            why = f"{_operator(proto)}: {printable(why)}"
+        return Finding(name, unchecked=why, computes=True, cause=error)
 
-    def _as_declared(self, name: str) -> GraphValue | None:
-        value = self._declared.get(name)
-        if value is None or value.type.WhichOneof("value") != "tensor_type":
-            return None
-        found = self._input(value)
-        return None if isinstance(found, Unknown) else found
+    def _forget(self, outputs: Iterable[str], unknown: Unknown) -> None:
+        """Note that results are unknown, unless the model declares their types and sizes."""
+        for name in filter(None, outputs):
+            value = self._declared.get(name)
+            is_tensor = value is not None and value.type.WhichOneof("value") == "tensor_type"
+            found = self._input(value) if value is not None and is_tensor else unknown
+            self._values[name] = unknown if isinstance(found, Unknown) else found
 
-    def _forget(self, node: Node, values: dict[str, GraphValue | Unknown], unknown: Unknown) -> None:
-        for name in filter(None, node.outputs):
-            values[name] = self._as_declared(name) or unknown
+
+def _operator(proto: NodeProto) -> str:
+    domain = plain_domain(proto.domain)
+    return printable(f"{domain}:" * bool(domain) + proto.op_type)
+
+
+def _sizes(sizes: Sequence[int | str | None] | None) -> str:
+    return "no shape" if sizes is None else f"sizes {sizes_text(sizes)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnx import AttributeProto, OperatorSetIdProto
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 MICROSOFT = "com.microsoft"
+
+T = TypeVar("T")
 
 
 class ComputesError(ModelError):
@@ -37,14 +39,15 @@ class Entry:
         versions: supported versions of the operator.
         run: ``run(node, ctx, *inputs)`` lowers a node in a `LoweringContext`, and returns its result, or a list of
             results. It gets the inputs of `signature`, None for omitted ones.
-        describe: returns the DirectML desc of a `Described` node; None if DirectML has no operator for it.
+        describe: ``describe(known, *inputs)`` returns the DirectML desc of a `Described` node, or None; it is None if
+            DirectML has no operator for it.
         decided_by: numbers of the inputs whose elements determine sizes of results.
         signature: inputs and attributes; by default, those that onnx declares.
     """
 
     versions: tuple[int, ...]
     run: Callable[..., GraphValue | list[Any]]
-    describe: Callable[[Any], OperatorDesc | None] | None = None
+    describe: Callable[..., OperatorDesc | None] | None = None
     decided_by: tuple[int, ...] = ()
     signature: Signature | None = None
 
@@ -137,6 +140,18 @@ class Node:
             raise self.error(f"axis is {axis}, but the rank is {rank}", "axis", rule)
         return int(axis % rank)
 
+    def inputs_in(self, values: Mapping[str, T]) -> list[T | None]:
+        """Return the inputs among values by name; None for omitted ones.
+
+        Raises:
+            ModelError: no earlier node creates one.
+        """
+        missing = next((name for name in self.inputs if name and name not in values), None)
+        if missing is not None:
+            message = f"nothing makes its input {show(missing)} before it runs"
+            raise self.error(message, missing, "nodes must come in order")
+        return [values[name] if name else None for name in self.inputs]
+
     def checked(self, inputs: Sequence[GraphValue | None]) -> list[GraphValue | None]:
         """Check inputs against the signature.
 
@@ -194,31 +209,18 @@ def plain_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-class Named(Protocol):
-    """A node with named inputs and outputs; names of omitted ones are empty."""
-
-    @property
-    def inputs(self) -> Sequence[str]:
-        """Names of the inputs."""
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        """Names of the outputs."""
+Names = Sequence[str]
+"""Names of values; empty for omitted ones."""
 
 
-def last_use(nodes: Sequence[Named], kept: Sequence[str]) -> dict[int, list[str]]:
+def last_use(nodes: Iterable[tuple[Names, Names]], kept: Names) -> dict[int, list[str]]:
     """Return, by node number, the values that can be freed after each node.
 
     Args:
-        nodes: nodes in order.
+        nodes: names of the inputs and of the outputs of each node, in order.
         kept: values that must not be freed.
     """
-    last: dict[str, int] = {}
-    for i, node in enumerate(nodes):
-        for name in node.inputs:
-            last[name] = i
-        for name in node.outputs:
-            last[name] = i
+    last = {name: i for i, (inputs, outputs) in enumerate(nodes) for name in (*inputs, *outputs)}
     for name in (*kept, ""):
         last.pop(name, None)
     drops: dict[int, list[str]] = {}

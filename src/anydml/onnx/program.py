@@ -13,7 +13,7 @@ from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
-from anydml.onnx.graph import Node, decisive, last_use
+from anydml.onnx.graph import decisive, last_use
 from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.operators import flowing, stored_array
 from anydml.onnx.read import read_nodes
@@ -61,7 +61,7 @@ class Program:
         self._is_fused = is_fused
         has_text = any(each.dtype.hasobject for each in self.inputs.values())
         self._moved: Fused | None = fuse(self._traced) if is_fused and not has_text else None
-        self._last_use = last_use(self.nodes, self.outputs)
+        self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
         self._decisive = decisive(self.nodes)
 
     def run(self, given: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
@@ -129,8 +129,7 @@ class Program:
                 continue
             values[name] = own.traced(value)
         for i, node in enumerate(self.nodes):
-            inputs = [_value(values, node, name) for name in node.inputs]
-            found = tracing.run(node, inputs)
+            found = tracing.run(node, node.inputs_in(values))
             values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
@@ -154,11 +153,10 @@ class Program:
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = RunningContext(budget, self._is_fused, log)
         for i, node in enumerate(self.nodes):
-            inputs = [_value(values, node, name) for name in node.inputs]
-            found = running.run(node, inputs, not self._decisive.isdisjoint(node.outputs))
+            found = running.run(node, node.inputs_in(values), not self._decisive.isdisjoint(node.outputs))
             values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
             # Free the values before the next node runs.
-            del found, inputs
+            del found
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
         return self._results(values, foreign, running)
@@ -283,11 +281,3 @@ class Input:
         elements = value if isinstance(value, list) else [value]
         shape = (len(elements),) if isinstance(value, list) else ()
         return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))
-
-
-def _value(values: Mapping[str, GraphValue], node: Node, name: str) -> GraphValue | None:
-    if not name:
-        return None
-    if name not in values:
-        raise node.error(f"nothing makes its input {show(name)} before it runs", name, "nodes come in order")
-    return values[name]

@@ -96,8 +96,8 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "OptionalGetElement"): Entry((15, 18, 28), sequences.get_element),
     ("", "OptionalHasElement"): Entry((15, 18, 28), sequences.has_element),
     # Shape arithmetic, which is folded
-    ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.other("DML_OPERATOR_CAST")),
-    ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.other("DML_OPERATOR_CAST")),
+    ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.cast),
+    ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.cast),
     ("", "ReduceProd"): Entry((1, 11, 13, 18), computing.reduce_prod, None, (1,)),
     **{("", name): Entry(_ARITHMETIC, computing.arithmetic) for name in ("Add", "Sub", "Mul", "Div")},
     **{("", name): Entry((1, 6, 8, 12, 13), computing.arithmetic) for name in ("Min", "Max")},

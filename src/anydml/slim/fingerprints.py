@@ -58,7 +58,7 @@ class _Fingerprints:
         self._known: dict[str, Marks] = {}
         self._left = MOST
         graph = following.graph
-        drops = last_use(graph.ops, graph.outputs)
+        drops = last_use([(op.inputs, op.outputs) for op in graph.ops], graph.outputs)
         for number, op in enumerate(graph.ops):
             self._op(op)
             for name in drops.get(number, ()):

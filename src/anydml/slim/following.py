@@ -13,8 +13,7 @@ from anydml.errors import BindingError, DescError, ModelError
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.directml.following import FOLLOWED, can_be_followed
-from anydml.onnx.directml.inference import inferred
+from anydml.onnx.directml.inference import FOLLOWED, can_be_followed, inferred
 from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError, packed
 from anydml.onnx.operators import run_node

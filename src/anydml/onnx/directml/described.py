@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from onnx import helper
 
 from anydml.errors import ModelError
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import ShapeContext, UnknownElementsError
+from anydml.onnx.lowering import ShapeContext
 from anydml.onnx.tensors import directml_type, type_name
 from anydml.onnx.values import GraphValue, Sizes, Tensor
-from anydml.operators import OperatorDesc
 from anydml.tensor import DataType, TensorDesc
 
 
@@ -23,19 +21,17 @@ class NoTypeError(ModelError):
 
 @dataclass(frozen=True)
 class Described:
-    """A node with its inputs and outputs.
+    """A node and its results.
 
     Attributes:
         node: the node.
-        inputs: those of its signature, None for omitted ones.
-        outputs: the operator's outputs.
+        outputs: its results; none if their sizes are only known when the graph runs.
         dimensions: minimum rank of descs; smaller ranks get leading 1s, as in ONNX Runtime's provider.
         ctx: reads known elements.
         skips_empty: whether tensors without elements are left out, as in that provider.
     """
 
     node: Node
-    inputs: Sequence[Any]
     outputs: Sequence[GraphValue]
     dimensions: int
     ctx: ShapeContext
@@ -48,20 +44,13 @@ class Described:
         assert isinstance(first, Tensor), "no operator with a desc makes a sequence"
         return first
 
-    def input(self, index: int) -> Tensor:
-        """Return a required input."""
-        given = self.inputs[index]
-        assert isinstance(given, Tensor), "the node has been checked"
-        return given
-
-    def given(self, index: int) -> Tensor | None:
-        """Return an optional input; None if it is omitted."""
-        given = self.inputs[index] if index < len(self.inputs) else None
-        return given if isinstance(given, Tensor) else None
-
     def count(self, *tensors: Tensor) -> int:
         """Return the common rank of the tensors' descs: their largest rank, and at least `dimensions`."""
         return max(1, self.dimensions, *(len(tensor.shape) for tensor in tensors))
+
+    def axis(self, x: Tensor, desc: TensorDesc) -> int:
+        """Return the attribute `axis` of a tensor as an axis of its desc."""
+        return self.node.axis(len(x.shape)) + len(desc.sizes) - len(x.shape)
 
     def type_of(self, tensor: Tensor) -> DataType:
         """Return the data type of a tensor.
@@ -95,15 +84,6 @@ class Described:
         return [self.desc(tensor, count) for tensor in tensors]
 
 
-def filled_up(sizes: Sizes, count: int) -> Sizes:
-    """Pad sizes with leading 1s to `count` dimensions."""
-    return (1,) * (count - len(sizes)) + sizes
-
-
-def not_ours(name: str) -> OperatorDesc | None:
-    """Refuse a node whose DirectML operator anydml has no desc for.
-
-    Raises:
-        UnknownElementsError: always.
-    """
-    raise UnknownElementsError(f"DirectML runs {name} there, which anydml does not check")
+def filled_up(sizes: Sequence[int], count: int, value: int = 1) -> Sizes:
+    """Pad sizes with leading 1s, or other numbers per dimension with a value, to `count` dimensions."""
+    return (value,) * (count - len(sizes)) + tuple(sizes)

@@ -1,8 +1,9 @@
-"""Infer element types and sizes of operators that anydml does not implement, by onnx."""
+"""What is known of values without running a graph: types and sizes, and the elements of small tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx.defs
@@ -10,13 +11,47 @@ import onnx.shape_inference
 from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.onnx.graph import Opsets, plain_domain
+from anydml.onnx.budget import Budget
+from anydml.onnx.graph import Node, Opsets, plain_domain
 from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.onnx.values import GraphValue, Tensor
+from anydml.onnx.values import Array, GraphValue, Held, Tensor
+
+FOLLOWED = 4096
+"""Largest number of elements of a tensor whose values are propagated."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value of unknown sizes.
+
+    Attributes:
+        why: what its sizes depend on, for messages.
+        sizes: symbolic sizes that must be given to know it.
+    """
+
+    why: str
+    sizes: tuple[str, ...] = ()
+
+
+def known_tensor(tensor: Tensor, array: Array, budget: Budget) -> Tensor:
+    """Return a copy of a tensor with known elements."""
+    return Tensor(tensor.dtype, tensor.shape, array, held=Held(budget, array))
+
+
+def can_be_followed(node: Node, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> bool:
+    """Return whether to evaluate a node: its inputs are known, and its results few and not known yet."""
+    if node.operator == "Constant" and any(
+        attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
+    ):
+        return False
+    few = all(isinstance(each, Tensor) and each.size <= FOLLOWED and not each.dtype.hasobject for each in outputs)
+    is_made = all(isinstance(each, Tensor) and each.array is not None for each in outputs)
+    known = all(each is None or (isinstance(each, Tensor) and each.array is not None) for each in inputs)
+    return few and known and not is_made
 
 
 def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
-    """Yield a tensor per output; None if onnx cannot infer it.
+    """Infer types and sizes by onnx; yield a tensor per output, or None if onnx cannot infer it.
 
     Args:
         node: a valid node of any operator.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.onnx.directml.described import Described
+from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.lowering import UnknownElementsError, packed
 from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
@@ -19,66 +19,62 @@ from anydml.operators import (
 from anydml.tensor import TensorDesc
 
 
-def transpose(known: Described) -> OperatorDesc | None:
+def transpose(known: Described, x: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through permuted strides."""
-    x = known.input(0)
     output = known.descs(known.output)[0]
-    perm = permutation(known.node, len(x.shape))
-    count = len(output.sizes) - len(perm)
-    strides = packed(x.shape, 1)
-    own = (x.size,) * count + tuple(strides[axis] for axis in perm)
+    perm, strides = permutation(known.node, len(x.shape)), packed(x.shape, 1)
+    own = filled_up([strides[axis] for axis in perm], len(output.sizes), x.size)
     return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, own), output)
 
 
-def expand(known: Described) -> OperatorDesc | None:
+def expand(known: Described, x: Tensor, shape: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through strides of 0."""
     output = known.descs(known.output)[0]
-    return ElementWiseIdentityOperatorDesc(_broadcast(known, known.input(0), output), output)
+    return ElementWiseIdentityOperatorDesc(_broadcast(known, x, output), output)
 
 
-def where(known: Described) -> OperatorDesc | None:
+def where(known: Described, *inputs: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IF that reads through strides of 0."""
     output = known.descs(known.output)[0]
-    condition, a, b = (_broadcast(known, known.input(k), output) for k in range(3))
+    condition, a, b = (_broadcast(known, each, output) for each in inputs)
     return ElementWiseIfOperatorDesc(condition, a, b, output)
 
 
 def _broadcast(known: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
     """Return the desc of a tensor broadcast to the output's sizes by strides of 0."""
     steps = packed(tensor.shape, 1)
-    strides = tuple(0 if size == 1 else step for size, step in zip(tensor.shape, steps, strict=True))
-    own = (0,) * (len(output.sizes) - len(strides)) + strides
-    return TensorDesc(known.type_of(tensor), output.sizes, own)
+    strides = [0 if size == 1 else step for size, step in zip(tensor.shape, steps, strict=True)]
+    return TensorDesc(known.type_of(tensor), output.sizes, filled_up(strides, len(output.sizes), 0))
 
 
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
 
 
-def depth_to_space(known: Described) -> OperatorDesc | None:
+def depth_to_space(known: Described, x: Tensor) -> OperatorDesc | None:
     """DEPTH_TO_SPACE1."""
-    source, output = known.descs(known.input(0), known.output)
+    source, output = known.descs(x, known.output)
     return DepthToSpace1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
 
 
-def space_to_depth(known: Described) -> OperatorDesc | None:
+def space_to_depth(known: Described, x: Tensor) -> OperatorDesc | None:
     """SPACE_TO_DEPTH1."""
-    source, output = known.descs(known.input(0), known.output)
+    source, output = known.descs(x, known.output)
     return SpaceToDepth1OperatorDesc(source, output, known.node.get("blocksize"), ORDERS[block_order(known.node)])
 
 
-def upsample(known: Described) -> OperatorDesc | None:
+def upsample(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
     """UPSAMPLE_2D if rows and columns of images are repeated by integer factors, otherwise RESAMPLE2."""
-    x = known.input(0)
-    axes = resized_axes(known.node, known.ctx, x, *known.inputs[1:])
-    times = whole_scales(known.node, x.shape, axes)
+    node = known.node
+    axes = resized_axes(node, known.ctx, x, *inputs)
+    times = whole_scales(node, x.shape, axes)
     source, output = known.descs(x, known.output)
     if times is not None and len(times) >= 2 and all(n == 1 for n in times[:-2]):
         return Upsample2dOperatorDesc(source, output, (times[-1], times[-2]), "NEAREST_NEIGHBOR")
-    direction, shift = ROUNDED[rounding(known.node)]
-    places = [_place(coordinates(known.node), axis, size) for axis, size in zip(axes, x.shape, strict=True)]
+    direction, shift = ROUNDED[rounding(node)]
+    places = [_place(coordinates(node), axis, size) for axis, size in zip(axes, x.shape, strict=True)]
     before = [(1.0, 0.0, 0.0)] * (len(output.sizes) - len(places))
-    scales, inputs, outputs = zip(*before, *places, strict=True)
-    offsets = [own + shift for own in inputs]
+    scales, own, outputs = zip(*before, *places, strict=True)
+    offsets = [offset + shift for offset in own]
     return Resample2OperatorDesc(source, output, "NEAREST_NEIGHBOR", direction, scales, offsets, outputs)
 
 

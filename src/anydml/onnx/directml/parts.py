@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anydml.onnx.directml.described import Described, filled_up
-from anydml.onnx.nodes.arguments import elements_of
+from anydml.onnx.nodes.arguments import elements_of, scalar
 from anydml.onnx.nodes.padding import pad_counts, pad_mode
 from anydml.onnx.nodes.parts import joined_axis, window_of
 from anydml.onnx.values import Tensor
@@ -19,24 +19,20 @@ from anydml.operators import (
 )
 
 
-def split(known: Described) -> OperatorDesc | None:
+def split(known: Described, x: Tensor, *_: Tensor | None) -> OperatorDesc | None:
     """SPLIT."""
-    x = known.input(0)
-    axis = known.node.axis(len(x.shape))
     parts = _not_empty(known, known.outputs)
     if not parts:
         return None
     whole, *tensors = known.descs(x, *parts)
-    return SplitOperatorDesc(whole, tensors, axis + len(whole.sizes) - len(x.shape))
+    return SplitOperatorDesc(whole, tensors, known.axis(x, whole))
 
 
-def join(known: Described) -> OperatorDesc | None:
+def join(known: Described, *parts: Tensor) -> OperatorDesc | None:
     """JOIN."""
-    parts = [known.input(k) for k in range(len(known.inputs))]
     axis, _, _ = joined_axis(known.node, parts)
-    rank = len(parts[0].shape)
     whole, *tensors = known.descs(known.output, *_not_empty(known, parts))
-    return JoinOperatorDesc(tensors, whole, axis + len(whole.sizes) - rank)
+    return JoinOperatorDesc(tensors, whole, axis + len(whole.sizes) - len(parts[0].shape))
 
 
 def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
@@ -44,43 +40,45 @@ def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
     return [tensor for tensor in every if tensor.size or not known.skips_empty]
 
 
-def slice_(known: Described) -> OperatorDesc | None:
+def slice_(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:
     """SLICE1."""
-    x = known.input(0)
-    window = window_of(known.node, known.ctx, x, *known.inputs[1:])
+    window = window_of(known.node, known.ctx, x, *inputs)
     source, output = known.descs(x, known.output)
     count = len(source.sizes)
-    zeros = (0,) * (count - len(x.shape))
-    offsets, sizes, strides = zeros + window.offsets, filled_up(window.sizes, count), filled_up(window.strides, count)
-    return Slice1OperatorDesc(source, output, offsets, sizes, strides)
+    sizes, strides = filled_up(window.sizes, count), filled_up(window.strides, count)
+    return Slice1OperatorDesc(source, output, filled_up(window.offsets, count, 0), sizes, strides)
 
 
-def tile(known: Described) -> OperatorDesc | None:
+def tile(known: Described, x: Tensor, repeats: Tensor) -> OperatorDesc | None:
     """TILE."""
-    x = known.input(0)
     source, output = known.descs(x, known.output)
-    repeats = elements_of(known.node, known.ctx, known.input(1), "repeats")
-    return TileOperatorDesc(source, output, filled_up(tuple(repeats), len(source.sizes)))
+    times = elements_of(known.node, known.ctx, repeats, "repeats")
+    return TileOperatorDesc(source, output, filled_up(times, len(source.sizes)))
 
 
 MODES = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap": "WRAP"}
 
 
-def pad(known: Described) -> OperatorDesc | None:
+def pad(
+    known: Described,
+    x: Tensor,
+    pads: Tensor | None = None,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+) -> OperatorDesc | None:
     """PADDING1, or SLICE1 if all counts crop; None if both are needed, since a node has one desc."""
-    x, node = known.input(0), known.node
-    before, after = pad_counts(node, known.ctx, x, known.given(1), known.given(3))
+    node, mode = known.node, pad_mode(known.node)
+    before, after = pad_counts(node, known.ctx, x, pads, axes)
     source, output = known.descs(x, known.output)
-    zeros = (0,) * (len(source.sizes) - len(x.shape))
+    count = len(source.sizes)
+    begin, end = filled_up(before, count, 0), filled_up(after, count, 0)
     if min((*before, *after, 0)) < 0:
         if max((*before, *after, 0)) > 0:
             return None
-        offsets = zeros + tuple(-n for n in before)
-        return Slice1OperatorDesc(source, output, offsets, output.sizes, (1,) * len(source.sizes))
-    value, given = node.get("value") or 0, known.given(2)
-    if given is not None and pad_mode(node) == "constant":
-        value = known.ctx.known(node, given, "constant_value").reshape(()).item()
+        return Slice1OperatorDesc(source, output, [-n for n in begin], output.sizes, (1,) * count)
+    value = node.get("value") or 0
+    if constant_value is not None and mode == "constant":
+        value = scalar(node, known.ctx, constant_value, "constant_value")
     kind = known.type_of(x)
     value = float(value) if kind.dtype.kind == "f" else int(value)
-    begin, end = zeros + tuple(before), zeros + tuple(after)
-    return Padding1OperatorDesc(source, output, MODES[pad_mode(node)], kind, value, begin, end)
+    return Padding1OperatorDesc(source, output, MODES[mode], kind, value, begin, end)
