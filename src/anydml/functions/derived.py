@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -69,7 +69,7 @@ def general(function: Function, *given: Any) -> Any:
         x, adapter = received(label, x, first.name)
     arrays = [x, *[_secondary_array(label, each, by_name[each.name], x, adapter) for each in others]]
     count = [each.is_index for each in parameters].count(False)
-    arguments = _arguments(function, by_name, x, arrays[count:])
+    arguments = checked_arguments(function, by_name, x, arrays[count:])
     if count > 1:
         checks.check_data(label, [each.name for each in parameters[:count]], arrays[:count])
     inputs = tuple(arrays)
@@ -86,7 +86,7 @@ def _call_on_list(function: Function, by_name: dict[str, Any], x: Any, out: Any)
         x, adapter = received_all(label, x)
     if len({each.dtype for each in x}) > 1:
         checks.check_joined(label, function.arrays[0].name, x)
-    arguments = _arguments(function, by_name, x, ())
+    arguments = checked_arguments(function, by_name, x, ())
     if not x:
         function.infer(label, (), arguments)
     found = call(label, function, x, arguments, None if out is None else (out,), adapter)[0]
@@ -121,8 +121,18 @@ def _secondary_array(label: str, parameter: Parameter, given: Any, x: Any, adapt
     return found
 
 
-def _arguments(function: Function, by_name: dict[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
-    """Return the arguments other than arrays, as Python's own types, then the dtypes of the indices."""
+def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
+    """Return the arguments of `Function.infer`: those that are no arrays, as Python's own types; the indices' dtypes.
+
+    Args:
+        function: the function.
+        by_name: all arguments.
+        x: the first array.
+        indices: the indices and masks.
+
+    Raises:
+        DescError, TypeError: an argument has another type.
+    """
     found = [
         _argument(function.label, each, by_name[each.name], x) for each in function.parameters if not each.is_array
     ]

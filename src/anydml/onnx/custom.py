@@ -7,21 +7,20 @@ INT64 input. The other parameters are attributes of the same names: INT, INTS, S
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from anydml import functions
 from anydml.files.json_path import show
-from anydml.functions.arguments import all_parts, check_word
+from anydml.functions.derived import checked_arguments
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError
 from anydml.onnx.signature import Attribute, Formal, Signature
 from anydml.onnx.values import Array, Tensor
 from anydml.operators import OperatorDesc
-from anydml.operators.element import Element
 from anydml.operators.function import Function
 from anydml.operators.problem import camel
 from anydml.operators.registry import FUNCTIONS
@@ -58,9 +57,9 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     arrays = [given[each.name] for each in function.arrays]
     tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
     ctx.stored(*tensors)
-    arguments = _arguments(function, given, tensors)
-    label, sizes_of = function.label, [each.shape for each in tensors]
-    inferred = function.infer(label, sizes_of, arguments)
+    indices = [given[each.name] for each in function.arrays if each.is_index]
+    shapes = [each.shape for each in tensors]
+    inferred = function.infer(function.label, shapes, checked_arguments(function, given, tensors[0], indices))
     made: list[Array] = []
 
     def make() -> Array:
@@ -70,7 +69,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
             made.extend(found[::-1] if function.has_parts else [found if function.lengths is None else found[0]])
         return made.pop()
 
-    dtype, count = (tensors[0].dtype, sum(map(math.prod, inferred.shapes))) if tensors else (np.dtype(np.uint8), 0)
+    dtype, count = tensors[0].dtype, sum(map(math.prod, inferred.shapes))
     # Strings are moved by position, which takes index arrays; and all parts are allocated at once.
     more = 8 * (count + 2 * sum(each.size for each in tensors)) if dtype.hasobject else 0
     more += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
@@ -79,7 +78,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
         for number, shape in enumerate(inferred.shapes)
     ]
     if function.lengths is not None:
-        lengths = function.lengths(sizes_of, inferred.parameters)
+        lengths = function.lengths(shapes, inferred.parameters)
         results.append(ctx.known_result(node, np.array(lengths, np.int64)))
     return results
 
@@ -129,22 +128,3 @@ def _stored(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
     return [_stored(each) for each in value] if isinstance(value, list) else value
-
-
-def _arguments(function: Function, given: Mapping[str, Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-    """Return the arguments of `Function.infer` besides shapes."""
-    rest: list[Any] = []
-    for each in function.parameters:
-        value = given[each.name]
-        if each.kind == HOST:
-            value = all_parts(function.label, each.name, value)
-        elif each.kind == "Scalar":
-            value = Element.of(function.label, each.name, value, tensors[0].dtype)
-        elif isinstance(value, list):
-            value = tuple(value)
-        if each.words:
-            check_word(function.label, each.name, value, each.words)
-        if not each.is_array:
-            rest.append(value)
-    rest += [given[each.name].dtype for each in function.arrays if each.is_index]
-    return tuple(rest)
