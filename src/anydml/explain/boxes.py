@@ -89,7 +89,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
         lines += _arrows(moves[n], n % COLOURS, places, touches[n])
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
-        text.append("* is not packed")
+        text.append("* is not contiguous")
     if are_striped:
         text.append("moves that share a part alternate in stripes")
     if len(section.tensors) > len(sheets):
