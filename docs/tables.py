@@ -269,7 +269,9 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def _cell(cell: re.Match[str]) -> str:
-    return f'<td class="long">{cell[1]}</td>' if len(re.sub("<[^>]+>", "", cell[1])) > LONG else cell[0]
+    # In tables, pipes within code are escaped for GitHub, and the escape is kept by Python-Markdown.
+    text = cell[1].replace("\\|", "|")
+    return f'<td class="long">{text}</td>' if len(re.sub("<[^>]+>", "", text)) > LONG else f"<td>{text}</td>"
 
 
 def _whole(word: re.Match[str]) -> str:

@@ -138,7 +138,23 @@ def test_a_name_with_hyphens_stays_whole(visit, page):
 
 def test_names_stay_whole(visit):
     tab = visit("coming-from", width=390)
-    assert {lines for _, lines in tab.locator("td code").evaluate_all(LINES)} == {1}
+    names = tab.locator("td code").evaluate_all(LINES)
+    assert {lines for name, lines in names if " " not in name} == {1}
+
+
+@pytest.mark.parametrize("page", ["arrays", "explain", "operators/index", "platforms"])
+def test_tables_have_room_on_a_wide_page(visit, page):
+    tab = visit(page, width=1280)
+    tables = tab.locator("article .md-typeset__scrollwrap")
+    assert tables.count()
+    assert tables.evaluate_all("tables => tables.filter(table => table.scrollWidth > table.clientWidth).length") == 0
+
+
+def test_output_wraps(visit):
+    tab = visit("stories/check-in-ci", width=390)
+    shown = tab.locator(".language-text code")
+    assert shown.count() > 2
+    assert shown.evaluate_all("shown => shown.filter(each => each.scrollWidth > each.clientWidth).length") == 0
 
 
 def test_only_names_longer_than_a_line_are_broken(visit):
