@@ -67,9 +67,6 @@ EXAMPLES = (
     "scatter_elements",
 )
 
-MOST_FOLLOWED = 1000
-"""Elements of arguments that are followed one by one; larger arrays are drawn as boxes."""
-
 
 def joined(shard_0: Array, shard_1: Array) -> Array:
     """Two shards of a matrix become one."""
@@ -87,11 +84,6 @@ def prepared(image: Array) -> Array:
     return np.moveaxis(image[:, 1:3][:, ::-1], -1, 0)
 
 
-def photo(image: Array) -> Array:
-    """The middle of a photo, with a border, channel by channel."""
-    return np.pad(np.moveaxis(image[270:810, 480:1440], -1, 0), ((0, 0), (60, 60), (60, 60)))
-
-
 def with_alpha(image: Array) -> Array:
     """RGB becomes BGRA."""
     return np.concatenate([image[..., ::-1], np.full_like(image[..., :1], 255)], -1)
@@ -101,7 +93,6 @@ FUSED: dict[str, tuple[Any, list[Any]]] = {
     "shards": (joined, [np.arange(6).reshape(3, 2), np.arange(6, 12).reshape(3, 2)]),
     "ragged": (padded, [[np.arange(1, 4), np.arange(4, 5), np.arange(5, 7)]]),
     "image": (prepared, [np.arange(24).reshape(2, 4, 3)]),
-    "photo": (photo, [np.zeros((1080, 1920, 3), np.uint8)]),
     "alpha": (with_alpha, [np.arange(10, 22, dtype=np.uint8).reshape(2, 2, 3)]),
 }
 """Functions that are fused, by the names of their pictures, and what they are called with."""
@@ -154,8 +145,6 @@ def fused(name: str) -> str:
     explained = dml.explain(dml.fuse(function), *arguments)
     results = function(*arguments)
     inputs = sum(len(each) if isinstance(each, list) else 1 for each in arguments)
-    if sum(each.size for each in arguments if isinstance(each, np.ndarray)) > MOST_FOLLOWED:
-        return explained.svg()
     labels = follow(explained.sections[0]).labels
     for operand, result in enumerate(results if isinstance(results, list) else [results], inputs):
         for cell, value in enumerate(result.reshape(-1)):
