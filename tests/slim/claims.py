@@ -6,9 +6,9 @@ import re
 
 from anydml.errors import ModelError
 from anydml.slim import Slimmed, proved
+from anydml.slim.costs import NOTHING
 from anydml.slim.graph import Graph
 from anydml.slim.slimming import Stage
-from anydml.slim.steps import NOTHING
 
 
 def claimed(after, what):

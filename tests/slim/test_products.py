@@ -73,6 +73,30 @@ def test_attention_keeps_one_transposition():
     assert not found.is_exact
 
 
+MLP = """g (float[1,8,8,32] x) => (float[1,8,8,32] z) {
+    t = Reshape (x, n) a = MatMul (t, w) b = Add (a, v) c = Relu (b) d = MatMul (c, u) e = Add (d, y) f = Add (e, t)
+    z = Reshape (f, nz) }"""
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_products_to_which_rows_are_added_are_of_matrices(exact):
+    """Runtimes compute both by one Gemm, which takes two axes."""
+    given = model(MLP, w=(32, 48), v=48, u=(48, 32), y=32, n=[1, 64, 32], nz=[1, 8, 8, 32])
+    found = slim(given, exact=exact)
+    assert kinds(found) == ["Reshape", "MatMul", "Add", "Relu", "MatMul", "Add", "Add", "Reshape"]
+    values = {each.name: each for each in onnx.shape_inference.infer_shapes(found.model).graph.value_info}
+    for node in found.model.graph.node[1:-1]:
+        assert [dim.dim_value for dim in values[node.output[0]].type.tensor_type.shape.dim[:-1]] == [64]
+    proved(given, found)
+
+
+def test_no_reshapes_are_added_where_nothing_moved():
+    text = """g (float[1,64,32] x) => (float[1,64,32] z) {
+        a = MatMul (x, w) b = Add (a, v) c = Relu (b) d = MatMul (c, u) z = Add (d, y) }"""
+    found = slimmed(model(text, w=(32, 48), v=48, u=(48, 32), y=32))
+    assert kinds(found) == ["MatMul", "Add", "Relu", "MatMul", "Add"]
+
+
 def test_exact_leaves_products_alone():
     given = model(ATTENTION, **WEIGHTS)
     found = slim(given, exact=True)
@@ -242,6 +266,9 @@ def test_random_products():
     def check(data):
         found = slimmed(drawn(data.draw))
         assert all(stage.cost[1] < stage.cost[0] for stage in found.stages if stage.what)
+        total = sum(region.before.nodes for region in found.regions)
+        shapes = [stage.cost for stage in found.stages if stage.what.startswith("Reshapes")]
+        assert all(after.nodes <= max(before.nodes, total) for before, after in shapes)
         changed.append(LAID in whats(found))
 
     check()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.parts import Part
-from anydml.slim.products import Product, Reading
+from anydml.slim.products import Product, Reading, products_of
 
 FEWEST = 16
 """Columns of a part: products of fewer are slower than their share."""
@@ -31,7 +31,7 @@ class Cutting:
     def cut(self) -> list[Op] | None:
         """The nodes with all such products; None where there is none."""
         found = {}
-        for product in self._reading.products():
+        for product in products_of(self._reading.following):
             chain = self._chain(product)
             spans = self._spans(self._graph.ops[chain[-1]].outputs[0], product.columns)
             if len(spans) > 1:

@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from anydml.slim.costs import CALL, is_quick
 from anydml.slim.graph import OUTSIDE
 from anydml.slim.layouts import Layout, flipped, layouts
 from anydml.slim.parts import Part
-from anydml.slim.products import Product, Reader, Reading
+from anydml.slim.products import Product, Reader, Reading, product_of, products_of
 from anydml.slim.sizes import StandIns
-
-LEAST_ROWS = 16
-"""Fewest rows of a product that is transposed: kernels compute as many columns at once."""
-
-PACKED = 2
-"""How many times the rows of a product by heads its depth may be: runtimes pack matrices for each head in each run."""
-
-NODE_BYTES = 1 << 14
-"""Bytes whose movement takes as long as the Reshapes around a transposed product."""
 
 FLIP = (1, 0)
 MOST = 64
@@ -73,17 +65,15 @@ class Grouping:
     def _groups(self) -> Iterable[Group]:
         """Yield all groups that save bytes."""
         reading = self._reading
-        for product in reading.products():
+        for product in products_of(reading.following):
             name = reading.following.graph.ops[product.number].outputs[0]
             if not self._stand_ins.is_constant(product.rows, product.columns):
                 continue
             for layout in self._layouts(name, product):
-                rows = product.rows if layout.perm == FLIP else layout.sizes[1]
-                # Columns of a product that is transposed are computed in blocks, of which little may be idle.
-                is_whole = -rows % LEAST_ROWS * LEAST_ROWS <= rows
-                if is_whole if layout.perm == FLIP else rows >= LEAST_ROWS and PACKED * rows >= product.depth:
+                is_transposed = layout.perm == FLIP
+                if is_quick(product.rows if is_transposed else layout.sizes[1], product.depth, is_transposed):
                     group = self._grown(Group(layout, name, None), name, None)
-                    if group.gain > (NODE_BYTES if layout.perm == FLIP else 0):
+                    if group.gain > (CALL if is_transposed else 0):
                         yield group
         for root, readers in reading.readers.items():
             seen = set()
@@ -92,7 +82,7 @@ class Grouping:
                 seen.add(reader.part)
                 if found is not None and self._stand_ins.is_constant(*found):
                     group = self._grown(Group(Layout(found, FLIP), root, reader), reader.name, reader)
-                    if group.gain > NODE_BYTES and group.sinks:
+                    if group.gain > CALL and group.sinks:
                         yield group
 
     def _layouts(self, name: str, product: Product) -> list[Layout]:
@@ -188,7 +178,7 @@ class Grouping:
         )
 
     def _is_sink(self, reader: Reader, layout: Layout) -> bool:
-        product = None if reader.number == OUTSIDE else self._reading.product(reader.number)
+        product = None if reader.number == OUTSIDE else product_of(self._reading.following, reader.number)
         if product is None or layout.perm != FLIP or product.given != reader.name:
             return False
         return layout.sizes == (product.rows, product.depth) and self._stand_ins.is_constant(*layout.sizes)

@@ -15,9 +15,9 @@ import numpy as np
 
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
-from anydml.slim.grouping import FLIP, Group, Grouping
+from anydml.slim.grouping import FLIP, Grouping
 from anydml.slim.layouts import Layout, flipped
-from anydml.slim.products import Product, Reading
+from anydml.slim.products import Product, Reading, product_of, row_added
 from anydml.slim.sizes import StandIns
 
 
@@ -44,13 +44,14 @@ class Laying:
         roots = {self._graph.makers[group.root]: group for group in groups if group.entry is None}
         skipped: set[int] = set()
         for number, op in enumerate(self._graph.ops):
-            product = self._reading.product(number) if number in roots or number in sinks else None
+            product = product_of(self._following, number) if number in roots or number in sinks else None
             if number in roots:
                 assert product is not None, "it was one when it was found"
-                added = self._added(op, product, roots[number])
-                if added is not None:
-                    skipped.add(added[0])
-                self._product(op, product, roots[number].layout, number in sinks, added)
+                group, row = roots[number], row_added(self._following, product)
+                # Gemm adds it, too.
+                row = row if row and group.layout.perm == FLIP and row[0] in group.nodes else None
+                skipped.update(row[:1] if row else ())
+                self._product(op, product, group.layout, number in sinks, row)
             elif number in skipped:
                 continue
             elif product is not None:
@@ -60,20 +61,6 @@ class Laying:
             else:
                 self._ops.append(op)
         return self._ops
-
-    def _added(self, op: Op, product: Product, group: Group) -> tuple[int, str] | None:
-        """What is added to each row of a product that becomes Gemm, and by which node, if nothing else reads it."""
-        (name,) = op.outputs
-        readers = self._reading.readers.get(name, [])
-        if group.layout.perm != FLIP or product.bias or len(readers) != 1 or readers[0].number not in group.nodes:
-            return None
-        other = self._graph.ops[readers[0].number]
-        biases = [each for each in other.inputs if each != name]
-        if other.kind != "Add" or readers[0].name != name or len(biases) != 1:
-            return None
-        value = self._following.values[biases[0]]
-        is_row = value.is_constant and value.tensor is not None and [*value.sizes] == [product.columns]
-        return (readers[0].number, biases[0]) if is_row else None
 
     def _product(
         self, op: Op, product: Product, layout: Layout, reads_transposed: bool, row: tuple[int, str] | None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
+from anydml.slim.costs import Cost
 from anydml.slim.finding import Finder
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
@@ -13,7 +14,7 @@ from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.sizes import StandIns
 from anydml.slim.slicing import sliced_at_once
 from anydml.slim.splitting import with_splits
-from anydml.slim.steps import Cost, Step, cost, every
+from anydml.slim.steps import Step, cost, every
 
 MOST_MIXED = 1 << 14
 """Most steps that are tried in a region so that its results share more of them."""
@@ -100,21 +101,26 @@ class Plan:
         names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
         steps = self._steps(region)
         cheapest = {name: steps[name] for name in names}
-        at_once = sliced_at_once(self._found, region)
-        starts = [{name: each[name] for name in names} for each in (cheapest, old, at_once)]
-        if len(names) > 1:
+        at_once = sliced_at_once(self._found, region, self._stand_ins)
+        starts = [{name: each[name] for name in names} for each in (cheapest, at_once)]
+        is_joint = len(names) > 1
+        if is_joint:
             # Of the same nodes for several readers, none is cheaper alone.
             ways = {name: self._ways.get(name, ())[1:] for name in names}
             starts.append({name: min(ways[name], key=self.steps.cost, default=cheapest[name]) for name in names})
-            starts = [self._mixed(old, start) for start in starts]
+        starts = [self._split(start) for start in starts]
+        if is_joint:
+            starts = [self._split(self._mixed(old, start)) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
-        if self.following.graph.opset >= SPLIT_SIZES:
-            new = with_splits(self.steps, new)
         best = cost(*new.values())
         if best.moved <= region.before.moved and best < region.before:
             region.after = best
             region.kinds_before, region.kinds_after = _kinds(old), _kinds(new)
             self.chosen.update(new)
+
+    def _split(self, steps: Mapping[str, Step]) -> dict[str, Step]:
+        """The same with Splits, where there are such."""
+        return with_splits(self.steps, steps) if self.following.graph.opset >= SPLIT_SIZES else {**steps}
 
     def _mixed(self, old: Mapping[str, Step], steps: Mapping[str, Step]) -> dict[str, Step]:
         """Steps that share more: each is tried in all ways that were found, beside those of the others."""

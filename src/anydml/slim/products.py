@@ -37,9 +37,64 @@ class Product:
     columns: int
 
     @property
+    def is_of_matrices(self) -> bool:
+        """Whether what is multiplied has two axes."""
+        return len(self.leading) == 1
+
+    @property
     def rows(self) -> int:
         """All rows that are multiplied."""
         return math.prod(self.leading)
+
+
+def product_of(following: Following, number: int) -> Product | None:
+    """A node, if it is such a product."""
+    op, values = following.graph.ops[number], following.values
+    if op.kind not in ("MatMul", "Gemm"):
+        return None
+    names = [*op.inputs[:2], op.outputs[0]]
+    if any(name not in values or values[name].tensor is None for name in names):
+        return None
+    given, weights, result = (values[name] for name in names)
+    if given.is_constant or not weights.is_constant or len(weights.sizes) != 2 or len(given.sizes) < 2:
+        return None
+    if op.integer("transA", 0) or not is_plain_gemm(op):
+        return None
+    transposed = bool(op.integer("transB", 0))
+    *leading, depth = given.sizes
+    columns = weights.sizes[0 if transposed else 1]
+    bias = op.inputs[2] if len(op.inputs) > 2 else ""
+    if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
+        return None
+    if not result.tensor or not result.tensor.size:
+        return None
+    return Product(number, op.inputs[0], op.inputs[1], bias, transposed, tuple(leading), depth, columns)
+
+
+def products_of(following: Following) -> Iterator[Product]:
+    """Yield all such products of a graph."""
+    for number in range(len(following.graph.ops)):
+        found = product_of(following, number)
+        if found is not None:
+            yield found
+
+
+def row_added(following: Following, product: Product) -> tuple[int, str] | None:
+    """The number of the Add that alone reads a product and adds a constant to each row, and the constant's name."""
+    graph = following.graph
+    (name,) = graph.ops[product.number].outputs
+    if product.bias or not graph.is_read_once(name):
+        return None
+    (number,) = graph.users[name]
+    row = next((each for each in graph.ops[number].inputs if each != name), "")
+    value = following.values.get(row)
+    is_row = value is not None and value.is_constant and [*value.sizes] == [product.columns]
+    return (number, row) if graph.ops[number].kind == "Add" and is_row else None
+
+
+def fusing(following: Following) -> list[Product]:
+    """Products that runtimes compute by a Gemm, together with a row that is added to them."""
+    return [each for each in products_of(following) if row_added(following, each) is not None]
 
 
 @dataclass(frozen=True)
@@ -99,36 +154,6 @@ class Reading:
             return {name}
         parts = value.parts[0] if value.forms else None
         return {self.following.names[part.source] if part.source >= 0 else "" for part in parts or ()}
-
-    def product(self, number: int) -> Product | None:
-        """A node, if it is such a product, of sizes that are known."""
-        op, values = self.following.graph.ops[number], self.following.values
-        if op.kind not in ("MatMul", "Gemm"):
-            return None
-        names = [*op.inputs[:2], op.outputs[0]]
-        if any(name not in values or values[name].tensor is None for name in names):
-            return None
-        given, weights, result = (values[name] for name in names)
-        if given.is_constant or not weights.is_constant or len(weights.sizes) != 2 or len(given.sizes) < 2:
-            return None
-        if op.integer("transA", 0) or not is_plain_gemm(op):
-            return None
-        transposed = bool(op.integer("transB", 0))
-        *leading, depth = given.sizes
-        columns = weights.sizes[0 if transposed else 1]
-        bias = op.inputs[2] if len(op.inputs) > 2 else ""
-        if bias and not (values[bias].is_constant and values[bias].sizes in ((columns,), (1, columns))):
-            return None
-        if not result.tensor or not result.tensor.size:
-            return None
-        return Product(number, op.inputs[0], op.inputs[1], bias, transposed, tuple(leading), depth, columns)
-
-    def products(self) -> Iterator[Product]:
-        """Yield all such products of the graph."""
-        for number in range(len(self.following.graph.ops)):
-            found = self.product(number)
-            if found is not None:
-                yield found
 
     def is_elementwise(self, number: int) -> bool:
         """Whether a node computes element by element."""

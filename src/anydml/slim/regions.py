@@ -6,19 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from anydml.slim.costs import NOTHING, WORKED_OUT, Cost, movement
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
-from anydml.slim.steps import NODE, NOTHING, Cost, Step, Steps, cost, rows_weight
+from anydml.slim.steps import Step, Steps, cost
 from anydml.slim.windows import windows
-
-FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that copy nothing: runtimes only rename the buffer."""
-
-GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
-"""Operators that read their input once and write a larger output."""
-
-WORKED_OUT = NODE // 2
-"""Added to the count of a node whose shapes or indices are computed when the model runs."""
 
 Key = tuple[frozenset[Op], tuple[str, ...]]
 
@@ -72,7 +64,7 @@ class Regions:
     def __init__(self, following: Following) -> None:
         self.following = following
         self.steps = Steps()
-        self._costs: dict[Op, tuple[int, int, int]] = {}
+        self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
         self.every = self._found()
 
@@ -102,20 +94,16 @@ class Regions:
             return self.steps.there(name, found.sizes if found.tensor is not None else ())
         if op not in self._costs:
             self._costs[op] = self._cost(op, found.data)
-        return self.steps.kept(op, found.output, [data[each] for each in found.data], found.sizes, *self._costs[op])
+        return self.steps.kept(op, found.output, [data[each] for each in found.data], found.sizes, self._costs[op])
 
-    def _cost(self, op: Op, data: Sequence[str]) -> tuple[int, int, int]:
-        """What a node moves, its weight, and how many nodes it counts for."""
+    def _cost(self, op: Op, data: Sequence[str]) -> Cost:
+        """What a node costs."""
         values = self.following.values
-        size = sum(values[each].bytes for each in op.outputs if each)
-        moved = 0 if op.kind in FREE else 2 * size
-        if op.kind in GROWING:
-            moved = size + values[data[0]].bytes
-        sources, numbers = [values[each].sizes for each in data], self._numbers(op)
-        results = [values[each].sizes for each in op.outputs if each]
-        weight = moved + sum(rows_weight(op.kind, sources, sizes, numbers) for sizes in results)
+        results = [values[each] for each in op.outputs if each]
+        shapes = ([values[each].sizes for each in data], [each.sizes for each in results])
+        found = movement(op.kind, *shapes, results[0].width, self._numbers(op))
         is_worked_out = any(not values[each].is_constant for each in op.inputs[len(data) :] if each)
-        return moved, weight, NODE + is_worked_out * WORKED_OUT
+        return found._replace(weight=found.weight + WORKED_OUT) if is_worked_out else found
 
     def _numbers(self, op: Op) -> Any:
         """What the rows depend on that a node copies."""

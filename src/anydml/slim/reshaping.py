@@ -1,7 +1,8 @@
 """Reshapes moved through nodes that compute: what they do to leading axes is done to those of a group of nodes.
 
 A group computes values that begin with some axes, ``before``, and is made to compute them with others, ``after``, where
-that needs fewer Reshapes: 1×64×512 between two Gemm becomes 64×512, and the 4 heads of 1×4×64×64 become 2×2.
+that needs fewer Reshapes: 1×64×512 between two Gemm becomes 64×512, and the 4 heads of 1×4×64×64 become 2×2. Where
+runtimes need not reshape products then, it may need more.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from collections.abc import Iterable, Mapping, Set
 import numpy as np
 
 from anydml.slim.changes import Change, Changing, Sizes, change_of
+from anydml.slim.costs import SHAPES
 from anydml.slim.following import Following
 from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.products import fusing
 from anydml.slim.sizes import StandIns
-
-SHAPES = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that give elements another shape."""
 
 MOST = 64
 """Ways to change leading axes that are tried."""
@@ -36,23 +36,33 @@ class Reshaping:
         self._nodes, self._makers, self._users = self._graph.ops, self._graph.makers, self._graph.users
         self._computing = [(number, op) for number, op in enumerate(self._nodes) if not following.moves(op)]
         self._changing = Changing(following, stand_ins)
+        self._fusing = {product.number: product for product in fusing(following)}
         self._ops: list[Op] = []
+        self._names: dict[tuple[str, Sizes], str] = {}
 
-    def reshaped(self) -> list[Op] | None:
-        """The nodes with all groups that are worth it; None where there is none."""
+    def reshaped(self, spare: int) -> list[Op] | None:
+        """The nodes with all groups that are worth it; None where there is none.
+
+        Args:
+            spare: how many more Reshapes there may be than now.
+        """
         changes: dict[Change, None] = {}
+        for product in self._fusing.values():
+            changes[change_of((*product.leading, product.columns), (product.rows, product.columns))] = None
         for op in self._nodes:
-            if self._is_shape(op) and len(changes) < MOST:
+            if self._is_shape(op):
                 change = change_of(self._values[op.inputs[0]].sizes, self._values[op.outputs[0]].sizes)
                 changes.update(dict.fromkeys((change, Change(change.after, change.before))))
-        found = [
-            (self._total(set(), group, change) - self._total(group, group, change), change, group)
-            for change in changes
-            for group in self._groups(change)
-        ]
+        found = []
+        for change in [*changes][:MOST]:
+            for group in self._groups(change):
+                gain = self._total(set(), group, change) - self._total(group, group, change)
+                fewer = self._reshaped(set(), group, change) - self._reshaped(group, group, change)
+                found.append((gain, fewer - gain, change, group))
         of_node: dict[int, Change] = {}
-        for gain, change, group in sorted(found, key=lambda each: -each[0]):
-            if gain > 0 and of_node.keys().isdisjoint(group):
+        for gain, more, change, group in sorted(found, key=lambda each: -each[0]):
+            if gain > 0 and more <= max(0, spare) and of_node.keys().isdisjoint(group):
+                spare -= more
                 of_node.update(dict.fromkeys(group, change))
         return self._written(of_node) if of_node else None
 
@@ -90,9 +100,17 @@ class Reshaping:
                 yield from self._users.get(name, ())
 
     def _total(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
-        """Reshapes of all values that some nodes read and make, if a group is changed."""
+        """Reshapes of all values that some nodes read and make, and of products, if a group is changed."""
         names = {name for number in numbers for op in [self._nodes[number]] for name in (*op.inputs, *op.outputs)}
-        return sum(self._cost(name, group, change) for name in names)
+        return self._reshaped(group, numbers, change) + sum(self._cost(name, group, change) for name in names)
+
+    def _reshaped(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
+        """How many of some nodes are products that runtimes reshape, if a group is changed."""
+        count = 0
+        for product in (self._fusing[number] for number in numbers if number in self._fusing):
+            sizes = (*product.leading, product.columns)
+            count += len((change.of(sizes) if product.number in group else sizes) or ()) != 2
+        return count
 
     def _cost(self, name: str, group: Set[int], change: Change) -> int:
         """Reshapes of a value."""
@@ -146,8 +164,9 @@ class Reshaping:
             made = [self._graph.new_name(name, "shaped") for name in op.outputs]
             self._ops.append(self._changing.counted_from_the_end(op, inputs).replaced(outputs=made))
             for new, name in zip(made, op.outputs, strict=True):
-                sizes = self._values[name].sizes
-                self._reshape(new, change.of(sizes) or (), sizes, name)
+                sizes, after = self._values[name].sizes, change.of(self._values[name].sizes) or ()
+                self._names[name, after] = new
+                self._reshape(new, after, sizes, name)
         return self._ops
 
     def _with_free_input(self, op: Op, of_node: Mapping[int, Change]) -> Op:
@@ -161,7 +180,10 @@ class Reshaping:
 
     def _shaped(self, name: str, sizes: Sizes) -> str:
         """A value in another shape, under a new name."""
-        return self._reshape(name, self._values[name].sizes, sizes, self._graph.new_name(name, "shaped"))
+        if (name, sizes) not in self._names:
+            new = self._graph.new_name(name, "shaped")
+            self._names[name, sizes] = self._reshape(name, self._values[name].sizes, sizes, new)
+        return self._names[name, sizes]
 
     def _reshape(self, name: str, before: Sizes, sizes: Sizes, output: str) -> str:
         shape = self._stand_ins.shape(before, sizes)

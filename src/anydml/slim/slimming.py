@@ -12,11 +12,13 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.slim.alike import are_alike
+from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.cutting import Cutting
 from anydml.slim.following import Following
 from anydml.slim.graph import Graph, Op
 from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan
+from anydml.slim.products import fusing
 from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
 from anydml.slim.regions import Key, Region, Regions
@@ -25,7 +27,6 @@ from anydml.slim.resizing import without_resizing
 from anydml.slim.sharing import Sharing
 from anydml.slim.signs import Signs
 from anydml.slim.sizes import StandIns, size_names
-from anydml.slim.steps import NOTHING, Cost
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
@@ -58,7 +59,14 @@ class Stage:
 
     def __str__(self) -> str:
         """What is done, and what it saves."""
-        before, after = (f"{bytes_text(cost.moved)} by {counted(cost.whole, 'node')}" for cost in self.cost)
+        more = [
+            f" and {counted(cost.products, 'product')} reshaped" if cost.products != self.cost[1 - k].products else ""
+            for k, cost in enumerate(self.cost)
+        ]
+        before, after = (
+            f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}{also}"
+            for cost, also in zip(self.cost, more, strict=True)
+        )
         return f"{self.what}: {before} → {after}{'' if self.is_exact else ', the last bits of sums may differ'}"
 
 
@@ -101,8 +109,8 @@ class _Composed:
         found: the graph, followed for all stand-ins of sizes.
         regions: those that it was made of.
         settled: its own regions, and what each costs.
-        before: what all movement cost.
-        after: what it costs.
+        before: what all movement cost, and products that runtimes reshape.
+        after: what they cost.
         is_proved: whether it is right; else it is the graph that was there.
     """
 
@@ -118,16 +126,19 @@ class _Composed:
         return self.found[0].graph
 
 
-Rewriting = Callable[[Following, StandIns], list[Op] | None]
+Rewriting = Callable[[Following, StandIns, int], list[Op] | None]
+"""Of a graph for some sizes, with how many more nodes that move than now at most: the new nodes."""
 
 REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
-    ("Resize to the same size is nothing", True, lambda found, _: without_resizing(found)),
-    ("what repeats is broadcast", True, lambda found, sizes: Sharing(found, sizes).shared()),
-    ("products are cut where their results are", False, lambda found, _: Cutting(found).cut()),
-    ("transposes move through nodes", True, lambda found, _: Pushing(found).pushed()),
-    ("signs move into constants", True, lambda found, _: Signs(found).moved()),
-    ("products are computed as they are read", False, lambda found, sizes: Laying(found, sizes).laid()),
-    ("Reshapes move through nodes", True, lambda found, sizes: Reshaping(found, sizes).reshaped()),
+    ("Resize to the same size is nothing", True, lambda found, *_: without_resizing(found)),
+    ("what repeats is broadcast", True, lambda found, sizes, _: Sharing(found, sizes).shared()),
+    ("products are cut where their results are", False, lambda found, *_: Cutting(found).cut()),
+    ("transposes move through nodes", True, lambda found, *_: Pushing(found).pushed()),
+    ("signs move into constants", True, lambda found, *_: Signs(found).moved()),
+    ("products are computed as they are read", False, lambda found, sizes, _: Laying(found, sizes).laid()),
+    ("Reshapes move through nodes", True, lambda found, sizes, spare: Reshaping(found, sizes).reshaped(spare)),
+    # Of axes that have gone more may.
+    ("Reshapes move again", True, lambda found, sizes, spare: Reshaping(found, sizes).reshaped(spare)),
 )
 """What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
@@ -182,7 +193,7 @@ def _rewritten(
     for what, is_exact, rewriting in REWRITINGS:
         if exact and not is_exact:
             continue
-        ops = rewriting(current.found[0], stand_ins)
+        ops = rewriting(current.found[0], stand_ins, first.before.nodes - current.after.nodes)
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
@@ -200,11 +211,14 @@ def _composed(
 ) -> _Composed:
     """A graph whose movement alone is written again; what others compare later need not be compared."""
     kept: set[str] = set()
+    count = sum(not product.is_of_matrices for product in fusing(found[0]))
+    reshaped = Cost(count * CALL, 0, 0, count)
     for _ in range(MOST_TRIES):
         plan = Plan(found, stand_ins, settled, kept)
+        before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
-            return _Composed(found, plan.regions, costs, plan.before, plan.after)
+            return _Composed(found, plan.regions, costs, before, before)
         graph = Writer(plan, stand_ins).written()
         written = [Following(graph, each.sizes, each) for each in found]
         pairs = zip(found, written, strict=True) if is_compared else ()
@@ -213,16 +227,16 @@ def _composed(
             regions = Regions(written[0])
             known = {**settled, **{region.key: region.before for region in plan.regions}}
             costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.every}
-            return _Composed(written, plan.regions, costs, plan.before, plan.after)
+            return _Composed(written, plan.regions, costs, before, after)
         kept |= wrong
-    return _Composed(found, plan.regions, {}, plan.before, plan.before, False)
+    return _Composed(found, plan.regions, {}, before, before, False)
 
 
 def total(slimmed: Slimmed) -> str:
     """Bytes and nodes of a model's movement, before and after."""
     before, after = Cost.sum(region.before for region in slimmed.regions), slimmed.after
-    first = f"{bytes_text(before.moved)} moved by {counted(before.whole, 'node')} before"
-    return f"{first}, {bytes_text(after.moved)} by {after.whole} after"
+    first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
+    return f"{first}, {bytes_text(after.moved)} by {after.nodes} after"
 
 
 def listed(kinds: list[str]) -> str:

@@ -17,7 +17,7 @@ def with_splits(steps: Steps, results: Mapping[str, Step]) -> dict[str, Step]:
     new: dict[int, Step] = {}
     for group, axis in _groups(results):
         source, lengths = group[0].inputs[0], [step.sizes[axis] for step in group]
-        width = group[0].moved // (2 * group[0].count)
+        width = group[0].cost.moved // (2 * group[0].count)
         for step, part in zip(group, steps.split(source, axis, lengths, width), strict=True):
             new[id(step)] = part
     if not new:
