@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Generic, TypeAlias, TypeVar, dataclass_transform
 
+Taken = TypeVar("Taken")
+Kept = TypeVar("Kept")
+Item = TypeVar("Item")
 Kind = TypeVar("Kind", bound="Record")
 
 
@@ -46,6 +51,26 @@ class Record:
             object.__setattr__(self, field.name, value)
 
 
+class Given(Generic[Taken, Kept]):
+    """The type of a field that a record converts: what is given, and what is kept. Only type checkers use it."""
+
+    def __get__(self, made: Any, kind: Any = None) -> Kept:
+        raise NotImplementedError
+
+    def __set__(self, made: Any, value: Taken) -> None:
+        raise NotImplementedError
+
+
+ListOf: TypeAlias = Given[Sequence[Item], tuple[Item, ...]]
+"""A field that takes a sequence and keeps a tuple."""
+
+Named: TypeAlias = Given[Item | str, Item]
+"""A field that takes a member of an enumeration, or its name."""
+
+_KEPT = ((r"ListOf\[(.*)\]", r"tuple[\1, ...]"), (r"Named\[(.*)\]", r"\1"), (r"Given\[.*, (\w+)\]", r"\1"))
+"""The types of kept values, by the annotations of fields."""
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(kind: type[Kind]) -> type[Kind]:
     """Class decorator: make a record, with slots for its fields, and an ``__init__`` if the class defines none.
@@ -53,6 +78,10 @@ def record(kind: type[Kind]) -> type[Kind]:
     Args:
         kind: the class, with annotations as for a dataclass.
     """
+    for name, text in inspect.get_annotations(kind).items():
+        for pattern, kept in _KEPT:
+            text = re.sub(f"^{pattern}$", kept, text)  # noqa: PLW2901
+        kind.__annotations__[name] = text
     # A frozen dataclass's generated `__init__` bypasses `__setattr__`.
     makes = kind.__init__ is object.__init__
     return dataclasses.dataclass(init=makes, frozen=makes, eq=False, repr=False, slots=True)(kind)

@@ -51,9 +51,6 @@ class SwapHalvesOperatorDesc(OperatorDesc):
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
 
-    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, axis: int) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, axis=axis)
-
     def constraints(self) -> Iterator[Problem]:
         """Same kind and sizes; an even axis."""
         yield from self._same_kind("input_tensor", "output_tensor")

@@ -78,7 +78,8 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
         name, hint = camel(field.name), hints[field.name]
         optional = isinstance(hint, types.UnionType) and types.NoneType in hint.__args__
         if name not in desc or (desc[name] is None and optional):
-            if field.default is not dataclasses.MISSING:
+            # Only operators that are not DirectML's have fields with defaults in files.
+            if field.default is not dataclasses.MISSING and not kind.OPERATOR.startswith("DML_"):
                 values[field.name] = field.default
             elif optional:
                 values[field.name] = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
@@ -29,7 +30,31 @@ FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 @functools.cache
 def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
     """Return the converter of each field of a desc class."""
-    return {field.name: READERS[field.type] for field in dataclasses.fields(kind)}
+    return {name: READERS[parameter.annotation] for name, parameter in _signature(kind).parameters.items()}
+
+
+@functools.cache
+def _signature(kind: Any) -> inspect.Signature:
+    """Return the signature of a desc class: its fields, in order."""
+    none = inspect.Parameter.empty
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=none if field.default is dataclasses.MISSING else field.default,
+                annotation=field.type,
+            )
+            for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
+        ]
+    )
+
+
+class _OwnSignature:
+    """The attribute that `inspect.signature` reads."""
+
+    def __get__(self, made: Any, kind: Any) -> inspect.Signature:
+        return _signature(kind)
 
 
 class OperatorDesc(Rules):
@@ -53,6 +78,7 @@ class OperatorDesc(Rules):
     """
 
     __slots__ = ()
+    __signature__ = _OwnSignature()
 
     OPERATOR: ClassVar[str]
     SUPPORT: ClassVar[SupportTable] = ()
@@ -98,16 +124,16 @@ class OperatorDesc(Rules):
         """Scratch operands, which follow the constants: bytes, and why they are needed."""
         return ()
 
-    def _put(self, **fields: Any) -> None:
-        """Set the fields of a new desc, converted to their annotated types.
-
-        Raises:
-            DescTypeError: a value has the wrong type.
-        """
+    def __init__(self, *values: Any, **named: Any) -> None:
+        # Fields are converted to their annotated types; DescTypeError if a value has another one.
+        try:
+            bound = _signature(cast(Any, type(self))).bind(*values, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        bound.apply_defaults()
         readers = _readers(cast(Any, type(self)))
-        for field, value in fields.items():
-            read = readers[field]
-            object.__setattr__(self, field, read(self.OPERATOR, camel(field), value))
+        for field, value in bound.arguments.items():
+            object.__setattr__(self, field, readers[field](self.OPERATOR, camel(field), value))
 
     def constraints(self) -> Iterator[Problem]:
         """Yield violations of the operator's own rules. Called only if every tensor is valid by itself."""

@@ -16,7 +16,7 @@ from anydml.operators.join import compose_join, concatenate, infer_join, lower_j
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -36,7 +36,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         ConcatTrainingOperatorDesc(2 × INT64 → INT64 [6], INT64 [2], axis 0)
     """
 
-    input_tensors: tuple[TensorDesc, ...]
+    input_tensors: ListOf[TensorDesc]
     output_tensor: TensorDesc
     per_input_length_tensor: TensorDesc | None = None
     axis: int = 0
@@ -46,20 +46,6 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor", "per_input_length_tensor")
     HOST: ClassVar[tuple[str, ...]] = ("PerInputLengthTensor",)
-
-    def __init__(
-        self,
-        input_tensors: Sequence[TensorDesc],
-        output_tensor: TensorDesc,
-        per_input_length_tensor: TensorDesc | None = None,
-        axis: int = 0,
-    ) -> None:
-        self._put(
-            input_tensors=input_tensors,
-            output_tensor=output_tensor,
-            per_input_length_tensor=per_input_length_tensor,
-            axis=axis,
-        )
 
     @property
     def _positive_axis(self) -> int:

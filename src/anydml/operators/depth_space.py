@@ -13,7 +13,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.records import record
+from anydml.records import Named, record
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
 TENSORS = ("InputTensor", "OutputTensor")
@@ -131,9 +131,6 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
     SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
     TO_SPACE: ClassVar[bool] = False
 
-    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
-
 
 @record
 class SpaceToDepth1OperatorDesc(_DepthSpace):
@@ -156,16 +153,11 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
     input_tensor: TensorDesc
     output_tensor: TensorDesc
     block_size: int
-    order: DepthSpaceOrder
+    order: Named[DepthSpaceOrder]
 
     OPERATOR: ClassVar[str] = "DML_SPACE_TO_DEPTH1"
     SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
     TO_SPACE: ClassVar[bool] = False
-
-    def __init__(
-        self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int, order: DepthSpaceOrder | str
-    ) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size, order=order)
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
@@ -196,9 +188,6 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
     SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
     TO_SPACE: ClassVar[bool] = True
 
-    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
-
 
 @record
 class DepthToSpace1OperatorDesc(_DepthSpace):
@@ -221,16 +210,11 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
     input_tensor: TensorDesc
     output_tensor: TensorDesc
     block_size: int
-    order: DepthSpaceOrder
+    order: Named[DepthSpaceOrder]
 
     OPERATOR: ClassVar[str] = "DML_DEPTH_TO_SPACE1"
     SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
     TO_SPACE: ClassVar[bool] = True
-
-    def __init__(
-        self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int, order: DepthSpaceOrder | str
-    ) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size, order=order)
 
     @property
     def depth_order(self) -> DepthSpaceOrder:

@@ -22,7 +22,7 @@ from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import Named, record
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 from anydml.text import counted
 
@@ -124,9 +124,6 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32),
     )
 
-    def __init__(self, output_tensor: TensorDesc, offset: int, value: float) -> None:
-        self._put(output_tensor=output_tensor, offset=offset, value=value)
-
     def constraints(self) -> Iterator[Problem]:
         """Offset is an INT."""
         yield from self._int("Offset", self.offset)
@@ -169,7 +166,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
 
     input_tensor: TensorDesc | None
     output_tensor: TensorDesc
-    value_data_type: DataType
+    value_data_type: Named[DataType]
     value: Scalar
     diagonal_fill_begin: int
     diagonal_fill_end: int
@@ -177,24 +174,6 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX1"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES))
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc | None,
-        output_tensor: TensorDesc,
-        value_data_type: DataType | str,
-        value: Scalar,
-        diagonal_fill_begin: int,
-        diagonal_fill_end: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            value_data_type=value_data_type,
-            value=value,
-            diagonal_fill_begin=diagonal_fill_begin,
-            diagonal_fill_end=diagonal_fill_end,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Input like the output; Value of its type; bounds that are INTs."""

@@ -37,7 +37,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    scale_bias: ScaleBias | None
+    scale_bias: ScaleBias | None = None
 
     OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IDENTITY"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -49,11 +49,6 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
     )
-
-    def __init__(
-        self, input_tensor: TensorDesc, output_tensor: TensorDesc, scale_bias: ScaleBias | None = None
-    ) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, scale_bias=scale_bias)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType, DimensionCount and Sizes; no ScaleBias."""

@@ -65,11 +65,6 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_0, 4, 4, (DataType.FLOAT16,), (DataType.UINT8,)),
     )
 
-    def __init__(
-        self, condition_tensor: TensorDesc, a_tensor: TensorDesc, b_tensor: TensorDesc, output_tensor: TensorDesc
-    ) -> None:
-        self._put(condition_tensor=condition_tensor, a_tensor=a_tensor, b_tensor=b_tensor, output_tensor=output_tensor)
-
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and Sizes; A, B and output of one DataType; a condition of bytes."""
         broken = [*self._same_kind("a_tensor", "b_tensor", "output_tensor")]

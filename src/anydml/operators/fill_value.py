@@ -17,7 +17,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import filled
 from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
-from anydml.records import record
+from anydml.records import Named, record
 from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
 
 PIECE = 1 << 13
@@ -40,7 +40,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
     """
 
     output_tensor: TensorDesc
-    value_data_type: DataType
+    value_data_type: Named[DataType]
     value: Scalar
 
     OPERATOR: ClassVar[str] = "DML_FILL_VALUE_CONSTANT"
@@ -52,9 +52,6 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
     )
-
-    def __init__(self, output_tensor: TensorDesc, value_data_type: DataType | str, value: Scalar) -> None:
-        self._put(output_tensor=output_tensor, value_data_type=value_data_type, value=value)
 
     def constraints(self) -> Iterator[Problem]:
         """A value of the output's type."""
@@ -122,7 +119,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     """
 
     output_tensor: TensorDesc
-    value_data_type: DataType
+    value_data_type: Named[DataType]
     value_start: Scalar
     value_delta: Scalar
 
@@ -136,16 +133,6 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
     )
-
-    def __init__(
-        self, output_tensor: TensorDesc, value_data_type: DataType | str, value_start: Scalar, value_delta: Scalar
-    ) -> None:
-        self._put(
-            output_tensor=output_tensor,
-            value_data_type=value_data_type,
-            value_start=value_start,
-            value_delta=value_delta,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Values of the output's type; unsigned types may count down, as in an example of the page."""

@@ -98,22 +98,6 @@ class GatherOperatorDesc(OperatorDesc):
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = tuple(_rows())
 
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-        index_dimensions: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            indices_tensor=indices_tensor,
-            output_tensor=output_tensor,
-            axis=axis,
-            index_dimensions=index_dimensions,
-        )
-
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""
         count = len(self.input_tensor.sizes)

@@ -67,11 +67,6 @@ class GatherElementsOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
-    def __init__(
-        self, input_tensor: TensorDesc, indices_tensor: TensorDesc, output_tensor: TensorDesc, axis: int
-    ) -> None:
-        self._put(input_tensor=input_tensor, indices_tensor=indices_tensor, output_tensor=output_tensor, axis=axis)
-
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; indices of the input's sizes except along Axis."""
         broken = [*self._same_kind("input_tensor", "output_tensor")]

@@ -111,22 +111,6 @@ class GatherNdOperatorDesc(_GatherNd):
     OPERATOR: ClassVar[str] = "DML_GATHER_ND"
     SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS)
 
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            indices_tensor=indices_tensor,
-            output_tensor=output_tensor,
-            input_dimension_count=input_dimension_count,
-            indices_dimension_count=indices_dimension_count,
-        )
-
     @property
     def counts(self) -> Counts:
         """The counts, without batch dimensions."""
@@ -162,24 +146,6 @@ class GatherNd1OperatorDesc(_GatherNd):
 
     OPERATOR: ClassVar[str] = "DML_GATHER_ND1"
     SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS[:2])
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        batch_dimension_count: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            indices_tensor=indices_tensor,
-            output_tensor=output_tensor,
-            input_dimension_count=input_dimension_count,
-            indices_dimension_count=indices_dimension_count,
-            batch_dimension_count=batch_dimension_count,
-        )
 
     @property
     def counts(self) -> Counts:

@@ -21,7 +21,7 @@ from anydml.operators.parts import packed_part_moves, part_elements, part_moves,
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import are_equal, are_known
 from anydml.tensor import Layout, TensorDesc, packed_strides
 
@@ -41,7 +41,7 @@ class JoinOperatorDesc(OperatorDesc):
         JoinOperatorDesc(2 × FLOAT32 → FLOAT32 [6], axis 0)
     """
 
-    input_tensors: tuple[TensorDesc, ...]
+    input_tensors: ListOf[TensorDesc]
     output_tensor: TensorDesc
     axis: int
 
@@ -57,9 +57,6 @@ class JoinOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),
     )
-
-    def __init__(self, input_tensors: Sequence[TensorDesc], output_tensor: TensorDesc, axis: int) -> None:
-        self._put(input_tensors=input_tensors, output_tensor=output_tensor, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; sizes that add up."""

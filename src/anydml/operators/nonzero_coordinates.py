@@ -74,15 +74,6 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         for level, low, high in ((FeatureLevel.LEVEL_4_0, 1, 8), (FeatureLevel.LEVEL_3_0, 4, 5))
     )
 
-    def __init__(
-        self, input_tensor: TensorDesc, output_count_tensor: TensorDesc, output_coordinates_tensor: TensorDesc
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_count_tensor=output_count_tensor,
-            output_coordinates_tensor=output_coordinates_tensor,
-        )
-
     def constraints(self) -> Iterator[Problem]:
         """UINT32 outputs; one count; one row per element, as wide as its coordinates."""
         for name, tensor in self.outputs:

@@ -66,11 +66,6 @@ class OneHotOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
     )
 
-    def __init__(
-        self, indices_tensor: TensorDesc, values_tensor: TensorDesc, output_tensor: TensorDesc, axis: int
-    ) -> None:
-        self._put(indices_tensor=indices_tensor, values_tensor=values_tensor, output_tensor=output_tensor, axis=axis)
-
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; one index along Axis; two values."""
         broken = [*self._same_kind("output_tensor", "values_tensor")]

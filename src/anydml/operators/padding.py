@@ -22,7 +22,7 @@ from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, Named, record
 from anydml.symbols import holds, integers_or_symbols
 from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
@@ -123,10 +123,10 @@ class PaddingOperatorDesc(_Padding):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    padding_mode: PaddingMode
+    padding_mode: Named[PaddingMode]
     padding_value: float
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
+    start_padding: ListOf[int]
+    end_padding: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_PADDING"
     SUPPORT: ClassVar[SupportTable] = table(
@@ -136,24 +136,6 @@ class PaddingOperatorDesc(_Padding):
         (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
-        padding_value: float,
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            padding_mode=padding_mode,
-            padding_value=padding_value,
-            start_padding=start_padding,
-            end_padding=end_padding,
-        )
 
     @property
     def pattern(self) -> bytes:
@@ -183,34 +165,14 @@ class Padding1OperatorDesc(_Padding):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    padding_mode: PaddingMode
-    padding_value_data_type: DataType
+    padding_mode: Named[PaddingMode]
+    padding_value_data_type: Named[DataType]
     padding_value: Scalar
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
+    start_padding: ListOf[int]
+    end_padding: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_PADDING1"
     SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES))
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        padding_mode: PaddingMode | str,
-        padding_value_data_type: DataType | str,
-        padding_value: Scalar,
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            padding_mode=padding_mode,
-            padding_value_data_type=padding_value_data_type,
-            padding_value=padding_value,
-            start_padding=start_padding,
-            end_padding=end_padding,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """PADDING's rules, and a value of the output's type."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.resampling import ResampleBase
 from anydml.operators.types import FLOATS_16_AND_32, table
-from anydml.records import record
+from anydml.records import ListOf, Named, record
 from anydml.tensor import DataType, TensorDesc
 
 BOTH = ("InputTensor", "OutputTensor")
@@ -37,8 +36,8 @@ class ResampleOperatorDesc(ResampleBase):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    interpolation_mode: InterpolationMode
-    scales: tuple[float, ...]
+    interpolation_mode: Named[InterpolationMode]
+    scales: ListOf[float]
 
     OPERATOR: ClassVar[str] = "DML_RESAMPLE"
     HAS_OFFSETS: ClassVar[bool] = False
@@ -48,20 +47,6 @@ class ResampleOperatorDesc(ResampleBase):
         (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32),
         (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        scales: Sequence[float],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            interpolation_mode=interpolation_mode,
-            scales=scales,
-        )
 
 
 @record
@@ -89,10 +74,10 @@ class Resample1OperatorDesc(ResampleBase):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    interpolation_mode: InterpolationMode
-    scales: tuple[float, ...]
-    input_pixel_offsets: tuple[float, ...]
-    output_pixel_offsets: tuple[float, ...]
+    interpolation_mode: Named[InterpolationMode]
+    scales: ListOf[float]
+    input_pixel_offsets: ListOf[float]
+    output_pixel_offsets: ListOf[float]
 
     OPERATOR: ClassVar[str] = "DML_RESAMPLE1"
     SUPPORT: ClassVar[SupportTable] = table(
@@ -101,24 +86,6 @@ class Resample1OperatorDesc(ResampleBase):
         (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32),
         (FeatureLevel.LEVEL_2_1, 4, 4, FLOATS_16_AND_32),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            interpolation_mode=interpolation_mode,
-            scales=scales,
-            input_pixel_offsets=input_pixel_offsets,
-            output_pixel_offsets=output_pixel_offsets,
-        )
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
         return self.input_pixel_offsets, self.output_pixel_offsets, None
@@ -148,36 +115,16 @@ class Resample2OperatorDesc(ResampleBase):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    interpolation_mode: InterpolationMode
-    rounding_direction: AxisDirection
-    scales: tuple[float, ...]
-    input_pixel_offsets: tuple[float, ...]
-    output_pixel_offsets: tuple[float, ...]
+    interpolation_mode: Named[InterpolationMode]
+    rounding_direction: Named[AxisDirection]
+    scales: ListOf[float]
+    input_pixel_offsets: ListOf[float]
+    output_pixel_offsets: ListOf[float]
 
     OPERATOR: ClassVar[str] = "DML_RESAMPLE2"
     SUPPORT: ClassVar[SupportTable] = table(
         BOTH, (FeatureLevel.LEVEL_6_2, 1, 4, WITH_BYTES), (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32)
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            interpolation_mode=interpolation_mode,
-            rounding_direction=rounding_direction,
-            scales=scales,
-            input_pixel_offsets=input_pixel_offsets,
-            output_pixel_offsets=output_pixel_offsets,
-        )
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
         return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction
@@ -208,37 +155,15 @@ class Resample3OperatorDesc(ResampleBase):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    interpolation_mode: InterpolationMode
-    rounding_direction: AxisDirection
-    scales: tuple[float, ...]
-    input_pixel_offsets: tuple[float, ...]
-    output_pixel_offsets: tuple[float, ...]
-    antialiased: bool
+    interpolation_mode: Named[InterpolationMode]
+    rounding_direction: Named[AxisDirection]
+    scales: ListOf[float]
+    input_pixel_offsets: ListOf[float]
+    output_pixel_offsets: ListOf[float]
+    antialiased: bool = False
 
     OPERATOR: ClassVar[str] = "DML_RESAMPLE3"
     SUPPORT: ClassVar[SupportTable] = table(BOTH, (FeatureLevel.LEVEL_6_4, 1, 4, WITH_BYTES))
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        interpolation_mode: InterpolationMode | str,
-        rounding_direction: AxisDirection | str,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-        antialiased: bool = False,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            interpolation_mode=interpolation_mode,
-            rounding_direction=rounding_direction,
-            scales=scales,
-            input_pixel_offsets=input_pixel_offsets,
-            output_pixel_offsets=output_pixel_offsets,
-            antialiased=antialiased,
-        )
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
         return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction

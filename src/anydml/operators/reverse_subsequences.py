@@ -99,16 +99,6 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
-    def __init__(
-        self, input_tensor: TensorDesc, sequence_lengths_tensor: TensorDesc, output_tensor: TensorDesc, axis: int
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            sequence_lengths_tensor=sequence_lengths_tensor,
-            output_tensor=output_tensor,
-            axis=axis,
-        )
-
     def constraints(self) -> Iterator[Problem]:
         """Same DataType, DimensionCount and Sizes; Axis in range; one length per sequence."""
         broken = [*self._same_kind("input_tensor", "output_tensor")]

@@ -72,22 +72,6 @@ class ScatterOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
     )
 
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        axis: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            indices_tensor=indices_tensor,
-            updates_tensor=updates_tensor,
-            output_tensor=output_tensor,
-            axis=axis,
-        )
-
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; indices and updates of its sizes except along Axis."""
         broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]

@@ -75,24 +75,6 @@ class ScatterNdOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        indices_tensor: TensorDesc,
-        updates_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            indices_tensor=indices_tensor,
-            updates_tensor=updates_tensor,
-            output_tensor=output_tensor,
-            input_dimension_count=input_dimension_count,
-            indices_dimension_count=indices_dimension_count,
-        )
-
     @property
     def counts(self) -> Counts:
         """The counts, without batch dimensions."""

@@ -20,7 +20,7 @@ from anydml.operators.function import Array, Composing, Inferred, Ints, Paramete
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import are_known, holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -53,9 +53,9 @@ class SliceOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    offsets: ListOf[int]
+    sizes: ListOf[int]
+    strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -67,16 +67,6 @@ class SliceOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 5, TYPES_16_AND_32),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        offsets: Sequence[int],
-        sizes: Sequence[int],
-        strides: Sequence[int],
-    ) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, offsets=offsets, sizes=sizes, strides=strides)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Sizes are the output's; Strides ≥ 1; nothing read outside the input."""

@@ -20,7 +20,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.slice import compose_slice, lower_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -96,9 +96,9 @@ class Slice1OperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    input_window_offsets: tuple[int, ...]
-    input_window_sizes: tuple[int, ...]
-    input_window_strides: tuple[int, ...]
+    input_window_offsets: ListOf[int]
+    input_window_sizes: ListOf[int]
+    input_window_strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE1"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -109,22 +109,6 @@ class Slice1OperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        input_window_offsets: Sequence[int],
-        input_window_sizes: Sequence[int],
-        input_window_strides: Sequence[int],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            input_window_offsets=input_window_offsets,
-            input_window_sizes=input_window_sizes,
-            input_window_strides=input_window_strides,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; a window that is not empty and lies inside; not more elements."""

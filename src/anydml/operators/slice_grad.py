@@ -21,7 +21,7 @@ from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import checked_window, copy_start, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -64,9 +64,9 @@ class SliceGradOperatorDesc(OperatorDesc):
 
     input_gradient_tensor: TensorDesc
     output_gradient_tensor: TensorDesc
-    input_window_offsets: tuple[int, ...]
-    input_window_sizes: tuple[int, ...]
-    input_window_strides: tuple[int, ...]
+    input_window_offsets: ListOf[int]
+    input_window_sizes: ListOf[int]
+    input_window_strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE_GRAD"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_gradient_tensor",)
@@ -77,22 +77,6 @@ class SliceGradOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
     )
-
-    def __init__(
-        self,
-        input_gradient_tensor: TensorDesc,
-        output_gradient_tensor: TensorDesc,
-        input_window_offsets: Sequence[int],
-        input_window_sizes: Sequence[int],
-        input_window_strides: Sequence[int],
-    ) -> None:
-        self._put(
-            input_gradient_tensor=input_gradient_tensor,
-            output_gradient_tensor=output_gradient_tensor,
-            input_window_offsets=input_window_offsets,
-            input_window_sizes=input_window_sizes,
-            input_window_strides=input_window_strides,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; SLICE1's rules for the window."""

@@ -19,7 +19,7 @@ from anydml.operators.parts import packed_part_moves, part_elements, part_moves,
 from anydml.operators.problem import Problem
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -39,7 +39,7 @@ class SplitOperatorDesc(OperatorDesc):
     """
 
     input_tensor: TensorDesc
-    output_tensors: tuple[TensorDesc, ...]
+    output_tensors: ListOf[TensorDesc]
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_SPLIT"
@@ -55,9 +55,6 @@ class SplitOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),
     )
-
-    def __init__(self, input_tensor: TensorDesc, output_tensors: Sequence[TensorDesc], axis: int) -> None:
-        self._put(input_tensor=input_tensor, output_tensors=output_tensors, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; sizes that add up."""

@@ -20,7 +20,7 @@ from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
@@ -43,7 +43,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     split_tensor: TensorDesc | None
-    output_tensors: tuple[TensorDesc, ...]
+    output_tensors: ListOf[TensorDesc]
     axis: int = 0
 
     OPERATOR: ClassVar[str] = "SplitTraining"
@@ -51,15 +51,6 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "split_tensor")
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
     HOST: ClassVar[tuple[str, ...]] = ("SplitTensor",)
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        split_tensor: TensorDesc | None,
-        output_tensors: Sequence[TensorDesc],
-        axis: int = 0,
-    ) -> None:
-        self._put(input_tensor=input_tensor, split_tensor=split_tensor, output_tensors=output_tensors, axis=axis)
 
     @property
     def _positive_axis(self) -> int:

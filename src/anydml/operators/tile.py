@@ -19,7 +19,7 @@ from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, 
 from anydml.operators.problem import Problem
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.tensor import Layout, TensorDesc
 
@@ -53,7 +53,7 @@ class TileOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    repeats: tuple[int, ...]
+    repeats: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_TILE"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -66,9 +66,6 @@ class TileOperatorDesc(OperatorDesc):
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32),
     )
-
-    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, repeats: Sequence[int]) -> None:
-        self._put(input_tensor=input_tensor, output_tensor=output_tensor, repeats=repeats)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; sizes that are multiples."""

@@ -20,7 +20,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
 from anydml.operators.ways import general, native
-from anydml.records import record
+from anydml.records import ListOf, record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
@@ -51,11 +51,11 @@ class UnfoldOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    window_sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
+    window_sizes: ListOf[int]
+    strides: ListOf[int]
+    dilations: ListOf[int]
+    start_padding: ListOf[int]
+    end_padding: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_UNFOLD"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -67,26 +67,6 @@ class UnfoldOperatorDesc(OperatorDesc):
             {"InputTensor": Support(3, 8, ALL_TYPES), "OutputTensor": Support(3, 8, ALL_TYPES)},
         ),
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        window_sizes: Sequence[int],
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            window_sizes=window_sizes,
-            strides=strides,
-            dilations=dilations,
-            start_padding=start_padding,
-            end_padding=end_padding,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType; one number per spatial dimension; a window that fits; the output's sizes as documented."""

@@ -14,7 +14,7 @@ from anydml.operators.enums import InterpolationMode, Size2D
 from anydml.operators.problem import Problem
 from anydml.operators.repeating import repeat_moves
 from anydml.operators.types import FLOATS_16_AND_32, table
-from anydml.records import record
+from anydml.records import Given, Named, record
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
 
@@ -38,8 +38,8 @@ class Upsample2dOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    scale_size: Size2D
-    interpolation_mode: InterpolationMode
+    scale_size: Given[Size2D | tuple[int, int], Size2D]
+    interpolation_mode: Named[InterpolationMode]
 
     OPERATOR: ClassVar[str] = "DML_UPSAMPLE_2D"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -47,20 +47,6 @@ class Upsample2dOperatorDesc(OperatorDesc):
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32)
     )
-
-    def __init__(
-        self,
-        input_tensor: TensorDesc,
-        output_tensor: TensorDesc,
-        scale_size: Size2D | tuple[int, int],
-        interpolation_mode: InterpolationMode | str,
-    ) -> None:
-        self._put(
-            input_tensor=input_tensor,
-            output_tensor=output_tensor,
-            scale_size=scale_size,
-            interpolation_mode=interpolation_mode,
-        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; NEAREST_NEIGHBOR."""
