@@ -327,8 +327,4 @@ def strided(value: Value) -> tuple[Access, Layout] | None:
 
 def _packed(value: Value) -> tuple[int, ...]:
     """Return row-major strides in bytes without gaps."""
-    strides, step = [], value.element_size
-    for size in reversed(value.sizes):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
+    return Layout.packed(value.sizes, value.element_size).strides

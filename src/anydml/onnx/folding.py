@@ -13,66 +13,43 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves.compose import Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.value import Value
+from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, UnknownElementsError, Write, packed
+from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError, Write
 from anydml.onnx.values import FEW, Array, GraphValue, Sizes, Tensor, known_array
+from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
 
 _RESULT = 1 << 40
 """The operand number of a result that is partly overwritten."""
 
 
-class FoldingContext(LoweringContext):
+class FoldingContext(ShapeContext):
     """Evaluates nodes with known inputs, element by element."""
 
     runs = True
 
     def __init__(self) -> None:
-        self._composer = Composer("sizes")
+        super().__init__()
         self._elements: dict[int, list[Any]] = {}
 
-    def require_memory(self, node: Node, size: int) -> None:
-        """See `LoweringContext.require_memory`; a no-op for few elements."""
-
-    @property
-    def composer(self) -> Composer:
-        """See `LoweringContext.composer`."""
-        return self._composer
-
     def stored(self, *tensors: Tensor) -> bool:
-        """They are."""
-        return True
-
-    def readable(self, *tensors: Tensor) -> bool:
-        """They are."""
+        """See `LoweringContext.stored`."""
         return True
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
-        return [self._value(self.known_of(tensor), tensor.dtype) for tensor in tensors]
+        return [self._value(tensor.array, tensor.dtype) for tensor in tensors if tensor.array is not None]
 
     def source(self, array: Array) -> Value:
         """See `LoweringContext.source`."""
         return self._value(array, array.dtype)
 
-    @staticmethod
-    def known_of(tensor: Tensor) -> Array:
-        """Return the elements of a tensor.
-
-        Raises:
-            UnknownElementsError: they are not known.
-        """
-        if tensor.array is None:
-            raise UnknownElementsError(tensor.maker)
-        return tensor.array
-
     def _value(self, array: Array, dtype: np.dtype[Any]) -> Value:
-        value = self._composer.input("known", array.shape, packed(array.shape, dtype.itemsize), dtype.itemsize)
         self._elements[len(self._elements)] = array.reshape(-1).tolist()
-        return value
+        return self._input(array.shape, dtype)
 
     def pattern(self, element: Array) -> bytes:
         """See `LoweringContext.pattern`."""
@@ -83,7 +60,7 @@ class FoldingContext(LoweringContext):
         if is_open(value.sizes) or count > FEW:
             raise UnknownElementsError(node.label)
         elements = [None] * count
-        strides = packed(value.sizes, value.element_size)
+        strides = Layout.packed(value.sizes, value.element_size).strides
         moves = [*value.moves(_RESULT, 0, strides), *(write(_RESULT, strides) if write else ())]
         for move in moves:
             for to, number in self._moved(move, dtype):
@@ -125,6 +102,10 @@ class FoldingContext(LoweringContext):
             raise UnknownElementsError(node.label)
         found = make()
         return Tensor(dtype, shape, known_array(found.reshape(-1).tolist(), dtype, shape), maker=node.label)
+
+    def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """See `LoweringContext.constant_result`."""
+        return LoweringContext.constant_result(self, node, tensor, make, cost)
 
 
 def folded(node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...] | None:

@@ -17,6 +17,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import INT64, Array, GraphValue, Sizes, Tensor
+from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
 
 MOST_FACTORS = 4096
@@ -42,10 +43,21 @@ class LoweringContext(abc.ABC):
 
     A node first requests the elements that it has to inspect (`known`, `stored`, `readable`), then `values`, and then
     composes these with `composer`.
+
+    Args:
+        composer: composes values.
+        budget: checked before each allocation.
     """
 
-    runs: bool
+    runs = True
     """Whether the graph runs; otherwise only sizes and types matter, and values may have no pieces."""
+
+    composer: Composer
+    """The composer of values; must be read after `values` is called."""
+
+    def __init__(self, composer: Composer, budget: Budget | None = None) -> None:
+        self.composer = composer
+        self.budget = budget or Budget()
 
     def lower(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
         """Lower a node; return its results.
@@ -64,18 +76,13 @@ class LoweringContext(abc.ABC):
         except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
             raise node.reworded(error) from None
 
-    @abc.abstractmethod
     def require_memory(self, node: Node, size: int) -> None:
         """Check that there is memory for `size` bytes of indices, which a node is about to create.
 
         Raises:
             ModelError: there is not enough memory.
         """
-
-    @property
-    @abc.abstractmethod
-    def composer(self) -> Composer:
-        """The composer of values; must be read after `values` is called."""
+        self.budget.ask(node.label, "its indices", int(size))
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
         """Return the elements of an input that determines sizes.
@@ -95,9 +102,9 @@ class LoweringContext(abc.ABC):
             UnknownElementsError: they are only known at run time.
         """
 
-    @abc.abstractmethod
     def readable(self, *tensors: Tensor) -> bool:
         """Like `stored`, for elements that moves can read and check themselves, so that storing is optional."""
+        return self.stored(*tensors)
 
     def elements(self, tensor: Tensor) -> Any:
         """Return the elements of an input that determines no sizes; None if the graph does not run.
@@ -131,7 +138,6 @@ class LoweringContext(abc.ABC):
     def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         """Record a result that is composed of moves."""
 
-    @abc.abstractmethod
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
@@ -147,6 +153,13 @@ class LoweringContext(abc.ABC):
         Raises:
             ModelError: the result does not fit into memory.
         """
+        self._require_result(node, shape, dtype, more)
+        return Tensor(dtype, shape, make(), maker=node.label)
+
+    def _require_result(self, node: Node, shape: Sizes, dtype: np.dtype[Any], more: int = 0) -> None:
+        """Check that there is memory for a result, and for `more` bytes."""
+        size = math.prod(map(int, shape)) * max(1, dtype.itemsize)
+        self.budget.ask(node.label, f"the result of shape {list(shape)}", size + more)
 
     def counted_result(
         self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
@@ -167,9 +180,8 @@ class LoweringContext(abc.ABC):
             make: reads it; checks the memory of the array against the budget.
             cost: further memory in bytes that reading takes.
         """
-        budget = Budget()
-        budget.ask(node.label, "reading its value", cost)
-        return self.known_result(node, make(budget))
+        self.budget.ask(node.label, "reading its value", cost)
+        return self.known_result(node, make(self.budget))
 
     def known_result(self, node: Node, array: Array) -> Tensor:
         """Record a small numeric result that depends on sizes or attributes only; INT64 if it contains open sizes."""
@@ -221,13 +233,9 @@ def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
         raise node.error(f"the result of shape {list(shape)} is too large", None, rule)
 
 
-def packed(shape: Sequence[int], itemsize: int) -> Sizes:
-    """Return the byte strides of a C-contiguous array."""
-    strides, step = [], itemsize
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
+def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that is moved for elements of `dtype`: positions for strings."""
+    return POSITION if dtype.hasobject else dtype
 
 
 class ShapeContext(LoweringContext):
@@ -236,41 +244,28 @@ class ShapeContext(LoweringContext):
     runs = False
 
     def __init__(self) -> None:
-        self._composer = Composer("sizes")
-
-    def require_memory(self, node: Node, size: int) -> None:
-        """See `LoweringContext.require_memory`."""
-        Budget().ask(node.label, "looking at it", size)
-
-    @property
-    def composer(self) -> Composer:
-        """A composer whose values are discarded."""
-        return self._composer
+        super().__init__(Composer("sizes"))
 
     def stored(self, *tensors: Tensor) -> bool:
         """Return False: nothing is stored."""
         return False
 
-    def readable(self, *tensors: Tensor) -> bool:
-        """Return False: nothing is stored."""
-        return False
-
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Return values without memory."""
-        self._composer = Composer("sizes")
-        return [self._stored(tensor.shape, tensor.dtype) for tensor in tensors]
+        self.composer = Composer("sizes")
+        return [self._input(tensor.shape, tensor.dtype) for tensor in tensors]
 
     def source(self, array: Array) -> Value:
         """Return a value without memory."""
-        return self._stored(array.shape, array.dtype)
+        return self._input(array.shape, array.dtype)
 
     def pattern(self, element: Array) -> bytes:
         """Return zeros of the element's size."""
         return bytes(moved_type(element.dtype).itemsize)
 
-    def _stored(self, shape: Sizes, dtype: np.dtype[Any]) -> Value:
-        size = moved_type(dtype).itemsize
-        return self._composer.input("it", shape, packed(shape, size), size)
+    def _input(self, shape: Sizes, dtype: np.dtype[Any]) -> Value:
+        layout = Layout.packed(shape, moved_type(dtype).itemsize)
+        return self.composer.input("it", shape, layout.strides, layout.element_size)
 
     def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         return Tensor(dtype, value.sizes)
@@ -284,12 +279,3 @@ class ShapeContext(LoweringContext):
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """Return the tensor without reading it."""
         return tensor
-
-    def known_result(self, node: Node, array: Array) -> Tensor:
-        """Return a tensor of the array."""
-        return Tensor.of(array)
-
-
-def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that is moved for elements of `dtype`: positions for strings."""
-    return POSITION if dtype.hasobject else dtype

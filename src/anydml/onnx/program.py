@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,12 +128,7 @@ class Program:
             if value is None and name in self.defaults:
                 continue
             values[name] = own.traced(value)
-        for i, node in enumerate(self.nodes):
-            found = tracing.run(node, node.inputs_in(values))
-            values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
-            for name in self._last_use.get(i, ()):
-                values.pop(name, None)
-        self._check_outputs(values)
+        self._evaluate(values, tracing.run)
         results = tuple([tracing.traced_output(values[name]) for name in self.outputs])
         tracing.check_memory([each for each in leaves(results) if isinstance(each, TracedArray)])
         return results
@@ -152,16 +147,19 @@ class Program:
         # Keep the arrays alive, so that no other array gets the same id.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = RunningContext(budget, self._is_fused, log)
+        decides = self._decisive.isdisjoint
+        self._evaluate(values, lambda node, inputs: running.run(node, inputs, not decides(node.outputs)))
+        return self._results(values, foreign, running)
+
+    def _evaluate(self, values: dict[str, GraphValue], run: Callable[..., Sequence[GraphValue]]) -> None:
+        """Add the graph's outputs to its inputs and defaults, in place; other values are freed after their last use."""
         for i, node in enumerate(self.nodes):
-            found = running.run(node, node.inputs_in(values), not self._decisive.isdisjoint(node.outputs))
+            found = run(node, node.inputs_in(values))
             values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
             # Free the values before the next node runs.
             del found
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
-        return self._results(values, foreign, running)
-
-    def _check_outputs(self, values: Mapping[str, GraphValue]) -> None:
         missing = next((name for name in self.outputs if name not in values), None)
         if missing is not None:
             raise ModelError(f"no node makes the output {show(missing)}", field=missing)
@@ -169,7 +167,6 @@ class Program:
     def _results(
         self, values: dict[str, GraphValue], foreign: dict[int, Any], running: RunningContext
     ) -> tuple[Any, ...]:
-        self._check_outputs(values)
         for name in values.keys() - {*self.outputs}:
             del values[name]
         running.flush()

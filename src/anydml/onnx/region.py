@@ -10,8 +10,9 @@ import numpy as np
 
 from anydml.moves.compose import CONSTANT, OUTPUT, Composer
 from anydml.moves.value import Value
-from anydml.onnx.lowering import POSITION, Write, packed
+from anydml.onnx.lowering import POSITION, Write
 from anydml.onnx.values import Array, Held, Tensor
+from anydml.tensor import Layout
 
 
 class Region(Composer):
@@ -77,7 +78,7 @@ class Region(Composer):
         assert tensor.value is not None, "it is new"
         number = OUTPUT + len(self.written)
         self.output(tensor.maker, tensor.value)
-        self._moves += write(number, packed(tensor.shape, tensor.value.element_size))
+        self._moves += write(number, Layout.packed(tensor.shape, tensor.value.element_size).strides)
         self.written.append(tensor)
 
     def key(self) -> Hashable:

@@ -42,19 +42,14 @@ class RunningContext(LoweringContext):
         programs: the number of programs that have run.
     """
 
+    composer: Region
+
     def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
-        self.runs = True
-        self.budget = budget
+        super().__init__(Region(), budget)
         self.programs = 0
         self._is_fused = is_fused
         self._log = log
-        self._region = Region()
         self._is_composing = False
-
-    @property
-    def composer(self) -> Region:
-        """The current region."""
-        return self._region
 
     def run(self, node: Node, inputs: Sequence[GraphValue | None], decides: bool = False) -> tuple[GraphValue, ...]:
         """Lower a node, and run the region if it is full.
@@ -79,7 +74,7 @@ class RunningContext(LoweringContext):
             found = self.lower(node, inputs)
         finally:
             self._is_composing = False
-        region = self._region
+        region = self.composer
         if (
             not self._is_fused
             or region.written
@@ -103,14 +98,6 @@ class RunningContext(LoweringContext):
             self.flush()
         return True
 
-    def readable(self, *tensors: Tensor) -> bool:
-        """See `LoweringContext.readable`."""
-        return self.stored(*tensors)
-
-    def require_memory(self, node: Node, size: int) -> None:
-        """See `LoweringContext.require_memory`."""
-        self.budget.ask(node.label, "what it looks up", size)
-
     def resolve_lookups(self, tensor: Tensor) -> None:
         """See `LoweringContext.resolve_lookups`."""
         if tensor.value is not None and any(_is_looked_up(piece.source) for piece in tensor.value.pieces):
@@ -122,26 +109,26 @@ class RunningContext(LoweringContext):
         if work > MOST_FACTORS:
             self.flush()
         else:
-            self._region.work += work
+            self.composer.work += work
         # Positions of strings take memory of their own.
         size = sum(tensor.size for tensor in tensors if tensor.dtype.hasobject and tensor.array is not None)
         if size:
             self.budget.ask("strings", "their positions", size * POSITION.itemsize)
         self._is_composing = True
-        return [self._region.value_of(tensor) for tensor in tensors]
+        return [self.composer.value_of(tensor) for tensor in tensors]
 
     def source(self, array: Array) -> Value:
         """See `LoweringContext.source`."""
-        self._region.held.append(Held(self.budget, array))
-        return self._region.source(array)
+        self.composer.held.append(Held(self.budget, array))
+        return self.composer.source(array)
 
     def pattern(self, element: Array) -> bytes:
         """See `LoweringContext.pattern`."""
         one = element.reshape(1)
-        return (self._region.positions_of(one) if one.dtype.hasobject else one).tobytes()
+        return (self.composer.positions_of(one) if one.dtype.hasobject else one).tobytes()
 
     def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
-        region = self._region
+        region = self.composer
         tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
         region.made.append(weakref.ref(tensor))
         region.pieces += len(value.pieces)
@@ -155,18 +142,12 @@ class RunningContext(LoweringContext):
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
         """See `LoweringContext.computed_result`."""
-        tensor = Tensor(dtype, shape, maker=node.label)
-        self._ask(tensor, more)
-        tensor.array = make()
+        tensor = super().computed_result(node, shape, dtype, make, more)
+        assert tensor.array is not None, "it is made"
         tensor.held = Held(self.budget, tensor.array)
         if self._log:
             self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
-
-    def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
-        """See `LoweringContext.constant_result`."""
-        self.budget.ask(node.label, "reading its value", cost)
-        return self.known_result(node, make(self.budget))
 
     def known_result(self, node: Node, array: Array) -> Tensor:
         """See `LoweringContext.known_result`."""
@@ -183,14 +164,14 @@ class RunningContext(LoweringContext):
             ModelError: the results do not fit into memory.
         """
         assert not self._is_composing, "a node must request elements before it composes values"
-        region, self._region = self._region, Region()
+        region, self.composer = self.composer, Region()
         results = region.results()
         if not results:
             return
         try:
             self._store(region, results)
         except BaseException:
-            self._region = region
+            self.composer = region
             raise
 
     def _store(self, region: Region, results: Sequence[Tensor]) -> None:

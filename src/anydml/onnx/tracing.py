@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.memory import limits
-from anydml.moves.compose import SCRATCH, Composer, strided
+from anydml.moves.compose import SCRATCH, strided
 from anydml.moves.move import Access, Lookup, Move, every_lookup
 from anydml.moves.value import Value
-from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import MOST_FACTORS, LoweringContext, UnknownElementsError, Write
@@ -27,9 +25,8 @@ class TracingContext(LoweringContext):
         trace: records the graph.
     """
 
-    runs = True
-
     def __init__(self, trace: Trace) -> None:
+        super().__init__(trace.composer)
         self._trace = trace
         self._values: dict[int, tuple[Tensor, Value]] = {}
 
@@ -61,15 +58,6 @@ class TracingContext(LoweringContext):
         need = self.composer.bytes_stored() + sum(result.nbytes for result in results)
         if available is not None and need > available:
             raise MemoryError
-
-    def require_memory(self, node: Node, size: int) -> None:
-        """See `LoweringContext.require_memory`."""
-        Budget().ask(node.label, "what it looks up", int(size))
-
-    @property
-    def composer(self) -> Composer:
-        """The composer of the trace."""
-        return self._trace.composer
 
     def stored(self, *tensors: Tensor) -> bool:
         """See `LoweringContext.stored`."""
@@ -130,14 +118,6 @@ class TracingContext(LoweringContext):
         sources = [piece.source for piece in value.pieces if isinstance(piece.source, Access)]
         _check_lookups(lookup for source in sources for lookup in every_lookup(source.lookups))
         return Tensor(dtype, value.sizes, value=value, maker=node.label)
-
-    def computed_result(
-        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
-    ) -> Tensor:
-        """See `LoweringContext.computed_result`."""
-        size = math.prod(map(int, shape)) * max(1, dtype.itemsize)
-        Budget().ask(node.label, f"the result of shape {list(shape)}", size + more)
-        return Tensor(dtype, shape, make(), maker=node.label)
 
     def counted_result(
         self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]

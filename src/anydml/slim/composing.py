@@ -128,14 +128,11 @@ def _rows(indices: Sequence[int]) -> Iterable[tuple[int, int, int]]:
 class Composing(ShapeContext):
     """Nodes get values by forms, and what they make of them is composed."""
 
+    composer: _Composer
+
     def __init__(self) -> None:
         super().__init__()
-        self._own = _Composer()
-
-    @property
-    def composer(self) -> _Composer:
-        """One for the whole graph."""
-        return self._own
+        self.composer = _Composer()
 
     def stored(self, *tensors: Tensor) -> bool:
         """Whether all are known."""
@@ -150,11 +147,11 @@ class Composing(ShapeContext):
             return tensor.value
         if tensor.array is None:
             raise NotComposableError("its indices are not known")
-        return self._own.known(tensor.array)
+        return self.composer.known(tensor.array)
 
     def source(self, array: Array) -> Value:
         """Indices that a node has made."""
-        return self._own.known(array)
+        return self.composer.known(array)
 
     def pattern(self, element: Array) -> bytes:
         """An element's bytes."""

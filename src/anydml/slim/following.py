@@ -15,7 +15,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.directml.inference import FOLLOWED, can_be_followed, inferred
 from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
-from anydml.onnx.lowering import ShapeContext, UnknownElementsError, packed
+from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
@@ -25,6 +25,7 @@ from anydml.slim.composing import MOST_PIECES, Composing
 from anydml.slim.followed import Followed
 from anydml.slim.graph import Graph, Op
 from anydml.slim.sizes import free_name
+from anydml.tensor import Layout
 
 _MOVES = """
     CenterCropPad Concat DepthToSpace Dropout Expand Flatten Gather Identity Pad Reshape Slice SpaceToDepth Split
@@ -114,7 +115,9 @@ class Following:
         """A value as something that is stored."""
         if name not in self._operands:
             found = self.values[name]
-            value = self._composing.composer.input(name, found.sizes, packed(found.sizes, found.width), found.width)
+            value = self._composing.composer.input(
+                name, found.sizes, Layout.packed(found.sizes, found.width).strides, found.width
+            )
             self._operands[name] = value
             if value.pieces:
                 source: Any = value.pieces[0].source

@@ -9,10 +9,10 @@ from anydml.explain.section import Section, Shape, section
 from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
-from anydml.onnx.lowering import packed
 from anydml.slim.following import Following
 from anydml.slim.regions import Region
 from anydml.slim.slimming import Slimmed, listed, total
+from anydml.tensor import Layout
 from anydml.text import bytes_text
 
 MOST_REGIONS = 100
@@ -56,7 +56,7 @@ def _section(following: Following, region: Region) -> Iterator[Section]:
             if isinstance(source, Access):
                 if source.operand not in numbers:
                     own = following.values[following.names[source.operand]]
-                    strides = packed(own.sizes, own.width)
+                    strides = Layout.packed(own.sizes, own.width).strides
                     composer.input(following.names[source.operand], own.sizes, strides, own.width)
                     assert own.tensor is not None, "it is read"
                     shapes[len(numbers)] = own.sizes, strides, own.tensor.dtype
@@ -64,7 +64,7 @@ def _section(following: Following, region: Region) -> Iterator[Section]:
                 source = source._replace(operand=numbers[source.operand])
             pieces.append(piece._replace(source=source))
         composer.output(name, Value(value.sizes, value.width, tuple(pieces)))
-        outputs.append((value.sizes, packed(value.sizes, value.width), value.tensor.dtype))
+        outputs.append((value.sizes, Layout.packed(value.sizes, value.width).strides, value.tensor.dtype))
     for k, shape in enumerate(outputs):
         shapes[len(numbers) + k] = shape
     before, after = (

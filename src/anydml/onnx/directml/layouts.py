@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.onnx.directml.described import Described, filled_up
-from anydml.onnx.lowering import UnknownElementsError, packed
+from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
 from anydml.onnx.values import Tensor
@@ -16,13 +16,13 @@ from anydml.operators import (
     SpaceToDepth1OperatorDesc,
     Upsample2dOperatorDesc,
 )
-from anydml.tensor import TensorDesc
+from anydml.tensor import Layout, TensorDesc, packed_strides
 
 
 def transpose(known: Described, x: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through permuted strides."""
     output = known.descs(known.output)[0]
-    perm, strides = permutation(known.node, len(x.shape)), packed(x.shape, 1)
+    perm, strides = permutation(known.node, len(x.shape)), packed_strides(x.shape)
     own = filled_up([strides[axis] for axis in perm], len(output.sizes), x.size)
     return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, own), output)
 
@@ -42,9 +42,8 @@ def where(known: Described, *inputs: Tensor) -> OperatorDesc | None:
 
 def _broadcast(known: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
     """Return the desc of a tensor broadcast to the output's sizes by strides of 0."""
-    steps = packed(tensor.shape, 1)
-    strides = [0 if size == 1 else step for size, step in zip(tensor.shape, steps, strict=True)]
-    return TensorDesc(known.type_of(tensor), output.sizes, filled_up(strides, len(output.sizes), 0))
+    strides = Layout.packed(tensor.shape, 1).broadcast(output.sizes).strides
+    return TensorDesc(known.type_of(tensor), output.sizes, strides)
 
 
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}

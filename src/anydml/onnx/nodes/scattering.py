@@ -20,6 +20,7 @@ from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import check_rank, numpy_type
 from anydml.onnx.values import Sizes, Tensor
+from anydml.tensor import Layout
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -210,8 +211,8 @@ def _chosen(
 def _broadcast(ctx: LoweringContext, value: Value, shape: Sizes) -> Access:
     """Return the access to a stored value, broadcast to a shape."""
     source = ctx.access(value)
-    own = (0 if size == 1 else stride for size, stride in zip(value.sizes, source.strides, strict=True))
-    return source._replace(strides=((0,) * (len(shape) - len(value.sizes)) + tuple(own)))
+    layout = Layout(value.sizes, source.strides, value.element_size)
+    return source._replace(strides=layout.broadcast(shape).strides)
 
 
 def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None = None) -> Tensor:
