@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Hashable
+from typing import NamedTuple
 
 import numpy as np
 
+from anydml.engines import array_engine
+from anydml.engines.program_cache import ProgramCache
+from anydml.engines.protocol import CompiledCall
 from anydml.moves.compose import CONSTANT, OUTPUT, Composer
 from anydml.moves.value import Value
 from anydml.onnx.lowering import POSITION, Write
 from anydml.onnx.values import Array, Held, Tensor
 from anydml.tensor import Layout
+
+MOVE_WEIGHT = 1024
+"""Approximate memory in bytes of a move in a program's key."""
+
+PROGRAMS = ProgramCache()
+"""Compiled programs of regions."""
+
+
+class Compiled(NamedTuple):
+    """A region's program, compiled.
+
+    Attributes:
+        program: the compiled program; None if it has no moves.
+        own_bytes: size in bytes of its scratch memory and constants.
+        weight: approximate memory in bytes while cached.
+    """
+
+    program: CompiledCall | None
+    own_bytes: int
+    weight: int
 
 
 class Region(Composer):
@@ -81,12 +104,20 @@ class Region(Composer):
         self._moves += write(number, Layout.packed(tensor.shape, tensor.value.element_size).strides)
         self.written.append(tensor)
 
-    def key(self) -> Hashable:
-        """Return a cache key of its program; None if it has constants, since the key does not contain elements."""
-        if self._counts[CONSTANT]:
-            return None
-        # Include operand counts, since outputs may have no moves.
-        return *self._moves, *self._counts.values(), self.scratch
+    def compiled(self) -> Compiled:
+        """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
+        # Operand counts are part of the key, since outputs may have no moves.
+        key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.scratch)
+        found: Compiled | None = None if key is None else PROGRAMS.get(key)
+        if found is None:
+            program = self.program()
+            made = array_engine(program.name, []).compile_program(program) if program.moves else None
+            own_bytes = program.scratch_bytes + program.constant_bytes
+            weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (made.weight if made else 0)
+            found = Compiled(made, own_bytes, weight)
+            if key is not None:
+                PROGRAMS.keep(key, found)
+        return found
 
     def results(self) -> list[Tensor]:
         """Return the live results in the order of the program's outputs."""

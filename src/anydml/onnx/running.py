@@ -13,7 +13,6 @@ from anydml.memory.results import empty
 from anydml.moves.move import Access, Fill
 from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
-from anydml.onnx.compiling import compiled_of
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import MOST_FACTORS, POSITION, LoweringContext, Write, moved_type
@@ -186,11 +185,11 @@ class RunningContext(LoweringContext):
         for tensor in results[len(region.written) :]:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
-        made = compiled_of(region)
+        made = region.compiled()
         if made.own_bytes:
             self.budget.ask(results[0].maker, "what is stored in between", made.own_bytes)
-        if made.compiled is not None:
-            made.compiled.run((*region.sources, *targets))
+        if made.program is not None:
+            made.program.run((*region.sources, *targets))
             self.programs += 1
         for tensor, target, hold in zip(results, targets, held, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
@@ -199,7 +198,7 @@ class RunningContext(LoweringContext):
                 # A 0-d index array would return a string rather than an array.
                 tensor.array = texts[target.reshape(-1)].reshape(target.shape)
                 tensor.held = Held(self.budget, tensor.array)
-        if self._log and made.compiled is not None:
+        if self._log and made.program is not None:
             self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.program()), '    ')}")
 
 
