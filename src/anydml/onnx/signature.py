@@ -13,7 +13,6 @@ from onnx import AttributeProto, TensorProto, helper
 
 _OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 _VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic
-_LISTS = (AttributeProto.INTS, AttributeProto.FLOATS)
 
 
 class Formal(NamedTuple):
@@ -102,8 +101,14 @@ def _formal(parameter: Any, uses: Mapping[str, int], moved: Set[str]) -> Formal:
 
 
 def value_of(attribute: AttributeProto) -> Any:
-    """Return the value of an attribute: a number, text, a protobuf message, or a list of numbers."""
+    """Return the value of an attribute: a number, a text, a protobuf message, or a list of these.
+
+    Raises:
+        UnicodeDecodeError: a text is not UTF-8.
+    """
     value: Any = helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return list(value) if attribute.type in _LISTS else value
+    if attribute.type == AttributeProto.STRINGS:
+        return [text.decode() for text in value]
+    if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+        return [*value]
+    return value.decode() if isinstance(value, bytes) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.lowering import UnknownElementsError
-from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, resized_axes, rounding, whole_scales
+from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, mapped, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
 from anydml.onnx.values import Tensor
 from anydml.operators import (
@@ -89,8 +89,6 @@ ROUNDED = {
 def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
     """Return scale, InputPixelOffset and OutputPixelOffset of an axis.
 
-    Coordinate y of the result is read at (y − OutputPixelOffset) / scale − InputPixelOffset in the input.
-
     Raises:
         UnknownElementsError: the region may lie outside the input, which RESAMPLE2 does not support.
     """
@@ -99,15 +97,5 @@ def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
         return 1.0, 0.0, 0.0
     if axis.region != (0.0, 1.0):
         raise UnknownElementsError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
-    if mode == "align_corners":
-        whole = axis.scale * size - 1
-        return (whole / (size - 1) if whole and size > 1 else 1.0), 0.0, 0.0
-    if mode == "tf_crop_and_resize":
-        return ((axis.size - 1) / (size - 1) if axis.size > 1 and size > 1 else 1.0), 0.0, 0.0
-    if mode == "asymmetric" or (mode == "pytorch_half_pixel" and axis.size <= 1):
-        return axis.scale, 0.0, 0.0
-    if mode == "tf_half_pixel_for_nn":
-        return axis.scale, 0.0, -0.5
-    if mode == "half_pixel_symmetric":
-        return axis.scale, 0.5 - size / 2 * (1 - axis.size / (axis.scale * size)), -0.5
-    return axis.scale, 0.5, -0.5
+    old, new, inner, outer = mapped(mode, axis, size)
+    return (new / old if old else 1.0), inner, outer

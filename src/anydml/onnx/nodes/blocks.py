@@ -234,37 +234,42 @@ def _outside(node: Node, x: Tensor) -> Array:
         return np.array(number).astype(x.dtype)
 
 
+class Map(NamedTuple):
+    """The map of an axis' coordinates: y in the result is x = (y − outer) · new⁻¹ · old − inner in the input."""
+
+    old: float
+    new: float
+    inner: float = 0.0
+    outer: float = 0.0
+
+
+def mapped(mode: str, axis: Scaled, size: int) -> Map:
+    """Return the map of a resized axis, whose input has `size` elements, in a coordinate transformation mode."""
+    scale, new = axis.scale, axis.size
+    # The ratio of sizes is exact, so that ties between two neighbours stay ties.
+    ratio = (float(size), float(new)) if size and scale == new / size else (1.0, scale)
+    if mode == "align_corners":
+        whole = scale * size - 1
+        return Map(size - 1, whole) if whole and size > 1 else Map(0.0, 1.0)
+    if mode == "tf_crop_and_resize":
+        first, last = axis.region
+        if new == 1:
+            return Map(0.0, 1.0, -(first + last) * (size - 1) / 2)
+        return Map((last - first) * (size - 1), new - 1, -first * (size - 1))
+    if mode == "asymmetric" or (mode == "pytorch_half_pixel" and new <= 1):
+        return Map(*ratio)
+    if mode == "tf_half_pixel_for_nn":
+        return Map(*ratio, 0.0, -0.5)
+    if mode == "half_pixel_symmetric":
+        return Map(*ratio, 0.5 - size / 2 * (1 - new / (scale * size)), -0.5)
+    return Map(*ratio, 0.5, -0.5)
+
+
 def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     """Return the indices of the nearest neighbours, and the numbers of elements outside at the start and the end."""
     mode = coordinates(node)
-    y, scale = np.arange(axis.size, dtype=np.float64), axis.scale
-    # Divide exactly if the scale is the ratio of sizes, so that ties between two neighbours stay ties.
-    is_exact = scale == axis.size / size
-
-    def scaled(places: Array) -> Array:
-        return places * size / axis.size if is_exact else places / scale
-
-    outside = np.zeros(axis.size, bool)
-    if mode == "align_corners":
-        whole = scale * size - 1
-        x = y * ((size - 1) / whole) if whole else np.zeros_like(y)
-    elif mode == "asymmetric":
-        x = scaled(y)
-    elif mode == "tf_half_pixel_for_nn":
-        x = scaled(y + 0.5)
-    elif mode == "tf_crop_and_resize":
-        first, last = axis.region
-        if axis.size > 1:
-            x = first * (size - 1) + y * ((last - first) * (size - 1) / (axis.size - 1))
-        else:
-            x = np.full(axis.size, (first + last) * (size - 1) / 2)
-        outside = (x < 0) | (x > size - 1)
-    elif mode == "pytorch_half_pixel" and axis.size <= 1:
-        x = np.zeros_like(y)
-    elif mode == "half_pixel_symmetric":
-        x = size / 2 * (1 - axis.size / (scale * size)) + scaled(y + 0.5) - 0.5
-    else:
-        x = scaled(y + 0.5) - 0.5
+    old, new, inner, outer = mapped(mode, axis, size)
+    x = (np.arange(axis.size, dtype=np.float64) - outer) * old / new - inner
     rounded = {
         "round_prefer_floor": lambda: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda: np.floor(x + 0.5),
@@ -272,7 +277,7 @@ def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
         "ceil": lambda: np.ceil(x),
     }[rounding(node)]()
     indices = np.clip(rounded, 0, size - 1).astype(np.int64)
-    inside = np.flatnonzero(~outside)
+    inside = np.flatnonzero((x >= 0) & (x <= size - 1)) if mode == "tf_crop_and_resize" else np.arange(axis.size)
     if not inside.size:
         return indices[:0], axis.size, 0
     # Coordinates are monotonic, so those outside are at the ends.

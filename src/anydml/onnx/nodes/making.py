@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, TensorProto
+from onnx import TensorProto
 
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
@@ -15,61 +13,38 @@ from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
 from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
 from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
-from anydml.onnx.values import Array, Sizes, Tensor, integers
+from anydml.onnx.values import Array, Tensor, integers
 from anydml.text import printable
 
-CONSTANTS: Mapping[str, tuple[int, int, str]] = {
-    "value": (AttributeProto.TENSOR, TensorProto.UNDEFINED, "t"),
-    "value_int": (AttributeProto.INT, TensorProto.INT64, "i"),
-    "value_ints": (AttributeProto.INTS, TensorProto.INT64, "ints"),
-    "value_float": (AttributeProto.FLOAT, TensorProto.FLOAT, "f"),
-    "value_floats": (AttributeProto.FLOATS, TensorProto.FLOAT, "floats"),
-    "value_string": (AttributeProto.STRING, TensorProto.STRING, "s"),
-    "value_strings": (AttributeProto.STRINGS, TensorProto.STRING, "strings"),
-}
-"""The value attributes of Constant: attribute type, element type, and field of AttributeProto with the value."""
+ELEMENTS = {"int": TensorProto.INT64, "float": TensorProto.FLOAT, "string": TensorProto.STRING}
+"""Element types of the attributes ``value_int``, ``value_ints`` … of Constant."""
 
 
 def constant(node: Node, ctx: LoweringContext) -> Tensor:
     """Constant: the value of its attribute, which is read only if the graph runs."""
-    attribute = _constant_attribute(node)
-    elem_type, shape = _constant_type(attribute)
+    if len(node.attributes) != 1:
+        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant must have one value")
+    ((name, attribute),) = node.attributes.items()
+    kind = name.removeprefix("value_")
+    elem_type: int = attribute.t.data_type if name == "value" else ELEMENTS.get(kind.removesuffix("s"), 0)
+    if not elem_type:
+        message = f"attribute {printable(name)} is none that anydml reads"
+        raise node.error(message, name, "a constant must be a dense tensor, or numbers or strings")
     dtype = numpy_type(elem_type)
     if dtype is None:
         message = f"its value has {type_name(elem_type)}"
         raise node.error(message, "value", "the element type must be one that onnx knows")
+    if name == "value":
+        shape = tensor_shape(attribute.t)
+    else:
+        shape = (len(getattr(attribute, kind)),) if kind.endswith("s") else ()
 
     def make(budget: Budget) -> Array:
-        if attribute.name == "value":
-            return to_array(attribute.t, budget)
-        value: Any = getattr(attribute, CONSTANTS[attribute.name][2])
-        if elem_type == TensorProto.STRING:
-            value = value.decode("utf-8") if attribute.name == "value_string" else [t.decode("utf-8") for t in value]
-        return np.array(value, dtype)
+        return to_array(attribute.t, budget) if name == "value" else np.array(node.get(name), dtype)
 
-    return ctx.constant_result(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute))
-
-
-def _cost(attribute: AttributeProto) -> int:
-    numbers = len(attribute.ints) + len(attribute.floats)
-    return VALUE * numbers + sum(8 + TEXT + 4 * len(text) for text in (attribute.s, *attribute.strings))
-
-
-def _constant_type(attribute: AttributeProto) -> tuple[int, Sizes]:
-    if attribute.name == "value":
-        return attribute.t.data_type, tensor_shape(attribute.t)
-    _, elem_type, field = CONSTANTS[attribute.name]
-    return elem_type, (len(getattr(attribute, field)),) if attribute.name.endswith("s") else ()
-
-
-def _constant_attribute(node: Node) -> AttributeProto:
-    if len(node.attributes) != 1:
-        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant must have one value")
-    (attribute,) = node.attributes.values()
-    if attribute.name not in CONSTANTS or CONSTANTS[attribute.name][0] != attribute.type:
-        message = f"attribute {printable(attribute.name)} is none that anydml reads"
-        raise node.error(message, attribute.name, "a constant must be a dense tensor, or numbers or strings")
-    return attribute
+    numbers = VALUE * (len(attribute.ints) + len(attribute.floats))
+    texts = sum(8 + TEXT + 4 * len(text) for text in (attribute.s, *attribute.strings))
+    return ctx.constant_result(node, Tensor(dtype, shape, maker=node.label), make, numbers + texts)
 
 
 def constant_of_shape(node: Node, ctx: LoweringContext, sizes: Tensor) -> Tensor:
