@@ -35,8 +35,12 @@ def wholes(numbers: Any) -> list[Any]:
 
     Raises:
         TypeError: an item is not an integer.
+        FuseError: there are more than 2²⁸.
     """
-    return [*map(whole, numbers)] if is_list(numbers) else [whole(numbers)]
+    if not is_list(numbers):
+        return [whole(numbers)]
+    _check_count(len(numbers))
+    return [*map(whole, numbers)]
 
 
 def is_list(numbers: Any) -> bool:
@@ -65,11 +69,13 @@ def known(given: Any) -> Array:
     found: Array = received("a constant", given)[0] if is_array else np.asarray(given)
     if found.dtype == object and all(type(each) in (int, Size) for each in found.flat):
         found = np.asarray([int(each) for each in found.flat]).reshape(found.shape)
-    if found.size > MOST_KNOWN:
-        raise broken(
-            f"a constant of {found.size} numbers, but at most {MOST_KNOWN} are supported: pass it as an argument"
-        )
+    _check_count(found.size)
     return found
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_KNOWN:
+        raise broken(f"a constant of {count} numbers, but at most {MOST_KNOWN} are supported: pass it as an argument")
 
 
 def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
