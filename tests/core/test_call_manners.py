@@ -240,3 +240,38 @@ def test_words_of_other_types_are_refused():
     x = np.arange(6.0)
     assert native("gather")(x, [0], 0, Word("error"), None) is None
     assert native("pad")(x, [1, 1], Word("edge"), 0, None) is None
+
+
+SMALL_STACK = """
+import threading
+import numpy as np
+import anydml as dml
+
+x = np.arange(1 << 20, dtype=np.float32).reshape(1 << 10, 1 << 10)
+indices = np.arange(1000)[::-1].copy()
+nested = dml.fuse(lambda x, i, j: np.take(np.take(x, i, 0), j, 0))
+large = np.zeros((4096, 4099), np.float32)
+
+
+def work():
+    done = [
+        np.array_equal(dml.gather(x, indices), x[indices]),
+        np.array_equal(nested(x, indices, indices[:500] % 7), x[indices][indices[:500] % 7]),
+        np.array_equal(dml.copy(large.T), large.T),
+        np.array_equal(dml.copy(np.zeros((2000, 2000, 3), np.uint8)[..., ::-1]), np.zeros((2000, 2000, 3))),
+    ]
+    print(done)
+
+
+nested(x, indices, indices)
+threading.stack_size(136 << 10)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems' threads have larger stacks")
+def test_threads_with_small_stacks_can_make_calls():
+    run = subprocess.run([sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, timeout=120, check=False)
+    assert (run.returncode, run.stdout) == (0, f"{[True] * 4}\n"), run.stderr

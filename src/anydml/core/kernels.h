@@ -49,7 +49,8 @@ enum {
   ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
-  ANYDML_NESTED = 512,     /* likewise if indices depend on others */
+  ANYDML_NESTED = 128,     /* likewise if indices depend on others */
+  ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */
   ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */

@@ -181,7 +181,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
   const int follows = s->a1 == s->a0 * s->n0 && n0 == s->n0;
   is_shared &= !has_tos && !s->pattern && n1 > 1;
-  has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_NESTED);
+  has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_SHORT_LINE);
   const int64_t most = nested ? ANYDML_NESTED : ANYDML_SEGMENT;
   const int64_t p0 = n0 < most ? n0 : most;
   const int64_t p1 = p0 < n0 || is_shared || (!follows && !has_tos) ? 1 : most / p0 < n1 ? most / p0 : n1;
