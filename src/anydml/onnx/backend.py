@@ -23,11 +23,12 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined, reason
 from anydml.onnx.control import unrolled
-from anydml.onnx.graph import MICROSOFT, plain_domain
+from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_node, read_nodes
 from anydml.onnx.tensors import Array
+from anydml.onnx.walk import plain_domain
 from anydml.text import counted, printable
 
 

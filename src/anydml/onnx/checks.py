@@ -8,13 +8,12 @@ from graphlib import TopologicalSorter
 import onnx.checker
 import onnx.inliner
 from google.protobuf.message import EncodeError
-from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, ModelProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
-from anydml.onnx.graph import plain_domain
-from anydml.onnx.walk import Body, all_bodies, bodies, names, tensors
+from anydml.onnx.walk import Body, Name, called, main_graphs, names, nodes, plain_domain, tensors
 from anydml.text import printable
 
 MOST_BYTES = 2**31 - 1
@@ -31,9 +30,6 @@ NODE = 2048
 
 NAME = 64
 """Bytes by which inlining a function may lengthen a name to make it unique."""
-
-Name = tuple[str, str, str]
-"""A function's domain, name and overload."""
 
 
 def check(model: ModelProto) -> None:
@@ -53,7 +49,7 @@ def check(model: ModelProto) -> None:
         raise ModelError(message, field="opset_import", rule="an import for each domain that is used")
     Budget().ask("the model", "checking it", 2 * size + NODE * len(model.graph.node))
     try:
-        onnx.checker.check_model(_without_external_data(_with_shapes(model)))
+        onnx.checker.check_model(_checkable(model))
     except Exception as error:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
 
@@ -96,27 +92,27 @@ def _check_inlined_size(model: ModelProto) -> None:
     """
     longest = NAME + max(map(_bytes, names(model)), default=0)
     largest = max(map(_bytes, _passed(model)), default=0)
-    functions = {_called(one): one for one in model.functions}
-    calls = {name: {_called(node) for node in _nodes(one)} & functions.keys() for name, one in functions.items()}
+    functions = {called(one): one for one in model.functions}
+    calls = {name: {called(node) for node in nodes([one])} & functions.keys() for name, one in functions.items()}
     sizes: dict[Name, tuple[int, int]] = {}
 
     def size(top: Body) -> tuple[int, int]:
         """Return the numbers of nodes and bytes, saturated just above the limits."""
         count = total = 0
-        for node in _nodes(top):
+        for node in nodes([top]):
             own = node.ByteSize() + (len(node.input) + len(node.output)) * longest
             own += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
-            nodes, inside = sizes.get(_called(node), (1, own))
-            count, total = min(MOST_NODES + 1, count + nodes), min(MOST_BYTES + 1, total + inside)
+            more, inside = sizes.get(called(node), (1, own))
+            count, total = min(MOST_NODES + 1, count + more), min(MOST_BYTES + 1, total + inside)
         return count, total
 
     for name in TopologicalSorter(calls).static_order():
         sizes[name] = size(functions[name])
-    nodes, total = size(model.graph)
-    if nodes > MOST_NODES or total > MOST_BYTES:
+    count, total = size(model.graph)
+    if count > MOST_NODES or total > MOST_BYTES:
         message = f"the model's functions, which call each other, come to more than {MOST_NODES} nodes or 2 GiB"
         raise ModelError(message, rule="functions must be inlined")
-    Budget().ask("the model's functions", "inlining them", 4 * total + NODE * nodes)
+    Budget().ask("the model's functions", "inlining them", 4 * total + NODE * count)
 
 
 def _passed(model: ModelProto) -> Iterator[AttributeProto]:
@@ -124,25 +120,15 @@ def _passed(model: ModelProto) -> Iterator[AttributeProto]:
     domains = {plain_domain(function.domain) for function in model.functions}
     for function in model.functions:
         yield from function.attribute_proto
-    for body in all_bodies(model):
-        for node in body.node:
-            if plain_domain(node.domain) in domains:
-                yield from node.attribute
+    for node in nodes([*main_graphs(model), *model.functions]):
+        if plain_domain(node.domain) in domains:
+            yield from node.attribute
 
 
 def _bytes(one: str | AttributeProto) -> int:
     if isinstance(one, AttributeProto):
         return int(one.ByteSize())
     return len(one) if one.isascii() else 4 * len(one)
-
-
-def _nodes(top: Body) -> Iterator[NodeProto]:
-    return (node for body in bodies([top]) for node in body.node)
-
-
-def _called(one: NodeProto | FunctionProto) -> Name:
-    name = one.op_type if isinstance(one, NodeProto) else one.name
-    return plain_domain(one.domain), name, one.overload
 
 
 def reason(error: Exception) -> str:
@@ -165,10 +151,15 @@ def _byte_size(model: ModelProto) -> int:
     return size
 
 
-def _with_shapes(model: ModelProto) -> ModelProto:
-    """Return the model with placeholder shapes and types, which the checker requires but does not compare."""
+def _checkable(model: ModelProto) -> ModelProto:
+    """Return the model with placeholders for what the checker need not see.
+
+    It requires shapes and types of inputs and outputs, but does not compare them, and looks for the files of external
+    tensors in the current folder.
+    """
     fields = ("input", "output")
-    if all(_has_shape(value) for field in fields for value in getattr(model.graph, field)):
+    has_shapes = all(_has_shape(value) for field in fields for value in getattr(model.graph, field))
+    if has_shapes and not external_tensors(model):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -179,22 +170,13 @@ def _with_shapes(model: ModelProto) -> ModelProto:
                 tensor.shape.SetInParent()
                 if field == "output" and not tensor.elem_type:
                     tensor.elem_type = TensorProto.FLOAT
+    for tensor in external_tensors(copy):
+        for field in ("dims", "external_data", "data_location", "raw_data"):
+            tensor.ClearField(field)
+        tensor.dims.append(0)
     return copy
 
 
 def _has_shape(value: ValueInfoProto) -> bool:
     kind = value.type.WhichOneof("value")
     return kind not in (None, "tensor_type") or value.type.tensor_type.HasField("shape")
-
-
-def _without_external_data(model: ModelProto) -> ModelProto:
-    """Return the model with empty external tensors, since the checker looks for their files in the current folder."""
-    if not external_tensors(model):
-        return model
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    for tensor in external_tensors(copy):
-        for field in ("dims", "external_data", "data_location", "raw_data"):
-            tensor.ClearField(field)
-        tensor.dims.append(0)
-    return copy

@@ -10,14 +10,14 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 from anydml.errors import ModelError
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.checks import MOST_NODES, NODE
-from anydml.onnx.graph import Opsets, label, opsets_of, plain_domain
+from anydml.onnx.graph import Opsets, label, opsets_of
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import read_node
 from anydml.onnx.tensors import tensor_shape, to_array
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
-from anydml.onnx.walk import subgraphs
+from anydml.onnx.walk import plain_domain, subgraphs
 
 FOLDED = frozenset((*ARITHMETIC, "Cast", "Constant", "Identity", "Gather", "Reshape", "Squeeze", "Unsqueeze"))
 """Operators that are evaluated to find constant conditions."""

@@ -20,13 +20,14 @@ from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.inference import FOLLOWED, Unknown, can_be_followed, inferred, known_tensor
-from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, plain_domain
+from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
 from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 

@@ -13,6 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.signature import Signature, value_of
 from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.onnx.walk import plain_domain
 from anydml.text import counted, printable, with_rule
 
 if TYPE_CHECKING:
@@ -200,13 +201,8 @@ def label(name: str, domain: str, kind: str) -> str:
 
 
 def opsets_of(imports: Iterable[OperatorSetIdProto]) -> Opsets:
-    """Return versions by domain; ``ai.onnx`` is an alias of the empty domain (ONNX IR, "Operator Sets")."""
+    """Return versions by domain."""
     return {plain_domain(entry.domain): entry.version for entry in imports}
-
-
-def plain_domain(domain: str) -> str:
-    """Return the canonical name of a domain."""
-    return "" if domain == "ai.onnx" else domain
 
 
 Names = Sequence[str]

@@ -11,8 +11,8 @@ from onnx import FunctionProto, GraphProto, ModelProto
 from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.checks import check, reason
-from anydml.onnx.graph import MICROSOFT, opsets_of, plain_domain
-from anydml.onnx.walk import Body, bodies, main_graphs
+from anydml.onnx.graph import MICROSOFT, opsets_of
+from anydml.onnx.walk import Body, bodies, main_graphs, nodes, plain_domain
 
 NEEDED = 13
 """The first opset in which Split takes its sizes as an input."""
@@ -84,7 +84,7 @@ def drop_import(model: ModelProto, domain: str) -> None:
 
 
 def _uses(domain: str, tops: Iterable[Body]) -> bool:
-    return any(plain_domain(node.domain) == domain for body in bodies(tops) for node in body.node)
+    return any(plain_domain(node.domain) == domain for node in nodes(tops))
 
 
 def _set_version(imports: Any, version: int) -> None:

@@ -7,6 +7,7 @@ Split takes its sizes as an input since opset 13; older models are converted fir
 
 from __future__ import annotations
 
+import copy
 from collections import ChainMap
 from collections.abc import Iterable, Set
 
@@ -17,10 +18,7 @@ from anydml.files.json_path import show
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset
 from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes
-from anydml.onnx.walk import Body, all_bodies, bodies, main_graphs, subgraphs
-
-Name = tuple[str, str, str]
-"""A function's domain, name and overload."""
+from anydml.onnx.walk import Body, Name, called, main_graphs, nodes, subgraphs
 
 
 def make_portable(model: ModelProto) -> ModelProto:
@@ -55,12 +53,12 @@ def make_portable(model: ModelProto) -> ModelProto:
     own = _own_functions(model)
     result = ModelProto()
     result.CopyFrom(model)
-    if any(_is_training(own, node) for node in _nodes(bodies(main_graphs(model)))):
+    if any(_is_training(own, node) for node in nodes(main_graphs(model))):
         result = raise_opset(result)
     rewriter = _Rewriter(result)
     for graph in main_graphs(result):
         rewriter.rewrite(graph)
-    functions = [one for one in result.functions if any(_is_training(own, node) for node in _nodes(bodies([one])))]
+    functions = [one for one in result.functions if any(_is_training(own, node) for node in nodes([one]))]
     raise_function_opsets(functions, result)
     _check_axes_are_passed(result, functions)
     for function in functions:
@@ -72,23 +70,19 @@ def make_portable(model: ModelProto) -> ModelProto:
 def training_nodes(model: ModelProto) -> list[NodeProto]:
     """Return the nodes that `make_portable` replaces, anywhere in a model."""
     own = _own_functions(model)
-    return [node for node in _nodes(all_bodies(model)) if _is_training(own, node)]
+    return [node for node in nodes([*main_graphs(model), *model.functions]) if _is_training(own, node)]
 
 
 def _own_functions(model: ModelProto) -> frozenset[Name]:
     """Return the names of the model's functions, which may shadow operators."""
-    return frozenset((function.domain, function.name, function.overload) for function in model.functions)
+    return frozenset(map(called, model.functions))
 
 
 def _is_training(own: Set[Name], node: NodeProto) -> bool:
     """Return whether a node is one of the two operators rather than a call of a function of this name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
-    return _called(node) not in own
-
-
-def _called(node: NodeProto) -> Name:
-    return node.domain, node.op_type, node.overload
+    return called(node) not in own
 
 
 class _Rewriter:
@@ -101,22 +95,23 @@ class _Rewriter:
     def rewrite(self, body: Body, outer: ChainMap[str, int] | None = None) -> None:
         # Subgraphs see outer names; a ChainMap avoids copying these for each subgraph.
         lengths: ChainMap[str, int] = ChainMap(lengths_in(body), *(outer.maps if outer else ()))
-        nodes: list[NodeProto] = []
+        kept: list[NodeProto] = []
         changed = False
         for node in body.node:
             is_training = _is_training(self._own, node)
             if is_training:
-                nodes += self._standard_nodes(node, lengths)
+                kept += self._standard_nodes(node, lengths)
                 changed = True
             else:
                 for graph in subgraphs(node):
                     self.rewrite(graph, lengths)
-                nodes.append(node)
+                kept.append(node)
             note_lengths(node, is_training, lengths)
         if changed:
-            kept = [_copy(node) for node in nodes]
+            # Copies, because clearing a repeated field invalidates its messages.
+            copies = [copy.deepcopy(node) for node in kept]
             del body.node[:]
-            body.node.extend(kept)
+            body.node.extend(copies)
 
     def _standard_nodes(self, node: NodeProto, lengths: Lengths) -> list[NodeProto]:
         if node.op_type == "ConcatTraining":
@@ -130,28 +125,17 @@ def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]
     referred: dict[Name, set[str]] = {}
     for function in functions:
         required = {*function.attribute}
-        referred.setdefault((function.domain, function.name, function.overload), set()).update(
+        referred.setdefault(called(function), set()).update(
             attribute.ref_attr_name
-            for node in _nodes(bodies([function]))
+            for node in nodes([function])
             if _is_training(own, node)
             for attribute in node.attribute
             if attribute.ref_attr_name in required
         )
-    for node in _nodes(all_bodies(model)):
-        missing = referred.get(_called(node), set()) - {attribute.name for attribute in node.attribute}
+    for node in nodes([*main_graphs(model), *model.functions]):
+        missing = referred.get(called(node), set()) - {attribute.name for attribute in node.attribute}
         if missing:
             name = show(min(missing))
             message = f"node {show(node.name)} calls {show(node.op_type)} without the attribute {name}"
             reason = "SplitTraining takes it as its axis; give it, or a default in the function"
             raise ModelError(f"{message}; {reason}", node.op_type, min(missing))
-
-
-def _nodes(every: Iterable[Body]) -> Iterable[NodeProto]:
-    return (node for body in every for node in body.node)
-
-
-def _copy(node: NodeProto) -> NodeProto:
-    """Copy a message, because clearing a repeated field invalidates its messages."""
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    return copy

@@ -8,9 +8,10 @@ from onnx import AttributeProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx.graph import Node, Opsets, label, opsets_of, plain_domain
+from anydml.onnx.graph import Node, Opsets, label, opsets_of
 from anydml.onnx.signature import Signature, onnx_signature
 from anydml.onnx.table import NODES
+from anydml.onnx.walk import plain_domain
 
 
 def read_nodes(model: ModelProto) -> list[Node]:

@@ -9,6 +9,14 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 Body = GraphProto | FunctionProto
 """A container of nodes."""
 
+Name = tuple[str, str, str]
+"""A function's domain, name and overload."""
+
+
+def plain_domain(domain: str) -> str:
+    """Return the canonical name of a domain; ``ai.onnx`` is an alias of the empty one (ONNX IR, "Operator Sets")."""
+    return "" if domain == "ai.onnx" else domain
+
 
 def main_graphs(model: ModelProto) -> list[GraphProto]:
     """Return the graphs that use the model's opset imports: the main graph, and those for training."""
@@ -22,6 +30,17 @@ def bodies(tops: Iterable[Body]) -> Iterator[Body]:
         yield top
         for node in top.node:
             yield from bodies(subgraphs(node))
+
+
+def nodes(tops: Iterable[Body]) -> Iterator[NodeProto]:
+    """Yield the nodes of graphs and functions, and of their subgraphs."""
+    return (node for body in bodies(tops) for node in body.node)
+
+
+def called(one: NodeProto | FunctionProto) -> Name:
+    """Return the name of the function that a node calls, if there is one, or of a function."""
+    name = one.op_type if isinstance(one, NodeProto) else one.name
+    return plain_domain(one.domain), name, one.overload
 
 
 def all_bodies(model: ModelProto) -> Iterator[Body]:

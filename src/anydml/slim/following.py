@@ -14,13 +14,14 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.directml.inference import FOLLOWED, can_be_followed, inferred
-from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
+from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
 from anydml.onnx.values import Tensor
+from anydml.onnx.walk import plain_domain
 from anydml.slim.composing import MOST_PIECES, Composing
 from anydml.slim.followed import Followed
 from anydml.slim.graph import Graph, Op

@@ -9,10 +9,10 @@ from typing import Any
 from onnx import AttributeProto, ModelProto, NodeProto, helper
 
 from anydml.files.folder import Folder
-from anydml.onnx.graph import opsets_of, plain_domain
+from anydml.onnx.graph import opsets_of
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
-from anydml.onnx.walk import bodies, subgraphs
+from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.slim.constants import Constants
 
 OUTSIDE = -1

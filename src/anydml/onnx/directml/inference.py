@@ -12,9 +12,10 @@ from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
-from anydml.onnx.graph import Node, Opsets, plain_domain
+from anydml.onnx.graph import Node, Opsets
 from anydml.onnx.tensors import numpy_type, tensor_type
 from anydml.onnx.values import Array, GraphValue, Held, Tensor
+from anydml.onnx.walk import plain_domain
 
 FOLLOWED = 4096
 """Largest number of elements of a tensor whose values are propagated."""
