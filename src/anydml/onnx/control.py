@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -10,20 +11,13 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 from anydml.errors import ModelError
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.checks import MOST_NODES, NODE
+from anydml.onnx.folding import folded
 from anydml.onnx.graph import Opsets, label, opsets_of
-from anydml.onnx.nodes.computing import ARITHMETIC
-from anydml.onnx.operators import run_node
 from anydml.onnx.read import read_node
 from anydml.onnx.tensors import tensor_shape, to_array
 from anydml.onnx.training_nodes import FreshNames
-from anydml.onnx.values import Array
+from anydml.onnx.values import FEW, Array, Tensor
 from anydml.onnx.walk import plain_domain, subgraphs
-
-FOLDED = frozenset((*ARITHMETIC, "Cast", "Constant", "Identity", "Gather", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that are evaluated to find constant conditions."""
-
-FEW = 64
-"""Largest number of elements of such constants."""
 
 
 def unrolled(model: ModelProto) -> ModelProto:
@@ -46,7 +40,7 @@ class _Unrolling:
     def __init__(self, model: ModelProto) -> None:
         self._fresh = FreshNames(model)
         self._opsets: Opsets = opsets_of(model.opset_import)
-        self._known: dict[str, Array] = {}
+        self._known: dict[str, Tensor] = {}
         self._count = self._bytes = self._asked = 0
         inputs = {value.name for value in model.graph.input}
         for tensor in model.graph.initializer:
@@ -54,8 +48,8 @@ class _Unrolling:
                 self._keep(tensor.name, tensor)
 
     def _keep(self, name: str, tensor: TensorProto) -> None:
-        if np.prod(tensor_shape(tensor), dtype=object) <= FEW and tensor.data_type != TensorProto.STRING:
-            self._known[name] = to_array(tensor, Budget())
+        if math.prod(tensor_shape(tensor)) <= FEW and tensor.data_type != TensorProto.STRING:
+            self._known[name] = Tensor.of(to_array(tensor, Budget()))
 
     def nodes(self, protos: Iterable[NodeProto]) -> list[NodeProto]:
         """Return the nodes that replace `protos`."""
@@ -85,27 +79,20 @@ class _Unrolling:
 
     def _fold(self, proto: NodeProto) -> None:
         """Record the outputs of a node whose inputs are constant."""
-        if proto.op_type not in FOLDED or not all(name in self._known for name in proto.input):
-            return
-        if proto.op_type == "Identity":
-            self._known[proto.output[0]] = self._known[proto.input[0]]
-            return
-        sizes = [tensor_shape(attribute.t) for attribute in proto.attribute if attribute.HasField("t")]
-        if any(np.prod(shape, dtype=object) > FEW for shape in sizes):
+        if not all(name in self._known for name in proto.input):
             return
         try:
             node = read_node(proto, self._opsets, proto.name)
-            found = run_node(node, [self._known[name] for name in proto.input], Budget())
+            found = folded(node, [self._known[name] for name in proto.input])
         except ModelError:
             # The error is raised again when the graph is read or run.
             return
-        for name, value in zip(proto.output, found, strict=False):
-            if isinstance(value, np.ndarray) and value.size <= FEW and not value.dtype.hasobject:
-                self._known[name] = value
+        known = ((name, value) for name, value in zip(proto.output, found or (), strict=False))
+        self._known.update((name, value) for name, value in known if isinstance(value, Tensor))
 
     def _number(self, name: str) -> int | None:
         value = self._known.get(name)
-        return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
+        return None if value is None or value.array is None or value.size != 1 else int(value.array.reshape(-1)[0])
 
     def _branch(self, proto: NodeProto) -> list[NodeProto]:
         taken = self._number(proto.input[0])
@@ -149,7 +136,7 @@ class _Unrolling:
     def _constant(self, made: list[NodeProto], base: str, value: Array) -> str:
         name = self._fresh.new("Loop", base)
         made.append(helper.make_node("Constant", [], [name], name=name, value=numpy_helper.from_array(value)))
-        self._known[name] = value
+        self._known[name] = Tensor.of(value)
         return name
 
     def _handed_on(self, names: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:

@@ -105,6 +105,8 @@ class FoldingContext(ShapeContext):
 
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """See `LoweringContext.constant_result`."""
+        if tensor.dtype.hasobject or tensor.size > FEW:
+            raise UnknownElementsError(node.label)
         return LoweringContext.constant_result(self, node, tensor, make, cost)
 
 
