@@ -19,14 +19,14 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.inference import FOLLOWED, Unknown, can_be_followed, inferred, known_tensor
+from anydml.onnx.directml.inference import FOLLOWED, Unknown, inferred
+from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
-from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
-from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.onnx.values import GraphValue, Held, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
 from anydml.text import printable
@@ -187,7 +187,8 @@ class _Descriptions:
         found = Tensor(dtype, shape)
         is_here = tensor.data_location != TensorProto.EXTERNAL
         if tensor.name in self._needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
-            return known_tensor(found, to_array(tensor, self._budget), self._budget)
+            found.array = to_array(tensor, self._budget)
+            found.held = Held(self._budget, found.array)
         return found
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
@@ -261,17 +262,14 @@ class _Descriptions:
 
     def _outputs(self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None]) -> Sequence[GraphValue]:
         """Return the results of a node, with their elements if these are few and determine sizes."""
-        outputs = ctx.lower(node, inputs)
-        if self._needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
-            return outputs
-        arrays = [
-            None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, TensorSequence)
-        ]
-        found = run_node(node, arrays, self._budget)
-        return [
-            known_tensor(tensor, array, self._budget) if isinstance(tensor, Tensor) and tensor.array is None else tensor
-            for tensor, array in zip(outputs, found, strict=True)
-        ]
+        is_needed = not self._needed.isdisjoint(node.outputs)
+        found = folded(node, inputs, FOLLOWED, self._budget) if is_needed else None
+        if found is None:
+            return ctx.lower(node, inputs)
+        for tensor in found:
+            if isinstance(tensor, Tensor) and tensor.array is not None:
+                tensor.held = Held(self._budget, tensor.array)
+        return found
 
     def _foreign(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
         """Note the results of a node that anydml does not implement, as far as onnx can infer them."""

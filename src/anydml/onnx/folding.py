@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.value import Value
@@ -27,12 +28,18 @@ _RESULT = 1 << 40
 
 
 class FoldingContext(ShapeContext):
-    """Evaluates nodes with known inputs, element by element."""
+    """Evaluates nodes with known inputs, element by element.
+
+    Args:
+        most: largest number of elements of a result.
+        budget: checked before each allocation.
+    """
 
     runs = True
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, most: int, budget: Budget | None) -> None:
+        super().__init__(budget)
+        self._most = most
         self._elements: dict[int, list[Any]] = {}
 
     def stored(self, *tensors: Tensor) -> bool:
@@ -57,7 +64,7 @@ class FoldingContext(ShapeContext):
 
     def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         count = math.prod(value.sizes)
-        if is_open(value.sizes) or count > FEW:
+        if is_open(value.sizes) or count > self._most:
             raise UnknownElementsError(node.label)
         elements = [None] * count
         strides = Layout.packed(value.sizes, value.element_size).strides
@@ -98,34 +105,41 @@ class FoldingContext(ShapeContext):
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
         """See `LoweringContext.computed_result`."""
-        if is_open(shape) or math.prod(shape) > FEW:
+        if is_open(shape) or math.prod(shape) > self._most:
             raise UnknownElementsError(node.label)
         found = make()
         return Tensor(dtype, shape, known_array(found.reshape(-1).tolist(), dtype, shape), maker=node.label)
 
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """See `LoweringContext.constant_result`."""
-        if tensor.dtype.hasobject or tensor.size > FEW:
+        is_external = any(each.t.data_location == TensorProto.EXTERNAL for each in node.attributes.values())
+        if tensor.dtype.hasobject or tensor.size > self._most or is_external:
             raise UnknownElementsError(node.label)
         return LoweringContext.constant_result(self, node, tensor, make, cost)
 
 
-def folded(node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...] | None:
+def folded(
+    node: Node, inputs: Sequence[GraphValue | None], most: int = FEW, budget: Budget | None = None
+) -> tuple[GraphValue, ...] | None:
     """Evaluate a node whose inputs and results have few, known elements; return None for any other node.
+
+    Args:
+        node: the node.
+        inputs: one per name in ``node.inputs``, None for empty names.
+        most: largest number of elements of an input or result.
+        budget: checked before each allocation.
 
     Raises:
         ModelError: the node refuses its inputs.
     """
-    if not all(each is None or (isinstance(each, Tensor) and _is_few(each)) for each in inputs):
-        return None
+    for each in inputs:
+        is_few = isinstance(each, Tensor) and each.array is not None and each.size <= most
+        if each is not None and not (is_few and not each.dtype.hasobject):  # type: ignore[union-attr]  # a tensor
+            return None
     try:
-        return FoldingContext().lower(node, inputs)
+        return FoldingContext(most, budget).lower(node, inputs)
     except UnknownElementsError:
         return None
-
-
-def _is_few(tensor: Tensor) -> bool:
-    return tensor.array is not None and not tensor.dtype.hasobject and tensor.size <= FEW
 
 
 def _along(strides: Sequence[int], at: Sizes) -> int:

@@ -243,8 +243,8 @@ class ShapeContext(LoweringContext):
 
     runs = False
 
-    def __init__(self) -> None:
-        super().__init__(Composer("sizes"))
+    def __init__(self, budget: Budget | None = None) -> None:
+        super().__init__(Composer("sizes"), budget)
 
     def stored(self, *tensors: Tensor) -> bool:
         """Return False: nothing is stored."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ from anydml.errors import BindingError, DescError, ModelError
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.directml.inference import FOLLOWED, can_be_followed, inferred
+from anydml.onnx.directml.inference import FOLLOWED, inferred
+from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
-from anydml.onnx.operators import run_node
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
@@ -193,22 +193,12 @@ class Following:
     def _run(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """What a node makes: its sizes, and its elements where they are few and known."""
         try:
-            outputs = [*ShapeContext().lower(node, tensors)]
-            if not all(isinstance(each, Tensor) for each in outputs):
-                return None
-            return self._known(node, tensors, outputs)
+            found = folded(node, tensors, FOLLOWED, self._budget)
+            outputs: list[Any] = [*(ShapeContext().lower(node, tensors) if found is None else found)]
         except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError, ValueError):
             # Also of a shape that no array has, as with an axis of 2⁶² and one of 0.
             return None
-
-    def _known(self, node: Node, tensors: Sequence[Tensor | None], outputs: Iterable[Any]) -> list[Tensor]:
-        found = [*outputs]
-        if node.operator == "Constant" and found[0].array is None and found[0].size <= FOLLOWED:
-            return [Tensor.of(run_node(node, (), self._budget)[0])]
-        if not can_be_followed(node, tensors, found):
-            return found
-        arrays = run_node(node, [None if tensor is None else tensor.array for tensor in tensors], self._budget)
-        return [Tensor.of(array) for array in arrays]
+        return outputs if all(isinstance(each, Tensor) for each in outputs) else None
 
     def _move(self, op: Op, node: Node, tensors: Sequence[Tensor | None]) -> list[tuple[str, Followed]] | None:
         """What a node makes by movement; None where it cannot be followed."""

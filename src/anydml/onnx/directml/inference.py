@@ -11,10 +11,9 @@ import onnx.shape_inference
 from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.onnx.budget import Budget
-from anydml.onnx.graph import Node, Opsets
+from anydml.onnx.graph import Opsets
 from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.onnx.values import Array, GraphValue, Held, Tensor
+from anydml.onnx.values import GraphValue, Tensor
 from anydml.onnx.walk import plain_domain
 
 FOLLOWED = 4096
@@ -32,23 +31,6 @@ class Unknown:
 
     why: str
     sizes: tuple[str, ...] = ()
-
-
-def known_tensor(tensor: Tensor, array: Array, budget: Budget) -> Tensor:
-    """Return a copy of a tensor with known elements."""
-    return Tensor(tensor.dtype, tensor.shape, array, held=Held(budget, array))
-
-
-def can_be_followed(node: Node, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> bool:
-    """Return whether to evaluate a node: its inputs are known, and its results few and not known yet."""
-    if node.operator == "Constant" and any(
-        attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
-    ):
-        return False
-    few = all(isinstance(each, Tensor) and each.size <= FOLLOWED and not each.dtype.hasobject for each in outputs)
-    is_made = all(isinstance(each, Tensor) and each.array is not None for each in outputs)
-    known = all(each is None or (isinstance(each, Tensor) and each.array is not None) for each in inputs)
-    return few and known and not is_made
 
 
 def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
