@@ -9,9 +9,11 @@ import numpy as np
 
 from anydml.arrays import ArrayAdapter, host_values
 from anydml.errors import BindingError, DescError
-from anydml.fields import check_length, wrong
-from anydml.memory.device_array import DeviceArray, as_array, integers
-from anydml.operators.function import Function, Listed, Parameters
+from anydml.fields import LIST, ONE_OR_LIST, check_length, integer, integers, wrong
+from anydml.memory import device_array
+from anydml.memory.device_array import DeviceArray, as_array
+from anydml.operators.element import Element
+from anydml.operators.function import Function, Listed, Parameter, Parameters
 from anydml.operators.split_training import known_sizes
 from anydml.strides import in_words
 from anydml.text import a
@@ -66,7 +68,7 @@ def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
     """Return indices on x's device, as INT32, INT64, UINT32 or UINT64 in native byte order; others become INT64."""
     if array.dtype not in _INDEX_DTYPES:
         if isinstance(array, DeviceArray):
-            return as_array(integers(array))
+            return as_array(device_array.integers(array))
         array = in_words(array)
     return _on_same_device(array, x, adapter)
 
@@ -156,6 +158,34 @@ def all_parts(name: str, field: str, values: Any) -> Listed:
         check_length(name, field, array)
     is_integer = array.dtype.kind in "iu"
     return Listed(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
+
+
+def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
+    """Convert an argument that is not an array to Python's own types, `Listed` or `Element`.
+
+    Args:
+        name: the function's name, for errors.
+        parameter: the argument's parameter.
+        value: the caller's argument.
+        dtype: NumPy's dtype of the arrays, which scalars get.
+
+    Raises:
+        DescError: it has another type, or is not one of the parameter's words.
+    """
+    field, kind = parameter.name, parameter.kind
+    if kind == "HostInts | None":
+        return all_parts(name, field, value)
+    if kind == "Scalar":
+        return Element.of(name, field, value, dtype)
+    if parameter.words:
+        check_word(name, field, value, parameter.words)
+        return value
+    if value is None and kind.endswith("| None"):
+        return None
+    kind = kind.removesuffix(" | None")
+    if kind == "int" or (kind != "Ints" and isinstance(value, (int, np.integer))):
+        return integer(name, field, value)
+    return integers(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
 
 
 def checked_indices(name: str, field: str, array: Array, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:

@@ -11,11 +11,9 @@ import numpy as np
 
 from anydml.arrays import ArrayAdapter, received, received_all, received_indices
 from anydml.core import native
-from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments as checks
 from anydml.functions.calling import call
 from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
-from anydml.operators.element import Element
 from anydml.operators.function import ARRAYS, INDICES, MASK, Function, Parameter
 
 
@@ -133,28 +131,10 @@ def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, in
     Raises:
         DescError, TypeError: an argument has another type.
     """
+    dtype = None if function.is_of_lists else x.dtype
     found = [
-        _argument(function.label, each, by_name[each.name], x) for each in function.parameters if not each.is_array
+        checks.converted(function.label, each, by_name[each.name], dtype)
+        for each in function.parameters
+        if not each.is_array
     ]
     return (*found, *[each.dtype for each in indices])
-
-
-def _argument(label: str, parameter: Parameter, value: Any, x: Any) -> Any:
-    name, kind = parameter.name, parameter.kind
-    if kind == "HostInts | None":
-        return checks.all_parts(label, name, value)
-    if kind == "Scalar":
-        return Element.of(label, name, value, x.dtype)
-    if kind == "Literal":
-        checks.check_word(label, name, value, parameter.words)
-        return value
-    if value is None and kind.endswith("| None"):
-        return None
-    kind = kind.removesuffix(" | None")
-    if kind == "Ints":
-        return integers(label, name, value)
-    if type(value) is int:
-        return value
-    if kind == "int":
-        return integer(label, name, value)
-    return value.__index__() if isinstance(value, np.integer) else integers(label, name, value, ONE_OR_LIST)

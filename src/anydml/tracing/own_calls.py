@@ -10,12 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, operand_of
-from anydml.operators.element import Element
-from anydml.operators.function import Function, Inferred, Parameter
+from anydml.operators.function import Function, Inferred
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, padding, parts, refusing, verbs
 from anydml.tracing.constants import known, trace_of
@@ -50,10 +48,11 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     trace, arrays, indices = _inputs(function, values)
     rest: list[Any] = []
     for each, value in zip(function.parameters, values, strict=True):
-        if each.words:
-            own_arguments.check_word(label, each.name, value, each.words)
-        if not each.is_array:
-            rest.append(_number(label, each, value, arrays[0]))
+        if each.is_array:
+            continue
+        if isinstance(value, TracedArray):
+            raise refused(f"{label} by a traced {each.name}", "shapes would depend on elements: pass numbers")
+        rest.append(own_arguments.converted(label, each, value, arrays[0].element))
     rest += [each.element if isinstance(each, TracedArray) else each.dtype for each in indices]
     inputs = [*arrays, *indices]
     shapes = [each.shape for each in inputs]
@@ -168,26 +167,6 @@ def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:
     mask = trace.array(given)
     own_arguments.check_mask(label, field, mask.element)
     return mask
-
-
-def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any:
-    """Convert an argument that is not an array to Python's own types."""
-    kind, field = parameter.kind, parameter.name
-    if kind == "Scalar":
-        return Element.of(label, field, value, x.element)
-    if kind == "HostInts | None":
-        if isinstance(value, TracedArray):
-            raise refused(f"{label} by traced sizes", "shapes would depend on elements: pass a list of sizes")
-        return own_arguments.all_parts(label, field, value)
-    if value is None or parameter.words:
-        return value
-    if (
-        kind == "int"
-        or (kind.startswith("int | Ints") and isinstance(value, (int, np.integer)))
-        or kind == "int | None"
-    ):
-        return integer(label, field, value)
-    return integers(label, field, value)
 
 
 def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedArray:

@@ -191,33 +191,23 @@ class Scope:
         if is_constant(folded):
             return bool(folded.get((), 0) < 0)
         terms, scale, constant = normal(folded)
-        at = Fraction(-constant) / scale
+        at, value = (Fraction(number - constant) / scale for number in (0, size.value))
+        if scale > 0:
+            return self._is_at_most(terms, math.ceil(at) - 1, value)
+        return not self._is_at_most(terms, math.floor(at), value)
+
+    def _is_at_most(self, terms: Terms, bound: int, value: Fraction) -> bool:
+        """Whether a polynomial without constant term, which has this value in the traced call, is at most a number."""
         key = key_of(terms)
         low, high = self._known(key, terms)
-        # With a positive scale it is negative up to `under`, with a negative scale from `over` on.
-        under, over = math.ceil(at) - 1, math.floor(at) + 1
-        if scale > 0:
-            if high <= under:
-                return True
-            if low > under:
-                return False
-        else:
-            if low >= over:
-                return True
-            if high < over:
-                return False
+        if high <= bound or low > bound:
+            return bool(high <= bound)
         fact = self.facts.setdefault(key, Fact(terms, -INFINITE, INFINITE))
-        is_below = size.value < 0
-        if scale > 0:
-            if is_below:
-                fact.high = min(fact.high, under)
-            else:
-                fact.low = max(fact.low, under + 1)
-        elif is_below:
-            fact.low = max(fact.low, over)
+        if value <= bound:
+            fact.high = min(fact.high, bound)
         else:
-            fact.high = min(fact.high, over - 1)
-        return is_below
+            fact.low = max(fact.low, bound + 1)
+        return value <= bound
 
     def pinned(self, size: Size, why: str = "") -> int:
         """Pin a size to its value in this call, by a guard. `why` is the reason, by default a line of the caller."""
