@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anydml.graph.coordinates import remapped
 from anydml.graph.reinterpret import refine
 from anydml.moves.move import Access, Fill
-from anydml.moves.pieces import Factor, NotComposableError, Piece, tidy
+from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides, tidy
 from anydml.moves.value import Value
 
 Sizes = tuple[int, ...]
@@ -29,7 +28,7 @@ def single_access(value: Value) -> Access | None:
     if any(size > 1 and axis not in places for axis, size in enumerate(value.sizes)):
         return None
     ranks = range(len(value.sizes))
-    return remapped(source, lambda strides: (0, tuple(strides[places[k]] if k in places else 0 for k in ranks)))
+    return on_strides(source, lambda strides: (0, tuple(strides[places[k]] if k in places else 0 for k in ranks)))
 
 
 def boxed(sizes: Sizes, access: Access, element_size: int) -> Value:

@@ -6,9 +6,8 @@ of each address in these moves are the steps along the axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from anydml.moves.move import Access, Lookup
 from anydml.tensor import Layout, TensorDesc
 
 BITS = 96
@@ -36,15 +35,3 @@ def digits(number: int, rank: int) -> tuple[int, ...]:
 def in_bytes(number: int, strides: Sequence[int]) -> int:
     """Convert an address or stride of a symbolic layout to bytes, given the axes' strides."""
     return sum(digit * stride for digit, stride in zip(digits(number, len(strides)), strides, strict=True))
-
-
-def remapped(access: Access, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]) -> Access:
-    """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
-
-    def inner(each: Lookup) -> Lookup:
-        shift, strides = change(each.strides)
-        lookups = tuple(map(inner, each.lookups))
-        return each._replace(offset=each.offset + shift, strides=strides, lookups=lookups)
-
-    shift, strides = change(access.strides)
-    return Access(access.operand, access.offset + shift, strides, tuple(map(inner, access.lookups)))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from anydml.graph.boxes import Sizes, align_to_box, boxed, contiguous_run, insert, single_access
 from anydml.graph.composer import GraphComposer
-from anydml.graph.coordinates import digits, in_bytes, remapped, symbolic_layout
+from anydml.graph.coordinates import digits, in_bytes, symbolic_layout
 from anydml.moves.move import Access, Fill, Lookup, Move
-from anydml.moves.pieces import NotComposableError
+from anydml.moves.pieces import NotComposableError, on_strides
 from anydml.moves.program import renumbered
 from anydml.moves.value import Value
 from anydml.operators.base import OperatorDesc
@@ -174,7 +174,7 @@ class Node:
             *axes, last = strides
             return in_bytes(source.offset, axes), (*(in_bytes(step, axes) for step in source.strides), last)
 
-        moved = remapped(found, change)
+        moved = on_strides(found, change)
         if source.lookups:
             axes = found.strides[:-1]
             moved = moved._replace(lookups=tuple(self._lookup(each, axes) for each in source.lookups))
@@ -198,7 +198,7 @@ class Node:
         def change(own: Sizes) -> tuple[int, Sizes]:
             return in_bytes(lookup.offset, own[:-1]), (*(in_bytes(step, own[:-1]) for step in lookup.strides), 0)
 
-        moved = remapped(found, change)
+        moved = on_strides(found, change)
         inner = moved.lookups or tuple(self._lookup(each, axes) for each in lookup.lookups)
         return Lookup(
             moved.operand, lookup.dtype, moved.offset, moved.strides, lookup.size, stride, lookup.outside, inner

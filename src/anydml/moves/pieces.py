@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from anydml.moves.move import Access, Fill, Lookup, Outside
+
+Source = TypeVar("Source", Access, Fill, Access | Fill)
 
 
 class NotComposableError(Exception):
@@ -34,9 +36,7 @@ class Piece(NamedTuple):
     source: Access | Fill
 
 
-def on_strides(
-    source: Access | Fill, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]
-) -> Access | Fill:
+def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]) -> Source:
     """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
     if isinstance(source, Fill):
         return source
