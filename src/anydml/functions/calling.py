@@ -59,7 +59,8 @@ def call(
         targets = _targets(name, fields, out, adapter, engine)
     else:
         targets = None
-    is_in_place = targets is not None and function.in_place is not None and _is_same_array(inputs[0], targets[0])
+    has_in_place = function.shortcuts.in_place is not None
+    is_in_place = has_in_place and targets is not None and _is_same_array(inputs[0], targets[0])
     read = inputs[1:] if is_in_place else inputs
     layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
     places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])

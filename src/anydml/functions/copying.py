@@ -62,4 +62,4 @@ def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
 
 
-COPY = Function(copy, "copy", "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, lower_slice)
+COPY = Function(copy, "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, lower_slice)

@@ -18,8 +18,8 @@ Array = np.ndarray[Any, Any]
 
 def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
     """Write the results of a function on elements that only NumPy can move."""
-    if function.by_numpy is not None:
-        function.by_numpy(inputs, inferred, outputs)
+    if function.shortcuts.by_numpy is not None:
+        function.shortcuts.by_numpy(inputs, inferred, outputs)
     elif inferred.views:
         for output, view in zip(outputs, inferred.views, strict=True):
             output[...] = inputs[0][view]

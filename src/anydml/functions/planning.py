@@ -90,7 +90,7 @@ def make_plan(
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
         return CallPlan(inferred, dtype, None, is_empty=True)
-    most = function.written_by_numpy
+    most = function.shortcuts.written_by_numpy
     is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
     if engine.is_numpys and is_numpys_own:
         return CallPlan(inferred, dtype, None, is_empty=False)
@@ -126,7 +126,7 @@ def program_of(
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
     is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
-    lower = function.in_place if is_in_place and function.in_place is not None else function.lower
+    lower = (function.shortcuts.in_place if is_in_place else None) or function.lower
     moves = nonempty_moves(lower, layouts, results, inferred.parameters, is_packed)
     fields = function.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     operands = [Operand("input", field) for field in fields]

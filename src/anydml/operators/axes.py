@@ -14,7 +14,7 @@ from anydml.arrays.quick import are_native, is_native
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
-from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.slice import compose_slice, lower_slice, window
 from anydml.operators.ways import general, native
 from anydml.symbols import are_equal, holds, integers_or_symbols
@@ -48,7 +48,11 @@ def _lower_permute(
     return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
 
 
-@function(_infer_permute, _lower_permute)
+@function(
+    _infer_permute,
+    _lower_permute,
+    compose=lambda make, inputs, inferred: [make.permute(inputs[0], *inferred.parameters)],
+)
 def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """Permute an array's axes, like the array API's function, but with a copy.
 
@@ -161,7 +165,12 @@ def _lower_roll(
     return tuple(moves)
 
 
-@function(_infer_roll, _lower_roll)
+def _compose_roll(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
+    (x,), (shifts, is_flat) = inputs, inferred.parameters
+    return [make.roll(x, shifts, None if is_flat else range(x.ndim))]
+
+
+@function(_infer_roll, _lower_roll, compose=_compose_roll)
 def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Roll elements along axes with wrap-around, like `numpy.roll`.
 
@@ -211,7 +220,11 @@ def _lower_broadcast(
     return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
 
 
-@function(_infer_broadcast, _lower_broadcast)
+@function(
+    _infer_broadcast,
+    _lower_broadcast,
+    compose=lambda make, inputs, inferred: [make.broadcast(inputs[0], inferred.shapes[0])],
+)
 def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     """Broadcast an array by NumPy's rules, like the array API's function, but with a copy.
 
@@ -266,7 +279,7 @@ def _lower_stack(
     )
 
 
-@function(_infer_stack, _lower_stack)
+@function(_infer_stack, _lower_stack, compose=lambda make, inputs, inferred: [make.stack(inputs, *inferred.parameters)])
 def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
     """Stack arrays along a new axis, like the array API's function.
 

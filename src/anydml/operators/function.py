@@ -94,7 +94,7 @@ class Parameter(NamedTuple):
 
 
 class Composing(Protocol):
-    """Operations on the arrays of a fused function that need no moves."""
+    """Operations on the arrays of a fused function that need no moves; `tile` and the next are like NumPy's."""
 
     def cut(self, x: Any, axis: int, start: int, size: int, step: int = 1) -> Any:
         """Slice one axis."""
@@ -105,11 +105,23 @@ class Composing(Protocol):
     def reshape(self, x: Any, shape: Sizes) -> Any:
         """Reshape in row-major order."""
 
+    def permute(self, x: Any, axes: Sizes) -> Any:
+        """Axis k of the result is axis ``axes[k]``."""
+
+    def broadcast(self, x: Any, shape: Sizes) -> Any:
+        """Broadcast by NumPy's rules."""
+
     def join(self, arrays: Sequence[Any], axis: int) -> Any:
         """Concatenate along an axis."""
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Select elements along an axis by indices; negative ones count from the end."""
+
+    tile: Callable[[Any, Sizes], Any]
+    repeat: Callable[[Any, Any, Any], Any]
+    roll: Callable[[Any, Sizes, Any], Any]
+    stack: Callable[[Sequence[Any], int], Any]
+    pad: Callable[[Any, Any, str, Any], Any]
 
 
 Lowering = Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
@@ -117,44 +129,60 @@ Lowering = Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tupl
 whether all layouts are packed."""
 
 
+class Shortcuts(NamedTuple):
+    """Optional equivalents of a function's `lower` that are faster, or are needed, in some calls.
+
+    Attributes:
+        in_place: lowers a call whose `out` is x itself: only elements that change are moved.
+        by_numpy: writes the results by NumPy, for dtypes whose elements are references. Without it, the moves are run
+            on element numbers, and the elements selected by them.
+        written_by_numpy: bytes of results from which on `by_numpy` is faster than a program; None if it never is.
+        compose: composes the results of a call in a fused function from traced arrays (constant indices are NumPy's)
+            and the inferred arguments. Without it, the moves of `lower` write to scratch.
+    """
+
+    in_place: Lowering | None = None
+    by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
+    written_by_numpy: int | None = None
+    compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None
+
+
+_NO_SHORTCUTS = Shortcuts()
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
-    """The description of a function on arrays.
+    """The description of a function on arrays: its stub, its rule (`infer`, `lower`, `constants`), and `shortcuts`.
 
     Attributes:
         stub: the public function.
-        name: the stub's name.
         label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
         infer: checks a call and infers its results' shapes. Takes the label, the shapes of the arrays (`Arrays` and
             `Array`, then `Indices` and `Mask`), and the other arguments in order, followed by the dtypes of indices and
             masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
         lower: lowers a call to moves (see `Lowering`).
-        in_place: lowers a call whose `out` is x itself: only elements that change are moved.
         constants: constants that the moves read, as operands after the results. Takes the arguments of `lower` but the
             last.
-        by_numpy: writes the results by NumPy, for dtypes whose elements are references. Without it, the moves are run
-            on element numbers, and the elements selected by them.
-        written_by_numpy: bytes of results from which on `by_numpy` is faster than a program; None if it never is.
         lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
         expand: replaces numbers of parts in the arguments by lists of sizes.
-        compose: composes the results of a call in a fused function from traced arrays (constant indices are NumPy's)
-            and the inferred arguments. Without it, the moves of `lower` write to scratch.
+        shortcuts: equivalents of `lower`.
     """
 
     stub: Callable[..., Any]
-    name: str
     label: str
     parameters: tuple[Parameter, ...]
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
     lower: Lowering
     constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
-    in_place: Lowering | None = None
-    by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
-    written_by_numpy: int | None = None
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
     expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
-    compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None
+    shortcuts: Shortcuts = _NO_SHORTCUTS
+
+    @property
+    def name(self) -> str:
+        """The stub's name."""
+        return self.stub.__name__
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
@@ -206,7 +234,7 @@ def function(
         infer: see `Function`.
         lower: see `Function`.
         label: the function's name in errors; the stub's name by default.
-        named: other attributes of `Function`.
+        named: other attributes of `Function` and `Shortcuts`.
     """
 
     def record(stub: F) -> F:
@@ -224,8 +252,8 @@ def described(
     **named: Any,
 ) -> Function:
     """Return the description of a stub; see `function` for the arguments."""
-    name = stub.__name__
-    return Function(stub, name, label or name, _parameters(stub), infer, lower, **named)
+    shortcuts = Shortcuts(**{name: named.pop(name) for name in Shortcuts._fields if name in named})
+    return Function(stub, label or stub.__name__, _parameters(stub), infer, lower, shortcuts=shortcuts, **named)
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:

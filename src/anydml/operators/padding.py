@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -15,7 +15,7 @@ from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.mirrors import extension_moves
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
@@ -224,7 +224,13 @@ def _lower(
     return (inside, *extension_moves(1, output, start, source.sizes, _MODES[mode]))
 
 
-@function(_infer, _lower)
+def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
+    (x,), (starts, mode, value), (shape,) = inputs, inferred.parameters, inferred.shapes
+    around = [(before, now - before - size) for before, size, now in zip(starts, x.shape, shape, strict=True)]
+    return [make.pad(x, around, mode, value.pattern if mode == "constant" else None)]
+
+
+@function(_infer, _lower, compose=_compose)
 def pad(
     x: Array,
     pads: Ints,

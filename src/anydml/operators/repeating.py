@@ -13,7 +13,7 @@ from anydml import infer
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.moves import Access, Lookup, Move
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.ways import general, native
 from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.tensor import Layout, packed_strides
@@ -101,7 +101,12 @@ def _constants(
     return (_table(source.sizes, counts, axis),) if len(counts) > 1 else ()
 
 
-@function(_infer, _lower_repeat, constants=_constants)
+def _compose_repeat(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
+    counts, axis = inferred.parameters
+    return [make.repeat(inputs[0], counts if len(counts) > 1 else counts[0], axis)]
+
+
+@function(_infer, _lower_repeat, constants=_constants, compose=_compose_repeat)
 def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array | None = None) -> Array:
     """Repeat each element along an axis, like `numpy.repeat`.
 

@@ -108,7 +108,7 @@ def _lower(
     return tile_moves(source, output, repeats)
 
 
-@function(_infer, _lower)
+@function(_infer, _lower, compose=lambda make, inputs, inferred: [make.tile(inputs[0], *inferred.parameters)])
 def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
     """Repeat an array along its dimensions (DML_OPERATOR_TILE, without its limits), like `numpy.tile`.
 

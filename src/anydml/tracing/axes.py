@@ -201,6 +201,8 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
         one = axes[k if len(axes) > 1 else 0]
         shifts[one] = shifts.get(one, 0) + by[k if len(by) > 1 else 0]
     for one, total in shifts.items():
+        if type(total) is int and not total:
+            continue
         size = x.shape[one]
         turn = total if 0 <= total < size else total + size if -size <= total < 0 else total % size if size else 0
         if turn:

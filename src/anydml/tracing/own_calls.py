@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -13,7 +13,7 @@ from anydml.errors import DescError
 from anydml.functions import arguments as own_arguments
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, operand_of
-from anydml.operators.function import Function, Inferred
+from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, padding, parts, refusing, verbs
 from anydml.tracing.constants import known, trace_of
@@ -57,9 +57,9 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     inputs = [*arrays, *indices]
     shapes = [each.shape for each in inputs]
     inferred = function.infer(label, shapes, tuple(rest))
-    if (compose := _composing(function)) is not None:
+    if (compose := function.shortcuts.compose) is not None:
         with refusing.named(label):
-            results = compose(_VERBS, inputs, inferred)
+            results = compose(_COMPOSING, inputs, inferred)
     else:
         for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
             # Indices that may be out of range are checked before any move, so they cannot be in scratch.
@@ -107,47 +107,24 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-_VERBS = SimpleNamespace(cut=verbs.cut, join=verbs.join, parts_of=verbs.parts_of, pick=pick, reshape=verbs.reshape)
+def _pad(x: TracedArray, around: Any, mode: str, pattern: bytes | None) -> TracedArray:
+    empty = None if pattern is None else 0
+    return padding.pad(x, around, mode, np.ndarray((), x.element, pattern) if pattern else empty)
+
+
+_COMPOSING = SimpleNamespace(
+    **{name: getattr(verbs, name) for name in ("broadcast", "cut", "join", "parts_of", "permute", "reshape")},
+    **{name: getattr(parts, name) for name in ("repeat", "stack", "tile")},
+    pad=_pad,
+    pick=pick,
+    roll=axes.roll,
+)
 """See `Composing`."""
-
-
-def _roll(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
-    (x,), (shifts, is_flat) = inputs, inferred.parameters
-    moved = tuple(axis for axis, shift in enumerate(shifts) if type(shift) is not int or shift)
-    return [axes.roll(x, shifts) if is_flat else axes.roll(x, [shifts[axis] for axis in moved], moved)]
-
-
-def _repeat(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
-    (x,), (counts, axis) = inputs, inferred.parameters
-    return [parts.repeat(x, counts if len(counts) > 1 else counts[0], axis)]
-
-
-def _pad(_: Any, inputs: Sequence[Any], inferred: Inferred) -> list[TracedArray]:
-    (x,), (starts, mode, value), (shape,) = inputs, inferred.parameters, inferred.shapes
-    around = [(before, now - before - size) for before, size, now in zip(starts, x.shape, shape, strict=True)]
-    number = np.frombuffer(value.pattern, x.element).reshape(()) if x.itemsize else None
-    return [padding.pad(x, around, mode, number if mode == "constant" else None)]
-
-
-_COMPOSED: dict[str, Callable[[Any, Sequence[Any], Inferred], list[TracedArray]]] = {
-    "broadcast_to": lambda _, inputs, inferred: [verbs.broadcast(inputs[0], inferred.shapes[0])],
-    "pad": _pad,
-    "permute_dims": lambda _, inputs, inferred: [verbs.permute(inputs[0], *inferred.parameters)],
-    "repeat": _repeat,
-    "roll": _roll,
-    "stack": lambda _, inputs, inferred: [parts.stack(inputs, *inferred.parameters)],
-    "tile": lambda _, inputs, inferred: [parts.tile(inputs[0], *inferred.parameters)],
-}
-"""Functions that are composed by NumPy's equivalents, after anydml's checks (see `Function.compose`)."""
-
-
-def _composing(function: Function) -> Callable[[Any, Sequence[Any], Inferred], list[TracedArray]] | None:
-    return function.compose or _COMPOSED.get(function.name)
 
 
 def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
     """Return indices as a traced array; constant ones of a function that is composed as NumPy's."""
-    is_traced, is_composed = isinstance(given, TracedArray), _composing(function) is not None
+    is_traced, is_composed = isinstance(given, TracedArray), function.shortcuts.compose is not None
     found: Any = given if is_traced else known(given)
     if not is_traced and not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.int64)
