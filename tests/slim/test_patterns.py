@@ -339,8 +339,8 @@ def test_heads_that_share_keys_stay_in_groups():
 
 
 def test_signs_move_into_constants():
-    text = """g (float[64,256] x) => (float[64,256] z) <int64[1] zero = {0}, int64[1] half = {128}, int64[1] end = {999},
-        int64[1] one = {1}, float[1] s = {0.25}> {
+    text = """g (float[64,256] x) => (float[64,256] z) <int64[1] zero = {0}, int64[1] half = {128},
+        int64[1] end = {999}, int64[1] one = {1}, float[1] s = {0.25}> {
         a = Slice (x, half, end, one) b = Slice (x, zero, half, one) c = Neg (a) d = Concat <axis = 1> (c, b)
         z = Mul (d, s) }"""
     assert rewritten(text, "signs move into constants") == ["Reshape", "Gather", "Reshape", "Mul"]
