@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anydml.tracing import axes, images, indexing, making, padding, parts, picking, putting, replacing, selecting, verbs
@@ -28,6 +28,11 @@ def name_of(function: Any) -> str:
     return FUNCTIONAL + name if is_functional and FUNCTIONAL + name in TORCH else name
 
 
+def method(names: str, operation: Callable[..., Any], parameters: str = "", **fixed: Any) -> dict[str, Word]:
+    """Return the entries of a word whose first parameter is a tensor, so that it may be a method."""
+    return lines(names, operation, f"{_X} {parameters}", **fixed)
+
+
 def _transpose(x: TracedArray, dim0: int, dim1: int, others: Sequence[int]) -> TracedArray:
     # All dimensions are accepted, too, as by NumPy.
     return axes.transpose(x, (dim0, dim1, *others)) if others else axes.swapaxes(x, dim0, dim1)
@@ -39,39 +44,37 @@ def _new(x: TracedArray, size: Any, dtype: Any, number: Any = None) -> TracedArr
 
 _X = "@input|self"
 _LIKE = "dtype=None -layout -device -requires_grad -memory_format -pin_memory"
-_MATRIX = f"{_X} offset=0 dim1=0 dim2=1"
-_RESIZED = f"{_X} size=None scale_factor=None"
 _UNPOOLED = f"{_X} indices kernel_size stride=None padding=0 output_size=None"
 _DTYPES = "float double half bfloat16 int long short bool byte char"
 _DECIDED = "nonzero argwhere masked_select unique unique_consecutive item tolist bincount"
 
 TORCH: Table = {
     # Dimensions
-    **lines("permute permute_copy", axes.transpose, f"{_X} *dims"),
-    **lines("transpose_copy swapaxes swapdims", axes.swapaxes, f"{_X} dim0|axis0 dim1|axis1"),
-    **lines("transpose", _transpose, f"{_X} dim0 dim1 **others"),
-    **lines("t t_copy", axes.t, _X),
-    **lines("T", axes.transpose, _X),
-    **lines("mT", axes.swapaxes, _X, axis1=-1, axis2=-2),
-    **lines("H", axes.h, _X),
-    **lines("mH adjoint", lambda x: axes.swapaxes(axes.conjugate(x), -1, -2), _X),
-    **lines("movedim moveaxis", axes.moveaxis, f"{_X} source destination"),
-    **lines("reshape", axes.reshape, f"{_X} *shape|size"),
-    **lines("view view_copy", making.view, f"{_X} *shape|size|dtype"),
-    **lines("view_as reshape_as", lambda x, other: axes.reshape(x, other.shape), f"{_X} @other"),
-    **lines("ravel", axes.ravel, _X),
-    **lines("flatten", axes.flatten, f"{_X} start_dim=0 end_dim=-1"),
-    **lines("unflatten", axes.unflatten, f"{_X} dim sizes"),
-    **lines("squeeze squeeze_copy", axes.squeeze, f"{_X} dim|axis=None", is_strict=False),
-    **lines("unsqueeze unsqueeze_copy", axes.expand_dims, f"{_X} dim|axis"),
+    **method("permute permute_copy", axes.transpose, "*dims"),
+    **method("transpose_copy swapaxes swapdims", axes.swapaxes, "dim0|axis0 dim1|axis1"),
+    **method("transpose", _transpose, "dim0 dim1 **others"),
+    **method("t t_copy", axes.t),
+    **method("T", axes.transpose),
+    **method("mT", axes.swapaxes, axis1=-1, axis2=-2),
+    **method("H", axes.h),
+    **method("mH adjoint", lambda x: axes.swapaxes(axes.conjugate(x), -1, -2)),
+    **method("movedim moveaxis", axes.moveaxis, "source destination"),
+    **method("reshape", axes.reshape, "*shape|size"),
+    **method("view view_copy", making.view, "*shape|size|dtype"),
+    **method("view_as reshape_as", lambda x, other: axes.reshape(x, other.shape), "@other"),
+    **method("ravel", axes.ravel),
+    **method("flatten", axes.flatten, "start_dim=0 end_dim=-1"),
+    **method("unflatten", axes.unflatten, "dim sizes"),
+    **method("squeeze squeeze_copy", axes.squeeze, "dim|axis=None", is_strict=False),
+    **method("unsqueeze unsqueeze_copy", axes.expand_dims, "dim|axis"),
     **{f"atleast_{rank}d": Word(axes.atleast, "**tensors", rank=rank) for rank in (1, 2, 3)},
-    **lines("flip", axes.flip, f"{_X} *dims|dim|axis|axes"),
-    **lines("fliplr", axes.flip, _X, axis=1),
-    **lines("flipud", axes.flip, _X, axis=0),
-    **lines("rot90", axes.rot90, f"{_X} k=1 dims=(0,1)"),
-    **lines("roll", axes.roll_dims, f"{_X} shifts dims|dim|axis=None"),
-    **lines("fft_fftshift", axes.shift, f"{_X} dim=None"),
-    **lines("fft_ifftshift", axes.shift, f"{_X} dim=None", by=-1),
+    **method("flip", axes.flip, "*dims|dim|axis|axes"),
+    **method("fliplr", axes.flip, axis=1),
+    **method("flipud", axes.flip, axis=0),
+    **method("rot90", axes.rot90, "k=1 dims=(0,1)"),
+    **method("roll", axes.roll_dims, "shifts dims|dim|axis=None"),
+    **method("fft_fftshift", axes.shift, "dim=None"),
+    **method("fft_ifftshift", axes.shift, "dim=None", by=-1),
     # Joining and splitting
     **lines("cat concat concatenate", parts.cat, "@@tensors dim|axis=0"),
     **lines("stack", parts.stack, "@@tensors dim|axis=0"),
@@ -81,108 +84,104 @@ TORCH: Table = {
     **lines("column_stack", parts.column_stack, "@@tensors"),
     **lines("block_diag", parts.block_diag, "@*tensors"),
     **lines("_chunk_cat", parts.chunk_cat, "@@tensors dim num_chunks"),
-    **lines("chunk unsafe_chunk", parts.chunk, f"{_X} chunks dim|axis=0"),
-    **lines("split unsafe_split", parts.split_sizes, f"{_X} split_size_or_sections|split_size dim|axis=0"),
-    **lines(
-        "split_with_sizes split_with_sizes_copy unsafe_split_with_sizes",
-        parts.split_sizes,
-        f"{_X} split_sizes dim|axis=0",
+    **method("chunk unsafe_chunk", parts.chunk, "chunks dim|axis=0"),
+    **method("split unsafe_split", parts.split_sizes, "split_size_or_sections|split_size dim|axis=0"),
+    **method(
+        "split_with_sizes split_with_sizes_copy unsafe_split_with_sizes", parts.split_sizes, "split_sizes dim|axis=0"
     ),
-    **lines(
+    **method(
         "tensor_split",
         parts.array_split,
-        f"{_X} indices_or_sections|indices|sections|tensor_indices_or_sections dim|axis=0",
+        "indices_or_sections|indices|sections|tensor_indices_or_sections dim|axis=0",
         kind=tuple,
     ),
-    **lines("hsplit", parts.split_along, f"{_X} indices_or_sections|indices|sections", axis=1, kind=tuple),
-    **lines("vsplit", parts.split_along, f"{_X} indices_or_sections|indices|sections", axis=0, kind=tuple),
-    **lines("dsplit", parts.split_along, f"{_X} indices_or_sections|indices|sections", axis=2, kind=tuple),
-    **lines("unbind unbind_copy", parts.unstack, f"{_X} dim|axis=0"),
-    **lines("pad", padding.pad_last, f"{_X} pad mode='constant' value=None"),
-    **lines("constant_pad_nd", lambda x, pad, value: padding.pad_last(x, pad, "constant", value), f"{_X} pad value=0"),
+    **method("hsplit", parts.split_along, "indices_or_sections|indices|sections", axis=1, kind=tuple),
+    **method("vsplit", parts.split_along, "indices_or_sections|indices|sections", axis=0, kind=tuple),
+    **method("dsplit", parts.split_along, "indices_or_sections|indices|sections", axis=2, kind=tuple),
+    **method("unbind unbind_copy", parts.unstack, "dim|axis=0"),
+    **method("pad", padding.pad_last, "pad mode='constant' value=None"),
+    **method("constant_pad_nd", lambda x, pad, value: padding.pad_last(x, pad, "constant", value), "pad value=0"),
     # Repetition
-    **lines("expand expand_copy broadcast_to", parts.expand, f"{_X} *size|sizes|shape -implicit"),
-    **lines("expand_as", lambda x, other: parts.expand(x, other.shape), f"{_X} @other"),
+    **method("expand expand_copy broadcast_to", parts.expand, "*size|sizes|shape -implicit"),
+    **method("expand_as", lambda x, other: parts.expand(x, other.shape), "@other"),
     **lines("broadcast_tensors", verbs.broadcast_all, "@*tensors"),
-    **lines("repeat", parts.tile_dims, f"{_X} *repeats|sizes"),
-    **lines("tile", parts.tile, f"{_X} *dims"),
-    **lines("repeat_interleave", parts.repeat, f"{_X} repeats dim|axis=None -output_size"),
+    **method("repeat", parts.tile_dims, "*repeats|sizes"),
+    **method("tile", parts.tile, "*dims"),
+    **method("repeat_interleave", parts.repeat, "repeats dim|axis=None -output_size"),
     **lines("meshgrid", parts.meshgrid, "@*tensors indexing='ij'"),
     **lines("cartesian_prod", parts.cartesian_prod, "@*tensors"),
-    **lines("combinations", parts.combinations, f"{_X} r=2 with_replacement=False"),
+    **method("combinations", parts.combinations, "r=2 with_replacement=False"),
     # Selection
-    **lines("__getitem__", indexing.indexed, f"{_X} key"),
-    **lines("narrow narrow_copy", selecting.narrow, f"{_X} dim|axis start length"),
-    **lines("select select_copy", selecting.select, f"{_X} dim|axis index"),
-    **lines(
-        "slice slice_copy slice.Tensor slice_copy.Tensor",
-        selecting.slice_dim,
-        f"{_X} dim=0 start=None end=None step=1",
+    **method("__getitem__", indexing.indexed, "key"),
+    **method("narrow narrow_copy", selecting.narrow, "dim|axis start length"),
+    **method("select select_copy", selecting.select, "dim|axis index"),
+    **method(
+        "slice slice_copy slice.Tensor slice_copy.Tensor", selecting.slice_dim, "dim=0 start=None end=None step=1"
     ),
-    **lines("index_select", selecting.index_select, f"{_X} dim|axis index"),
-    **lines("gather", selecting.select_along, f"{_X} dim|axis index -sparse_grad"),
-    **lines("take_along_dim", selecting.take_along_dim, f"{_X} indices dim|axis=None"),
-    **lines("take", lambda x, by: picking.pick(axes.ravel(x), by, 0), f"{_X} index"),
+    **method("index_select", selecting.index_select, "dim|axis index"),
+    **method("gather", selecting.select_along, "dim|axis index -sparse_grad"),
+    **method("take_along_dim", selecting.take_along_dim, "indices dim|axis=None"),
+    **method("take", lambda x, by: picking.pick(axes.ravel(x), by, 0), "index"),
     **lines(
         "embedding",
         selecting.embedding,
         "input|self @weight padding_idx=None max_norm=None -norm_type -scale_grad_by_freq -sparse",
     ),
-    **lines("unfold unfold_copy", verbs.windows, f"{_X} dimension size step"),
+    **method("unfold unfold_copy", verbs.windows, "dimension size step"),
     **lines("where", selecting.where, "@condition input|self=None other=None"),
-    **lines("diagonal diagonal_copy", selecting.diagonal, _MATRIX),
+    **method("diagonal diagonal_copy", selecting.diagonal, "offset=0 dim1=0 dim2=1"),
     **lines("linalg_diagonal", selecting.diagonal, "@A offset=0 dim1=-2 dim2=-1"),
     # Replacement of elements
-    **lines("scatter", replacing.scatter, f"{_X} dim|axis index src|value reduce=None"),
-    **lines("index_copy", replacing.index_copy, f"{_X} dim|axis index @source"),
-    **lines("index_fill", replacing.index_fill, f"{_X} dim|axis index value"),
-    **lines("index_put", replacing.index_put, f"{_X} indices @values accumulate=False"),
-    **lines("put", replacing.put_flat, f"{_X} index @source accumulate=False"),
-    **lines("slice_scatter", replacing.slice_scatter, f"{_X} @src dim=0 start=None end=None step=1"),
-    **lines("select_scatter", replacing.select_scatter, f"{_X} @src dim index"),
-    **lines("diagonal_scatter", replacing.diagonal_scatter, f"{_X} @src offset=0 dim1=0 dim2=1"),
-    **lines("masked_fill", lambda x, mask, value: putting.choose(mask, verbs.cast(x, value), x), f"{_X} @mask value"),
-    **lines("masked_scatter", replacing.masked_scatter, f"{_X} mask @source"),
+    **method("scatter", replacing.scatter, "dim|axis index src|value reduce=None"),
+    **method("index_copy", replacing.index_copy, "dim|axis index @source"),
+    **method("index_fill", replacing.index_fill, "dim|axis index value"),
+    **method("index_put", replacing.index_put, "indices @values accumulate=False"),
+    **method("put", replacing.put_flat, "index @source accumulate=False"),
+    **method("slice_scatter", replacing.slice_scatter, "@src dim=0 start=None end=None step=1"),
+    **method("select_scatter", replacing.select_scatter, "@src dim index"),
+    **method("diagonal_scatter", replacing.diagonal_scatter, "@src offset=0 dim1=0 dim2=1"),
+    **method("masked_fill", lambda x, mask, value: putting.choose(mask, verbs.cast(x, value), x), "@mask value"),
+    **method("masked_scatter", replacing.masked_scatter, "mask @source"),
     # Matrices
-    **lines("diag", replacing.diag, f"{_X} diagonal=0"),
-    **lines("diagflat", lambda x, k: replacing.diag_embed(axes.ravel(x), k), f"{_X} offset=0"),
-    **lines("diag_embed", replacing.diag_embed, f"{_X} offset=0 dim1=-2 dim2=-1"),
-    **lines("tril", putting.triangle, f"{_X} diagonal=0"),
-    **lines("triu", putting.triangle, f"{_X} diagonal=0", is_upper=True),
-    **lines("one_hot", replacing.one_hot, f"{_X} num_classes=-1"),
+    **method("diag", replacing.diag, "diagonal=0"),
+    **method("diagflat", lambda x, k: replacing.diag_embed(axes.ravel(x), k), "offset=0"),
+    **method("diag_embed", replacing.diag_embed, "offset=0 dim1=-2 dim2=-1"),
+    **method("tril", putting.triangle, "diagonal=0"),
+    **method("triu", putting.triangle, "diagonal=0", is_upper=True),
+    **method("one_hot", replacing.one_hot, "num_classes=-1"),
     # Images
-    **lines("pixel_shuffle", images.pixel_shuffle, f"{_X} upscale_factor"),
-    **lines("pixel_unshuffle", images.pixel_unshuffle, f"{_X} downscale_factor"),
-    **lines("channel_shuffle native_channel_shuffle", images.channel_shuffle, f"{_X} groups"),
-    **lines(f"{FUNCTIONAL}unfold im2col", images.unfold, f"{_X} kernel_size dilation=1 padding=0 stride=1"),
-    **lines(
+    **method("pixel_shuffle", images.pixel_shuffle, "upscale_factor"),
+    **method("pixel_unshuffle", images.pixel_unshuffle, "downscale_factor"),
+    **method("channel_shuffle native_channel_shuffle", images.channel_shuffle, "groups"),
+    **method(f"{FUNCTIONAL}unfold im2col", images.unfold, "kernel_size dilation=1 padding=0 stride=1"),
+    **method(
         "interpolate",
         images.interpolate,
-        f"{_RESIZED} mode='nearest' -align_corners recompute_scale_factor=None -antialias",
+        "size=None scale_factor=None mode='nearest' -align_corners recompute_scale_factor=None -antialias",
     ),
-    **lines("upsample", images.interpolate, f"{_RESIZED} mode='nearest' -align_corners"),
-    **lines("upsample_nearest", images.interpolate, _RESIZED),
+    **method("upsample", images.interpolate, "size=None scale_factor=None mode='nearest' -align_corners"),
+    **method("upsample_nearest", images.interpolate, "size=None scale_factor=None"),
     **{f"max_unpool{rank}d": Word(images.max_unpool, _UNPOOLED, rank=rank) for rank in (1, 2, 3)},
     # Constants. Nothing can be written into an empty tensor, so it may be zeros.
-    **lines("zeros_like empty_like", making.like, f"{_X} {_LIKE}"),
-    **lines("ones_like", making.like, f"{_X} {_LIKE}", number=1),
-    **lines("full_like", making.full_like, f"{_X} fill_value {_LIKE}"),
-    **lines("new_zeros new_empty", _new, f"{_X} *size {_LIKE}"),
-    **lines("new_ones", _new, f"{_X} *size {_LIKE}", number=1),
-    **lines("new_empty_strided", _new, f"{_X} size -stride {_LIKE}"),
-    **lines("new_full", verbs.fill, f"{_X} size fill_value {_LIKE}"),
-    **lines("fill", lambda x, value: verbs.fill(x, None, value), f"{_X} value"),
+    **method("zeros_like empty_like", making.like, _LIKE),
+    **method("ones_like", making.like, _LIKE, number=1),
+    **method("full_like", making.full_like, f"fill_value {_LIKE}"),
+    **method("new_zeros new_empty", _new, f"*size {_LIKE}"),
+    **method("new_ones", _new, f"*size {_LIKE}", number=1),
+    **method("new_empty_strided", _new, f"size -stride {_LIKE}"),
+    **method("new_full", verbs.fill, f"size fill_value {_LIKE}"),
+    **method("fill", lambda x, value: verbs.fill(x, None, value), "value"),
     # Identities
-    **lines("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, f"{_X} -memory_format"),
-    **lines("resolve_conj resolve_neg positive", lambda x: x, _X),
-    **lines("conj conj_physical", axes.conjugate, _X),
-    **lines("real", axes.real, _X),
-    **lines("to", making.to, f"{_X} **given dtype=None device=None other=None -non_blocking -copy -memory_format"),
-    **lines("type_as", making.to, f"{_X} *other"),
+    **method("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, "-memory_format"),
+    **method("resolve_conj resolve_neg positive", lambda x: x),
+    **method("conj conj_physical", axes.conjugate),
+    **method("real", axes.real),
+    **method("to", making.to, "**given dtype=None device=None other=None -non_blocking -copy -memory_format"),
+    **method("type_as", making.to, "*other"),
     **{name: Word(making.as_dtype, f"{_X} -memory_format", name=name) for name in _DTYPES.split()},
-    **lines("numel nelement", lambda x: x.count, _X),
-    **lines("dim ndimension", lambda x: x.ndim, _X),
-    **lines("element_size", lambda x: x.itemsize, _X),
+    **method("numel nelement", lambda x: x.count),
+    **method("dim ndimension", lambda x: x.ndim),
+    **method("element_size", lambda x: x.itemsize),
     # Unsupported, with the reason
     **{name: Undecided(name) for name in _DECIDED.split()},
 }
