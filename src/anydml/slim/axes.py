@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 from anydml.slim.parts import Run
@@ -57,8 +56,7 @@ def with_ones(
             elif size == 1 and (one := next(free, None)) is not None:
                 order.append(one)
     if len(order) != len(source):
-        # In order, so that as few axes as can be change places.
-        order = _merged(moved, ones)
+        order = [*ones, *moved]
     return [*source], new_taken, order
 
 
@@ -74,15 +72,3 @@ def with_ones_of(sizes: Sequence[int], taken: Sequence[tuple[int, int, int]], pe
         else:
             return None
     return order if not left and ones > 0 else None
-
-
-def _merged(moved: Sequence[int], ones: Sequence[int]) -> list[int]:
-    """Axes in their new order, each axis of 1 behind the one that it stands behind."""
-    order: list[int] = list(itertools.takewhile(lambda k: k < min(moved, default=0), ones))
-    for axis in moved:
-        order.append(axis)
-        follow = axis + 1
-        while follow in ones and follow not in order:
-            order.append(follow)
-            follow += 1
-    return order + [one for one in ones if one not in order]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.parts import Part
 from anydml.slim.products import Product, Reading, products_of
+from anydml.slim.rewriting import Rewriting
 
 FEWEST = 16
 """Columns of a part: products of fewer are slower than their share."""
@@ -18,35 +18,28 @@ FEWEST = 16
 Span = tuple[int, int]
 
 
-class Cutting:
-    """Looks for such products in one graph.
+class Cutting(Rewriting):
+    """Looks for such products."""
 
-    Args:
-        following: its values.
-    """
-
-    def __init__(self, following: Following) -> None:
-        self._reading, self._graph = Reading(following), following.graph
-
-    def cut(self) -> list[Op] | None:
+    def rewritten(self) -> list[Op] | None:
         """The nodes with all such products; None where there is none."""
+        self._reading = Reading(self._following)
         found = {}
-        for product in products_of(self._reading.following):
+        for product in products_of(self._following):
             chain = self._chain(product)
             spans = self._spans(self._graph.ops[chain[-1]].outputs[0], product.columns)
             if len(spans) > 1:
                 found.update(dict.fromkeys(chain, (product, chain, spans)))
-        ops: list[Op] = []
         for number, op in enumerate(self._graph.ops):
             if number not in found:
-                ops.append(op)
+                self._ops.append(op)
             elif number == found[number][1][-1]:
-                ops += self._written(*found[number])
-        return ops if found else None
+                self._ops += self._written(*found[number])
+        return self._ops if found else None
 
     def _chain(self, product: Product) -> list[int]:
         """A product, and what is done to all of its elements by constants alone."""
-        reading, values = self._reading, self._reading.following.values
+        reading, values = self._reading, self._values
         chain = [product.number]
         while True:
             name = self._graph.ops[chain[-1]].outputs[0]

@@ -91,9 +91,6 @@ class Finder:
                 if constant and (made := self._reshaped(wide, sizes)) is not None:
                     yield made
             return
-        taken = self._cut(part, source)
-        if taken is not None and (cut := self._reshaped(taken, sizes)) is not None:
-            yield cut
         if len(source.sizes) == len(sizes) == 4 and self._stand_ins.is_constant(*source.sizes[1:], *sizes[1:]):
             yield from in_blocks(self._steps, part, source, sizes, self._width)
         # On axes split where the source's, or the result's, are.
@@ -110,25 +107,6 @@ class Finder:
             if transposed is not None:
                 yield transposed
 
-    def _cut(self, part: Part, source: Step) -> Step | None:
-        """One Slice along the source's own axes, in their order."""
-        units = row_major(source.sizes)
-        runs = split(part.runs, units, lambda run: run.stride)
-        if [run.stride for run in runs] != sorted((run.stride for run in runs), reverse=True):
-            return None
-        taken, rest = [], part.offset
-        for size, unit in zip(source.sizes, units, strict=True):
-            own = [run for run in runs if unit <= run.stride < unit * size]
-            if len(own) > 1 or any(run.stride % unit for run in own):
-                return None
-            count, by = (own[0].size, own[0].stride // unit) if own else (1, 1)
-            first, rest = rest // unit, rest % unit
-            known = [] if (first, count, by) == (0, size, 1) else [first, count, by]
-            if first + (count - 1) * by >= size or not self._stand_ins.is_constant(*known):
-                return None
-            taken.append((first, count, by))
-        return self._steps.slice(source, taken, self._width) if math.prod(n for _, n, _ in taken) == part.size else None
-
     def _cut_and_transposed(self, part: Part, runs: Sequence[Run], source: Step, sizes: tuple[int, ...]) -> Step | None:
         """One Slice and one Transpose."""
         order = sorted(range(len(runs)), key=lambda k: -runs[k].stride)
@@ -138,17 +116,15 @@ class Finder:
         place: dict[int, int] = {}
         for k in order:
             size, _, stride = runs[k]
-            cut = self._axis(source, bound, stride)
-            if cut is None:
+            if bound % stride:
                 return None
-            total, unit = cut
-            first, rest = rest // unit, rest % unit
-            if first + (size - 1) * (stride // unit) >= total:
+            first, rest = rest // stride, rest % stride
+            if first + size > bound // stride:
                 return None
             place[k] = len(axes)
-            axes.append(total)
-            taken.append((first, size, stride // unit))
-            bound = unit
+            axes.append(bound // stride)
+            taken.append((first, size, 1))
+            bound = stride
         if bound > 1:
             axes.append(bound)
             taken.append((rest, 1, 1))
@@ -171,15 +147,6 @@ class Finder:
         step = self._steps.slice(step, taken, self._width)
         step = self._steps.transpose(step, perm, self._width)
         return self._reshaped(step, sizes)
-
-    def _axis(self, source: Step, bound: int, stride: int) -> tuple[int, int] | None:
-        """The axis of a source, up to a stride of `bound`, along which a stride steps: its size and unit."""
-        if bound % stride == 0:
-            return bound // stride, stride
-        for size, unit in zip(source.sizes, row_major(source.sizes), strict=True):
-            if stride % unit == 0 and size * unit <= bound and bound % (size * unit) == 0 and stride < size * unit:
-                return (bound // unit, unit)
-        return None
 
     def _picked(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:
         """Rows of a source in another order, the same for each of the outermost."""
@@ -211,23 +178,12 @@ class Finder:
             indices[to] = at
         if indices.min() < 0 or indices.max() >= there:
             return
-        shape = [n for n in (outer, there, row) if n > 1] or [1]
-        axis = int(outer > 1)
-        for own in self._rows_of(source, outer, there, row) or [(tuple(shape), axis)]:
-            table = self._reshaped(source, own[0])
-            if table is not None:
-                picked_rows = self._steps.picked(table, own[1], indices.tolist(), self._width)
-                made = self._reshaped(picked_rows, sizes)
-                if made is not None:
-                    yield made
-
-    def _rows_of(self, source: Step, outer: int, there: int, row: int) -> list[tuple[tuple[int, ...], int]]:
-        """The source's own shape, if one of its axes is that of the rows."""
-        for axis, size in enumerate(source.sizes):
-            before, behind = math.prod(source.sizes[:axis]), math.prod(source.sizes[axis + 1 :])
-            if (before, size, behind) == (outer, there, row):
-                return [(source.sizes, axis)]
-        return []
+        table = self._reshaped(source, [n for n in (outer, there, row) if n > 1] or [1])
+        if table is not None:
+            picked_rows = self._steps.picked(table, int(outer > 1), indices.tolist(), self._width)
+            made = self._reshaped(picked_rows, sizes)
+            if made is not None:
+                yield made
 
     def _padded(self, parts: Parts, sizes: tuple[int, ...], depth: int) -> Iterator[Step]:
         """A box with one fill around it."""

@@ -9,33 +9,20 @@ new order, and is followed by what puts it back, all of which composition remove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-
-from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.grouping import FLIP, Grouping
 from anydml.slim.layouts import Layout, flipped
 from anydml.slim.products import Product, Reading, product_of, row_added
-from anydml.slim.sizes import StandIns
+from anydml.slim.rewriting import Rewriting
 
 
-class Laying:
-    """Looks for such products in one graph.
+class Laying(Rewriting):
+    """Looks for such products."""
 
-    Args:
-        following: its values.
-        stand_ins: the sizes of `following`.
-    """
-
-    def __init__(self, following: Following, stand_ins: StandIns) -> None:
-        self._following, self._graph, self._stand_ins = following, following.graph, stand_ins
-        self._reading = Reading(following)
-        self._ops: list[Op] = []
-
-    def laid(self) -> list[Op] | None:
+    def rewritten(self) -> list[Op] | None:
         """The nodes with all such products; None where there is none."""
+        self._reading = Reading(self._following)
         groups = Grouping(self._reading, self._stand_ins).groups()
         if not groups:
             return None
@@ -80,19 +67,19 @@ class Laying:
                 added = [constant(bias_name, bias.reshape(-1, 1))]
             if self._is_transposed(product) or reads_transposed:
                 transposed = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
-                made = self._add("Gemm" if added else "MatMul", [left, transposed, *added], label)
+                made = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
             else:
                 flat = self._shaped(product.given, (product.rows, product.depth))
-                made = self._add("Gemm", [left, flat, *added], label, transB=1)
+                made = self._add("Gemm", [left, flat, *added], "", label, transB=1)
         else:
             batch, rows, heads, width = layout.sizes
             split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
             sizes = (batch, rows, product.depth) if batch == 1 else (batch, 1, rows, product.depth)
             factors = [self._shaped(product.given, sizes), constant(product.weights, split)]
-            made = self._add("MatMul", factors, label)
+            made = self._add("MatMul", factors, "", label)
             if bias is not None:
                 added = [made, constant(bias_name, bias.reshape(1, heads, 1, width))]
-                made = self._add("Add", added, self._graph.new_name(label, "bias"))
+                made = self._add("Add", added, "", self._graph.new_name(label, "bias"))
         self._back(made, layout, output)
 
     def _is_transposed(self, product: Product) -> bool:
@@ -104,17 +91,17 @@ class Laying:
         transposed = self._moved(product.given, Layout((product.rows, product.depth), FLIP))
         names = [transposed, product.weights, *([product.bias] if product.bias else [])]
         label = op.proto.name or op.outputs[0]
-        made = self._add("Gemm", names, label, transA=1, transB=int(product.is_transposed))
-        self._reshape(made, self._following.values[op.outputs[0]].sizes, op.outputs[0])
+        made = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
+        self._reshape(made, self._values[op.outputs[0]].sizes, op.outputs[0])
 
     def _elementwise(self, op: Op, layout: Layout) -> None:
         (output,) = op.outputs
-        sizes = self._following.values[output].sizes
+        sizes = self._values[output].sizes
         fine = layout.cut(sizes)
         assert fine is not None, "it fits"
         inputs = [*op.inputs]
         for k, name in enumerate(inputs):
-            value = self._following.values.get(name)
+            value = self._values.get(name)
             if value is None or value.tensor is None or value.tensor.size == 1:
                 continue
             if value.is_constant:
@@ -134,17 +121,7 @@ class Laying:
     def _back(self, made: str, layout: Layout, name: str) -> None:
         """Put a result back into the old order, under its old name."""
         transposed = self._add("Transpose", [self._shaped(made, layout.transposed)], "", perm=layout.back)
-        self._reshape(transposed, self._following.values[name].sizes, name)
+        self._reshape(transposed, self._values[name].sizes, name)
 
     def _shaped(self, name: str, sizes: Sequence[int]) -> str:
         return self._reshape(name, sizes, self._graph.new_name(name, "shape"))
-
-    def _reshape(self, name: str, sizes: Sequence[int], output: str) -> str:
-        shape = self._graph.constant(name, np.array(sizes, np.int64))
-        self._ops.append(Op.make("Reshape", [name, shape], [output], self._graph.new_name(output, "Reshape")))
-        return output
-
-    def _add(self, kind: str, inputs: Sequence[str], label: str, **attributes: Any) -> str:
-        output = self._graph.new_name(label or inputs[0], kind.lower())
-        self._ops.append(Op.make(kind, inputs, [output], label or output, **attributes))
-        return output

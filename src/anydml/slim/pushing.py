@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from anydml.slim.computing import ELEMENTWISE, row_axes
-from anydml.slim.following import Following
 from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.rewriting import Rewriting
 
 ALONG = frozenset(("Concat", "Softmax", "LogSoftmax", "Split"))
 """Operators with an attribute `axis`."""
@@ -43,24 +43,17 @@ class _Group:
     ends: set[str] = field(default_factory=set)
 
 
-class Pushing:
-    """Looks for groups in one graph.
+class Pushing(Rewriting):
+    """Looks for groups."""
 
-    Args:
-        following: its values.
-    """
-
-    def __init__(self, following: Following) -> None:
-        self._following, self._graph = following, following.graph
+    def rewritten(self) -> list[Op] | None:
+        """The nodes with all groups that are worth it; None where there is none."""
         self._users = self._graph.users
         self._perms: dict[str, tuple[str, tuple[int, ...]]] = {}
         for op in self._graph.ops:
             perm = self._permutation(op)
             if perm is not None:
                 self._perms[op.outputs[0]] = op.inputs[0], perm
-
-    def pushed(self) -> list[Op] | None:
-        """The nodes with all groups that are worth it; None where there is none."""
         taken: set[int | str] = set()
         groups = []
         for name, (_, perm) in self._perms.items():
@@ -74,7 +67,7 @@ class Pushing:
         return self._written(groups) if groups else None
 
     def _permutation(self, op: Op) -> tuple[int, ...] | None:
-        value = self._following.values.get(op.outputs[0]) if op.kind == "Transpose" else None
+        value = self._values.get(op.outputs[0]) if op.kind == "Transpose" else None
         if value is None or value.tensor is None:
             return None
         perm = op.attribute("perm")
@@ -106,7 +99,7 @@ class Pushing:
         if not (axes or op.kind in ELEMENTWISE | ALONG | {"Slice"}):
             return False
         rank = len(group.perm)
-        values = self._following.values
+        values = self._values
         if any(not name or values[name].tensor is None or len(values[name].sizes) != rank for name in op.outputs):
             return False
         if op.kind in ("Softmax", "LogSoftmax"):
@@ -122,14 +115,14 @@ class Pushing:
 
     def _is_plain(self, op: Op) -> bool:
         """Whether the numbers of a Slice or Split are known."""
-        return all(not name or self._following.values[name].is_constant for name in op.inputs[1:]) and (
+        return all(not name or self._values[name].is_constant for name in op.inputs[1:]) and (
             op.kind == "Split" or (len(op.inputs) > 3 and bool(op.inputs[3]))
         )
 
     def _can_read(self, name: str, op: Op, group: _Group) -> bool:
         if name in group.values or self._perms.get(name, ("", ()))[1] == group.perm:
             return True
-        value = self._following.values.get(name)
+        value = self._values.get(name)
         if not name or value is None or value.tensor is None or op.kind not in ELEMENTWISE:
             return not name
         return value.tensor.size == 1 or (value.is_constant and len(value.sizes) <= len(group.perm))
@@ -140,7 +133,7 @@ class Pushing:
         gain = 0
         for name in group.values:
             others = [number for number in self._users.get(name, ()) if number not in inside]
-            size = 2 * self._following.values[name].bytes
+            size = 2 * self._values[name].bytes
             if name in group.entries:
                 gain += 0 if others else size
                 continue
@@ -155,20 +148,18 @@ class Pushing:
         return gain
 
     def _written(self, groups: Sequence[_Group]) -> list[Op]:
-        ops: list[Op] = []
         of_op = {number: group for group in groups for number in group.nodes}
         names: dict[tuple[int, str], str] = {}
         for number, op in enumerate(self._graph.ops):
             group = of_op.get(number)
             if group is None:
-                ops.append(op)
+                self._ops.append(op)
                 continue
-            ops.append(new := self._renamed(op, group, names))
+            self._ops.append(new := self._renamed(op, group, names))
             for output, name in zip(op.outputs, new.outputs, strict=True):
                 if any(user not in group.nodes for user in self._users.get(output, ())):
-                    label = self._graph.new_name(output, "back")
-                    ops.append(Op.make("Transpose", [name], [output], label, perm=group.perm))
-        return ops
+                    self._add("Transpose", [name], output, perm=group.perm)
+        return self._ops
 
     def _renamed(self, op: Op, group: _Group, names: dict[tuple[int, str], str]) -> Op:
         """A node in the other order of axes; `names` has what is in that order by group and name."""
@@ -185,11 +176,11 @@ class Pushing:
             more["axis"] = group.perm[op.integer("axis", -1 if "oftmax" in op.kind else 0) % rank]
         if op.kind == "Slice":
             axes = [group.perm[int(axis) % rank] for axis in self._graph.constants.read(op.inputs[3])]
-            inputs[3] = self._graph.constant(op.inputs[3], np.array(axes, np.int64))
+            inputs[3] = self._integers(op.inputs[3], axes)
         return op.replaced(inputs, [names[id(group), output] for output in op.outputs], **more)
 
     def _constant(self, name: str, group: _Group) -> str:
-        value = self._following.values[name]
+        value = self._values[name]
         if value.tensor is not None and value.tensor.size == 1:
             return name
         array = self._graph.constants.read(name)

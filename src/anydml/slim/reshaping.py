@@ -9,43 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-import numpy as np
-
 from anydml.slim.changes import Change, Changing, Sizes, change_of
 from anydml.slim.costs import SHAPES
-from anydml.slim.following import Following
 from anydml.slim.graph import OUTSIDE, Op
 from anydml.slim.products import fusing
-from anydml.slim.sizes import StandIns
+from anydml.slim.rewriting import Rewriting
 
 MOST = 64
 """Ways to change leading axes that are tried."""
 
 
-class Reshaping:
-    """Looks for such groups in one graph.
+class Reshaping(Rewriting):
+    """Looks for such groups."""
 
-    Args:
-        following: its values.
-        stand_ins: the sizes of `following`.
-    """
-
-    def __init__(self, following: Following, stand_ins: StandIns) -> None:
-        self._following, self._stand_ins = following, stand_ins
-        self._graph, self._values = following.graph, following.values
+    def rewritten(self) -> list[Op] | None:
+        """The nodes with all groups that are worth it; None where there is none."""
         self._nodes, self._makers, self._users = self._graph.ops, self._graph.makers, self._graph.users
-        self._computing = [(number, op) for number, op in enumerate(self._nodes) if not following.moves(op)]
-        self._changing = Changing(following, stand_ins)
-        self._fusing = {product.number: product for product in fusing(following)}
-        self._ops: list[Op] = []
+        self._computing = [(number, op) for number, op in enumerate(self._nodes) if not self._following.moves(op)]
+        self._changing = Changing(self._following, self._stand_ins)
+        self._fusing = {product.number: product for product in fusing(self._following)}
         self._names: dict[tuple[str, Sizes], str] = {}
-
-    def reshaped(self, spare: int) -> list[Op] | None:
-        """The nodes with all groups that are worth it; None where there is none.
-
-        Args:
-            spare: how many more Reshapes there may be than now.
-        """
         changes: dict[Change, None] = {}
         for product in self._fusing.values():
             changes[change_of((*product.leading, product.columns), (product.rows, product.columns))] = None
@@ -61,8 +44,8 @@ class Reshaping:
                 found.append((gain, fewer - gain, change, group))
         of_node: dict[int, Change] = {}
         for gain, more, change, group in sorted(found, key=lambda each: -each[0]):
-            if gain > 0 and more <= max(0, spare) and of_node.keys().isdisjoint(group):
-                spare -= more
+            if gain > 0 and more <= max(0, self._spare) and of_node.keys().isdisjoint(group):
+                self._spare -= more
                 of_node.update(dict.fromkeys(group, change))
         return self._written(of_node) if of_node else None
 
@@ -166,7 +149,7 @@ class Reshaping:
             for new, name in zip(made, op.outputs, strict=True):
                 sizes, after = self._values[name].sizes, change.of(self._values[name].sizes) or ()
                 self._names[name, after] = new
-                self._reshape(new, after, sizes, name)
+                self._to(sizes, new, after, name)
         return self._ops
 
     def _with_free_input(self, op: Op, of_node: Mapping[int, Change]) -> Op:
@@ -182,12 +165,10 @@ class Reshaping:
         """A value in another shape, under a new name."""
         if (name, sizes) not in self._names:
             new = self._graph.new_name(name, "shaped")
-            self._names[name, sizes] = self._reshape(name, self._values[name].sizes, sizes, new)
+            self._names[name, sizes] = self._to(sizes, name, self._values[name].sizes, new)
         return self._names[name, sizes]
 
-    def _reshape(self, name: str, before: Sizes, sizes: Sizes, output: str) -> str:
+    def _to(self, sizes: Sizes, name: str, before: Sizes, output: str) -> str:
         shape = self._stand_ins.shape(before, sizes)
         assert shape is not None, "it was found before"
-        numbers = self._graph.constant(name, np.array(shape, np.int64))
-        self._ops.append(Op.make("Reshape", [name, numbers], [output], self._graph.new_name(output, "Reshape")))
-        return output
+        return self._reshape(name, shape, output)

@@ -6,6 +6,7 @@ import numpy as np
 
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
+from anydml.slim.rewriting import Rewriting
 
 
 def is_identity(op: Op, following: Following) -> bool:
@@ -26,11 +27,12 @@ def is_identity(op: Op, following: Following) -> bool:
     return known is not None and bool(np.all(known == 1))
 
 
-def without_resizing(following: Following) -> list[Op] | None:
-    """The nodes with Identity in the place of such ones; None where there is none."""
-    ops = following.graph.ops
-    found = [
-        Op.make("Identity", op.inputs[:1], op.outputs, op.proto.name) if is_identity(op, following) else op
-        for op in ops
-    ]
-    return found if found != ops else None
+class Resizing(Rewriting):
+    """Has Identity in the place of such ones."""
+
+    def rewritten(self) -> list[Op] | None:
+        """The new nodes; None where there is none such."""
+        for op in self._graph.ops:
+            is_one = is_identity(op, self._following)
+            self._ops.append(Op.make("Identity", op.inputs[:1], op.outputs, op.proto.name) if is_one else op)
+        return self._ops if self._ops != self._graph.ops else None

@@ -7,30 +7,19 @@ meant. What is computed from the repeated matrices element by element, as a scal
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 
 import numpy as np
 
 from anydml.slim.computing import ELEMENTWISE
-from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.parts import boxed
-from anydml.slim.sizes import StandIns
+from anydml.slim.rewriting import Rewriting
 
 
-class Sharing:
-    """Looks for such products in one graph.
+class Sharing(Rewriting):
+    """Looks for such products."""
 
-    Args:
-        following: its values.
-        stand_ins: the sizes of `following`.
-    """
-
-    def __init__(self, following: Following, stand_ins: StandIns) -> None:
-        self._following, self._graph, self._stand_ins = following, following.graph, stand_ins
-        self._ops: list[Op] = []
-
-    def shared(self) -> list[Op] | None:
+    def rewritten(self) -> list[Op] | None:
         """The nodes with all such products; None where there is none."""
         is_found = False
         for op in self._graph.ops:
@@ -45,12 +34,12 @@ class Sharing:
 
     def _is_known(self, op: Op) -> bool:
         """Whether all sizes are known that a node reads and makes."""
-        values = (self._following.values.get(name) for name in (*op.inputs, *op.outputs) if name)
+        values = (self._values.get(name) for name in (*op.inputs, *op.outputs) if name)
         return all(value is not None and value.tensor is not None for value in values)
 
     def _plain(self, op: Op) -> Op:
         """The node reading what was there before it was expanded, where it broadcasts that itself."""
-        values = self._following.values
+        values = self._values
         kept = 2 if op.kind == "MatMul" else 0
         inputs = [*op.inputs]
         for k, name in enumerate(op.inputs):
@@ -70,8 +59,7 @@ class Sharing:
 
     def _product(self, op: Op) -> bool:
         """Write a product by matrices that repeat; whether it is one."""
-        values = self._following.values
-        first, second, result = (values[name].sizes for name in (*op.inputs, *op.outputs))
+        first, second, result = (self._values[name].sizes for name in (*op.inputs, *op.outputs))
         if not len(first) == len(second) == len(result) > 2 or not first[:-2] == second[:-2] == result[:-2]:
             return False
         root, chain = self._root(op.inputs[1])
@@ -84,17 +72,16 @@ class Sharing:
         behind = self._stand_ins.shape((*batch, first[-2], second[-1]), result)
         if left_shape is None or right_shape is None or behind is None:
             return False
-        left = self._add("Reshape", op.inputs[0], left_shape)
-        right = self._add("Reshape", root, right_shape)
-        right = self._add("Slice", right, (0,) * len(repeats), (1,) * len(repeats), repeats)
+        left, right = self._reshape(op.inputs[0], left_shape, ""), self._reshape(root, right_shape, "")
+        bounds = [(0,) * len(repeats), (1,) * len(repeats), repeats]
+        right = self._add("Slice", [right, *(self._integers(right, each) for each in bounds)], "")
         for each, name in chain:
             made = self._graph.new_name(each.outputs[0], "shared")
             self._ops.append(each.replaced([right if read == name else read for read in each.inputs], [made]))
             right = made
         made, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
         self._ops.append(op.replaced([left, right], [made]))
-        shape = self._graph.constant(made, np.array(behind, np.int64))
-        self._ops.append(Op.make("Reshape", [made, shape], [output], self._graph.new_name(output, "shape")))
+        self._reshape(made, behind, output)
         return True
 
     def _root(self, name: str) -> tuple[str, list[tuple[Op, str]]]:
@@ -105,19 +92,19 @@ class Sharing:
             if op is None or op.kind not in ELEMENTWISE:
                 break
             large = [each for each in op.inputs if not self._is_single(each)]
-            if len(large) != 1 or large[0] not in self._following.values:
+            if len(large) != 1 or large[0] not in self._values:
                 break
             chain.append((op, large[0]))
             name = large[0]
         return name, chain[::-1]
 
     def _is_single(self, name: str) -> bool:
-        value = self._following.values.get(name)
+        value = self._values.get(name)
         return not name or (value is not None and value.tensor is not None and value.tensor.size == 1)
 
     def _repeated(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
         """The sizes of a batch, cut where it repeats, and which of them repeat; None where it does not."""
-        value = self._following.values[name]
+        value = self._values[name]
         parts = value.parts[0] if value.forms else None
         box = boxed(parts[0], value.sizes) if parts is not None and len(parts) == 1 else None
         if box is None or parts is None or parts[0].source < 0:
@@ -137,9 +124,3 @@ class Sharing:
             if not runs:
                 batch.append(size)
         return (tuple(batch), tuple(repeats)) if repeats else None
-
-    def _add(self, kind: str, name: str, *numbers: Sequence[int]) -> str:
-        made = self._graph.new_name(name, kind.lower())
-        constants = [self._graph.constant(made, np.array(each, np.int64)) for each in numbers]
-        self._ops.append(Op.make(kind, [name, *constants], [made], made))
-        return made

@@ -8,39 +8,31 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.onnx.values import Array
-from anydml.slim.following import Following
 from anydml.slim.graph import Op
+from anydml.slim.rewriting import Rewriting
 
 
-class Signs:
-    """Looks for such products in one graph.
+class Signs(Rewriting):
+    """Looks for such products."""
 
-    Args:
-        following: its values.
-    """
-
-    def __init__(self, following: Following) -> None:
-        self._following, self._graph = following, following.graph
-
-    def moved(self) -> list[Op] | None:
+    def rewritten(self) -> list[Op] | None:
         """The nodes with all such products; None where there is none."""
-        ops: list[Op] = []
         for op in self._graph.ops:
             joined, constant = self._product(op)
             if joined is None:
-                ops.append(op)
+                self._ops.append(op)
                 continue
             (name,) = joined.outputs
             plain = self._graph.new_name(name, "plain")
             inputs = [self._without_sign(each) or each for each in joined.inputs]
-            ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
+            self._ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
             signed = self._graph.constant(constant, self._signed(joined, constant))
-            ops.append(op.replaced([plain if each == name else signed for each in op.inputs]))
-        return ops if len(ops) > len(self._graph.ops) else None
+            self._ops.append(op.replaced([plain if each == name else signed for each in op.inputs]))
+        return self._ops if len(self._ops) > len(self._graph.ops) else None
 
     def _product(self, op: Op) -> tuple[Op | None, str]:
         """What is joined, and the constant by which it is multiplied; None of other nodes."""
-        values = self._following.values
+        values = self._values
         for name, other in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
             joined, constant = self._graph.maker(name), values.get(other)
             if joined is None or joined.kind != "Concat":
@@ -63,11 +55,10 @@ class Signs:
     def _signed(self, joined: Op, constant: str) -> Array:
         """The constant with the signs of what is joined."""
         array = self._graph.constants.read(constant)
-        values = self._following.values
-        sizes = values[joined.outputs[0]].sizes
+        sizes = self._values[joined.outputs[0]].sizes
         axis = joined.integer("axis", 0) % len(sizes)
         signs = [
-            np.full(values[name].sizes[axis], -1 if self._without_sign(name) else 1, array.dtype)
+            np.full(self._values[name].sizes[axis], -1 if self._without_sign(name) else 1, array.dtype)
             for name in joined.inputs
         ]
         shape = [1] * len(sizes)

@@ -15,7 +15,7 @@ from anydml.slim.alike import are_alike
 from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.cutting import Cutting
 from anydml.slim.following import Following
-from anydml.slim.graph import Graph, Op
+from anydml.slim.graph import Graph
 from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan
 from anydml.slim.products import fusing
@@ -23,7 +23,8 @@ from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.reshaping import Reshaping
-from anydml.slim.resizing import without_resizing
+from anydml.slim.resizing import Resizing
+from anydml.slim.rewriting import Rewriting
 from anydml.slim.sharing import Sharing
 from anydml.slim.signs import Signs
 from anydml.slim.sizes import StandIns, size_names
@@ -126,19 +127,16 @@ class _Composed:
         return self.found[0].graph
 
 
-Rewriting = Callable[[Following, StandIns, int], list[Op] | None]
-"""Of a graph for some sizes, with how many more nodes that move than now at most: the new nodes."""
-
-REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
-    ("Resize to the same size is nothing", True, lambda found, *_: without_resizing(found)),
-    ("what repeats is broadcast", True, lambda found, sizes, _: Sharing(found, sizes).shared()),
-    ("products are cut where their results are", False, lambda found, *_: Cutting(found).cut()),
-    ("transposes move through nodes", True, lambda found, *_: Pushing(found).pushed()),
-    ("signs move into constants", True, lambda found, *_: Signs(found).moved()),
-    ("products are computed as they are read", False, lambda found, sizes, _: Laying(found, sizes).laid()),
-    ("Reshapes move through nodes", True, lambda found, sizes, spare: Reshaping(found, sizes).reshaped(spare)),
+REWRITINGS: Sequence[tuple[str, bool, type[Rewriting]]] = (
+    ("Resize to the same size is nothing", True, Resizing),
+    ("what repeats is broadcast", True, Sharing),
+    ("products are cut where their results are", False, Cutting),
+    ("transposes move through nodes", True, Pushing),
+    ("signs move into constants", True, Signs),
+    ("products are computed as they are read", False, Laying),
+    ("Reshapes move through nodes", True, Reshaping),
     # Of axes that have gone more may.
-    ("Reshapes move again", True, lambda found, sizes, spare: Reshaping(found, sizes).reshaped(spare)),
+    ("Reshapes move again", True, Reshaping),
 )
 """What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
@@ -193,7 +191,7 @@ def _rewritten(
     for what, is_exact, rewriting in REWRITINGS:
         if exact and not is_exact:
             continue
-        ops = rewriting(current.found[0], stand_ins, first.before.nodes - current.after.nodes)
+        ops = rewriting(current.found[0], stand_ins, first.before.nodes - current.after.nodes).rewritten()
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
