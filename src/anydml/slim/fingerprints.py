@@ -9,7 +9,7 @@ some 2⁴⁰. Constants of the same name are taken to be the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,37 @@ def fingerprints(following: Following, shared: Set[str] = frozenset()) -> dict[s
         return {name: found.of(name).tobytes() for name in following.graph.outputs}
 
 
+def of_source(following: Following, name: str) -> Marks:
+    """Of a value that nothing makes, or of which no more is known: of its elements if it is a constant."""
+    value, constants = following.values[name], following.graph.constants
+    if name in constants and value.is_constant:
+        return of_array(constants.read(name))
+    return _numbered(_seed(name), value.sizes)
+
+
+def of_moved(following: Following, op: Op, of: Callable[[str], Marks]) -> Sequence[Marks] | None:
+    """Of what a node moves, of whose inputs `of` gives them; None where that is not known."""
+    node, values = following.node(op), following.values
+    assert node is not None, "it moves"
+    count = len(values[next(name for name in op.outputs if name)].data)
+    given: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
+    for k, name in enumerate(op.inputs[count:]):
+        tensor = values[name].tensor if name else None
+        array = None if tensor is None else tensor.array
+        if array is not None and op.kind == "Pad" and k == 1:
+            array = of_array(array).view(np.int64)
+        given.append(array)
+    if op.kind == "CenterCropPad":
+        return None
+    value = values[op.outputs[0]]
+    if op.kind == "Pad" and len(given) < 3 and value.tensor is not None:
+        given.append(of_array(np.zeros((), value.tensor.dtype)).view(np.int64))
+    try:
+        return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
+    except (ModelError, ValueError):
+        return None
+
+
 class _Fingerprints:
     def __init__(self, following: Following, shared: Set[str]) -> None:
         self._following, self._shared = following, shared
@@ -75,11 +106,7 @@ class _Fingerprints:
         if name not in self._known:
             tensor = self._tensor(name)
             self._ask(tensor.size)
-            constants = self._following.graph.constants
-            if name in constants and self._following.values[name].is_constant:
-                self._known[name] = of_array(constants.read(name))
-            else:
-                self._known[name] = _numbered(_seed(name), tensor.shape)
+            self._known[name] = of_source(self._following, name)
         return self._known[name]
 
     def _tensor(self, name: str) -> Tensor:
@@ -99,27 +126,12 @@ class _Fingerprints:
             self._known.update(zip(names, map(of_array, map(np.asarray, arrays)), strict=True))
             return
         self._ask(sum(tensor.size for tensor in tensors))
-        found = self._moved(op) if self._following.moves(op) else self._computed(op)
+        is_moved = self._following.moves(op)
+        found = (of_moved(self._following, op, self.of) if is_moved else self._computed(op)) or self._unknown(op)
         self._known.update((name, marks) for name, marks in zip(op.outputs, found, strict=False) if name)
 
-    def _moved(self, op: Op) -> Sequence[Marks]:
-        node, values = self._following.node(op), self._following.values
-        assert node is not None, "it moves"
-        count = len(values[next(name for name in op.outputs if name)].data)
-        given: list[Any] = [self.of(name).view(np.int64) for name in op.inputs[:count]]
-        for k, name in enumerate(op.inputs[count:]):
-            array = self._tensor(name).array if name else None
-            if array is not None and op.kind == "Pad" and k == 1:
-                array = of_array(array).view(np.int64)
-            given.append(array)
-        if op.kind in ("Pad", "CenterCropPad") and len(given) < 3:
-            return self._unknown(op)
-        try:
-            return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
-        except (ModelError, ValueError):
-            return self._unknown(op)
-
-    def _computed(self, op: Op) -> Sequence[Marks]:
+    def _computed(self, op: Op) -> Sequence[Marks] | None:
+        """What a node computes; None if it is not known how."""
         if is_identity(op, self._following):
             return [self.of(op.inputs[0])]
         if op.kind == "Neg":
@@ -132,9 +144,8 @@ class _Fingerprints:
             return [self._products(op.inputs[:2], False, False)]
         if op.kind == "Gemm" and (found := self._gemm(op)) is not None:
             return [found]
-        if (found := self._rows(op)) is not None:
-            return [found]
-        return self._unknown(op)
+        found = self._rows(op)
+        return None if found is None else [found]
 
     def _products(self, names: Sequence[str], first_transposed: bool, second_transposed: bool) -> Marks:
         """Of dot products, whichever of the factors comes first."""

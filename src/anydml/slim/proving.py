@@ -1,33 +1,26 @@
 """Whether two models read the same: for each input of a node that does not move, and for each output of the graph.
 
-Pieces are compared where both models have them in their normal form. Otherwise every element gets a label, which says
-where it comes from, and the labels are moved as the nodes say.
+Pieces are compared where both models have them in their normal form. Otherwise elements are, by fingerprints that say
+where they come from.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from anydml.errors import ModelError
-from anydml.onnx.budget import Budget
-from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
-from anydml.slim.fingerprints import of_array
-from anydml.slim.followed import Followed
+from anydml.slim.fingerprints import Marks, NoFingerprintError, of_moved, of_source
 from anydml.slim.following import Following
-from anydml.slim.parts import Part, Parts, parts_of, places
+from anydml.slim.parts import Part, Parts, parts_of
 
 FEW = 1 << 20
 """Elements of a tensor up to which each is compared, where its parts differ."""
 
 MOST_LABELS = 1 << 23
 """Elements that are compared one by one, in all."""
-
-PLACES = 1 << 40
-"""Labels of the elements of a source."""
 
 
 def differing(before: Following, after: Following) -> Iterator[str]:
@@ -99,18 +92,10 @@ def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]
     return found
 
 
-def _moved_sources(following: Following, parts: Parts) -> list[str]:
-    """Names of those sources that are themselves moved from others."""
-    names = {following.names[part.source]: None for part in parts if part.source >= 0}
-    return [name for name in names if following.values[name].op is not None]
-
-
 class _Labels:
-    """Numbers for elements: the same where they come from one place, or are the same constant."""
+    """Fingerprints of elements: the same where they come from one place, or are the same constant."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._known: dict[str, Array] = {}
         self._left = MOST_LABELS
 
     def constant(self, following: Following, parts: Parts) -> Array | None:
@@ -127,63 +112,28 @@ class _Labels:
         # Runs are by falling steps, and the part is all there is.
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, strides, writeable=False))
 
-    def of(self, following: Following, name: str) -> Array | None:
-        """The labels of a value's elements, in its shape; None where there are too many, or they cannot be moved."""
-        found: dict[str, Array | None] = {}
+    def of(self, following: Following, name: str) -> Marks | None:
+        """Those of a value, in its shape; None where there are too many, or they cannot be moved."""
+        found: dict[str, Marks | None] = {}
         stack = [name]
         while stack:
-            value, parts = following.values[stack[-1]], _parts(following, stack[-1])
-            needed = value.data if parts is None else _moved_sources(following, parts)
-            missing = [each for each in needed if each not in found]
+            missing = [each for each in following.values[stack[-1]].data if each not in found]
             if missing:
                 stack += missing
-                continue
-            name = stack.pop()
-            is_possible = value.tensor is not None and value.tensor.size <= min(FEW, self._left)
-            if not is_possible or any(found[each] is None for each in needed):
-                found[name] = None
-                continue
-            self._left -= math.prod(value.sizes)
-            labels = self._moved(following, value, found) if parts is None else self._put(following, parts, found)
-            found[name] = None if labels is None else labels.reshape(value.sizes)
+            elif (each := stack.pop()) not in found:
+                found[each] = self._made(following, each, found)
         return found[name]
 
-    def _moved(self, following: Following, value: Followed, labels: Mapping[str, Array | None]) -> Array | None:
-        """Labels moved by a node; None where that is not possible."""
-        node = None if value.op is None else following.node(value.op)
-        if node is None or node.operator in ("Pad", "CenterCropPad"):
+    def _made(self, following: Following, name: str, found: Mapping[str, Marks | None]) -> Marks | None:
+        """The same of a value from those that it is moved from."""
+        value = following.values[name]
+        known = {each: marks for each in value.data if (marks := found[each]) is not None}
+        if value.tensor is None or value.tensor.size > min(FEW, self._left) or len(known) < len({*value.data}):
             return None
-        given = [labels[each] for each in value.data]
-        for each in node.inputs[len(given) :]:
-            tensor = following.values[each].tensor if each else None
-            given.append(None if tensor is None else tensor.array)
-        try:
-            return np.asarray(run_node(node, given, Budget())[value.output])
-        except ModelError:
-            return None
-
-    def _put(self, following: Following, parts: Parts, labels: Mapping[str, Array | None]) -> Array:
-        """The labels of all parts."""
-        found = np.full(sum(part.size for part in parts), -1, np.int64)
-        for part in parts:
-            to, there = places(part)
-            name = following.names.get(part.source, "")
-            moved = labels.get(name)
-            if part.source < 0:
-                found[to] = self._number(part.fill) * PLACES
-            elif moved is not None:
-                found[to] = moved.reshape(-1)[there]
-            elif following.values[name].is_constant:
-                found[to] = self._constants(following, name)[there]
-            else:
-                found[to] = self._number(name) * PLACES + there
-        return found
-
-    def _constants(self, following: Following, name: str) -> Array:
-        """The labels of a constant's elements."""
-        if name not in self._known:
-            self._known[name] = of_array(following.graph.constants.read(name)).reshape(-1).view(np.int64)
-        return self._known[name]
-
-    def _number(self, key: Hashable) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
+        self._left -= value.tensor.size
+        with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):
+            if value.op is None:
+                return of_source(following, name)
+            made = of_moved(following, value.op, known.__getitem__)
+            return None if made is None else made[value.output]
+        return None
