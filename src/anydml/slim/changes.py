@@ -48,23 +48,13 @@ def change_of(old: Sequence[int], new: Sequence[int]) -> Change:
 
 
 class Changing:
-    """Nodes that can do with other leading axes.
-
-    Args:
-        following: the values of their graph.
-        stand_ins: the sizes of `following`.
-    """
+    """Nodes that can do with other leading axes."""
 
     def __init__(self, following: Following, stand_ins: StandIns) -> None:
         self._following, self._values, self._stand_ins = following, following.values, stand_ins
 
     def inputs(self, op: Op, change: Change) -> dict[int, Sizes] | None:
-        """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones.
-
-        Args:
-            op: a node that computes.
-            change: what is done to what it makes.
-        """
+        """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones."""
         made = self._values.get(op.outputs[0]) if op.outputs else None
         if made is None or made.tensor is None or change.of(made.sizes) is None:
             return None

@@ -48,12 +48,7 @@ class Constants:
         return name in self._tensors or name in self.made or name in self._arrays
 
     def new(self, array: Array, name: Callable[[], str]) -> str:
-        """Return the name of a new constant; that of an equal one if it was made before.
-
-        Args:
-            array: its elements.
-            name: makes a name.
-        """
+        """Return the name of a new constant; that of an equal one if it was made before."""
         packed = np.ascontiguousarray(array).reshape(array.shape)
         key = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest(), str(packed.dtype), packed.shape
         if key not in self._names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.slim.axes import split, with_ones, with_ones_of
-from anydml.slim.blocks import in_blocks
+from anydml.slim.layouts import Layout
 from anydml.slim.parts import Box, Part, Parts, Run, boxed, cropped, joined, places, row_major, tidy
 from anydml.slim.sizes import StandIns
 from anydml.slim.steps import Step, Steps
@@ -33,14 +34,7 @@ Split = tuple[int, ...]
 
 
 class Finder:
-    """Finds the steps of one tensor.
-
-    Args:
-        steps: where steps are made.
-        stand_ins: the sizes that have names.
-        step_of: the step that makes a source, by its number.
-        dtype: of the elements.
-    """
+    """Finds the steps of one tensor."""
 
     def __init__(self, steps: Steps, stand_ins: StandIns, step_of: Callable[[int], Step], dtype: np.dtype[Any]) -> None:
         self._steps, self._stand_ins, self._step_of, self._dtype = steps, stand_ins, step_of, dtype
@@ -92,7 +86,7 @@ class Finder:
                     yield made
             return
         if len(source.sizes) == len(sizes) == 4 and self._stand_ins.is_constant(*source.sizes[1:], *sizes[1:]):
-            yield from in_blocks(self._steps, part, source, sizes, self._width)
+            yield from self._in_blocks(part, source, sizes)
         # On axes split where the source's, or the result's, are.
         ours = split(part.runs, row_major(source.sizes), lambda run: run.stride)
         units = row_major(sizes)
@@ -106,6 +100,28 @@ class Finder:
             transposed = self._cut_and_transposed(part, runs, source, sizes)
             if transposed is not None:
                 yield transposed
+
+    def _in_blocks(self, part: Part, source: Step, sizes: tuple[int, ...]) -> Iterator[Step]:
+        """DepthToSpace, and SpaceToDepth whose channels may be in another order."""
+        (n, depth, high, wide), (_, channels, rows, _) = source.sizes, sizes
+        if rows > high and rows % high == 0:
+            b = rows // high
+            for mode, cut, perm in (
+                ("CRD", (n, channels, b, b, high, wide), (0, 1, 4, 2, 5, 3)),
+                ("DCR", (n, b, b, channels, high, wide), (0, 3, 4, 1, 5, 2)),
+            ):
+                if Layout(cut, perm).transposed == (n, channels, high, b, wide, b) and Layout(cut, perm).is_of(part):
+                    yield self._steps.blocks("DepthToSpace", source, sizes, b, mode, self._width)
+        if rows < high and high % rows == 0:
+            b = high // rows
+            cut = n, depth, rows, b, wide // b, b
+            made = self._steps.blocks("SpaceToDepth", source, sizes, b, "", self._width)
+            numbers = np.arange(channels).reshape(b, b, depth) if channels == b * b * depth else np.arange(0)
+            for order in itertools.permutations((3, 5, 1)) if numbers.size and wide % b == 0 else ():
+                if Layout(cut, (0, *order, 2, 4)).is_of(part):
+                    picked = numbers.transpose([(3, 5, 1).index(axis) for axis in order]).reshape(-1).tolist()
+                    is_same = order == (3, 5, 1)
+                    yield made if is_same else self._steps.picked(made, 1, picked, self._width)
 
     def _cut_and_transposed(self, part: Part, runs: Sequence[Run], source: Step, sizes: tuple[int, ...]) -> Step | None:
         """One Slice and one Transpose."""

@@ -39,12 +39,7 @@ class Group:
 
 
 class Grouping:
-    """Looks for such nodes in one graph.
-
-    Args:
-        reading: who reads what in it.
-        stand_ins: the sizes that have names.
-    """
+    """Looks for such nodes in one graph."""
 
     def __init__(self, reading: Reading, stand_ins: StandIns) -> None:
         self._reading, self._stand_ins = reading, stand_ins

@@ -90,13 +90,7 @@ def flipped(part: Part) -> tuple[int, int] | None:
 
 
 def layouts(part: Part, leading: Sequence[int], columns: int) -> list[Layout]:
-    """In which order a product would have to be for a part to be all there is to it.
-
-    Args:
-        part: how the product is read.
-        leading: the axes of the product before its columns.
-        columns: how many there are.
-    """
+    """In which order a product would have to be for a part to be all there is to it."""
     count = math.prod(leading)
     if part.at or part.offset or part.size != count * columns:
         return []

@@ -12,8 +12,7 @@ from anydml.slim.following import Following
 from anydml.slim.graph import Op
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.sizes import StandIns
-from anydml.slim.slicing import sliced_at_once
-from anydml.slim.splitting import with_splits
+from anydml.slim.slicing import sliced_at_once, with_splits
 from anydml.slim.steps import Step, cost, every
 
 MOST_MIXED = 1 << 14
@@ -100,17 +99,11 @@ class Plan:
             return
         names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
         steps = self._steps(region)
-        cheapest = {name: steps[name] for name in names}
         at_once = sliced_at_once(self._found, region, self._stand_ins)
-        starts = [{name: each[name] for name in names} for each in (cheapest, at_once)]
-        is_joint = len(names) > 1
-        if is_joint:
-            # Of the same nodes for several readers, none is cheaper alone.
-            ways = {name: self._ways.get(name, ())[1:] for name in names}
-            starts.append({name: min(ways[name], key=self.steps.cost, default=cheapest[name]) for name in names})
-        starts = [self._split(start) for start in starts]
-        if is_joint:
-            starts = [self._split(self._mixed(old, start)) for start in starts]
+        # Of the same nodes for several readers, none is cheaper alone.
+        shared = {n: min(self._ways.get(n, ())[1:], key=self.steps.cost, default=steps[n]) for n in names}
+        starts = [{name: each[name] for name in names} for each in (steps, at_once, shared)]
+        starts = [self._mixed(old, self._split(start)) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
         best = cost(*new.values())
         if best.moved <= region.before.moved and best < region.before:

@@ -115,9 +115,6 @@ class Reader:
 class Reading:
     """Which nodes read which computed values, directly or through movement.
 
-    Args:
-        following: the values of a graph whose movement is composed.
-
     Attributes:
         following: the same.
         readers: of what is not moved, by name.

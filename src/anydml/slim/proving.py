@@ -24,12 +24,7 @@ MOST_LABELS = 1 << 23
 
 
 def differing(before: Following, after: Following) -> Iterator[str]:
-    """Names in the first graph for which other elements, or those of another value, are read in the second.
-
-    Args:
-        before: the graph as it was, followed for some sizes.
-        after: the other graph, for the same sizes.
-    """
+    """Names in the first graph for which other elements, or those of another value, are read in the second."""
     labels = _Labels()
     for old, new in dict.fromkeys(_pairs(before, after)):
         if not _same(before, old, after, new, labels):

@@ -52,9 +52,6 @@ class Region:
 class Regions:
     """The regions of a graph, and the steps that its own nodes are.
 
-    Args:
-        following: the graph's values.
-
     Attributes:
         following: the same.
         steps: where steps are made.

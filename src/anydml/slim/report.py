@@ -20,12 +20,7 @@ MOST_REGIONS = 100
 
 
 def report(title: str, slimmed: Slimmed) -> Explanation:
-    """The page of a model.
-
-    Args:
-        title: the model's name.
-        slimmed: what became of it.
-    """
+    """The page of a model."""
     found = sorted(slimmed.changed, key=lambda region: region.after.moved - region.before.moved)
     sections = []
     for region in found[:MOST_REGIONS]:

@@ -20,12 +20,7 @@ LAST = 2**63 - 1
 
 
 class Writer:
-    """Writes a graph.
-
-    Args:
-        plan: how its values are made.
-        stand_ins: the sizes of the plan.
-    """
+    """Writes a graph."""
 
     def __init__(self, plan: Plan, stand_ins: StandIns) -> None:
         self._plan, self._stand_ins, self._following = plan, stand_ins, plan.following
