@@ -32,7 +32,8 @@ import onnx
 import onnxruntime
 
 from anydml.slim import slim
-from benchmarks.slim_models import MODELS, UNSEEN
+from benchmarks.slim_models import MODELS
+from benchmarks.slim_more import MORE, UNSEEN
 
 FREE = frozenset(["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 GROWING = frozenset(["CenterCropPad", "Expand", "Pad", "Tile", "ReorderInput", "ReorderOutput"])
@@ -255,18 +256,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/slim"), help="where the models are kept")
     parser.add_argument("--only", nargs="*", help="names of models")
-    parser.add_argument("--unseen", action="store_true", help="models that no threshold was chosen by")
+    parser.add_argument("--more", action="store_true", help="other models")
+    parser.add_argument("--unseen", action="store_true", help="models that no rule was chosen by")
     parser.add_argument("--no-times", action="store_true", help="compare bytes and nodes only")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     rows = {}
-    for name in given.only or (UNSEEN if given.unseen else MODELS):
+    for name in given.only or (UNSEEN if given.unseen else MORE if given.more else MODELS):
         path = given.folder / f"{name.replace(' ', '_')}.onnx"
         if not path.exists():
             # Each in a process of its own, so that one's trace is not in another's memory.
             done = subprocess.run(
-                [sys.executable, "-m", "benchmarks.slim_models", name, str(path)],
+                [sys.executable, "-m", "benchmarks.slim_more", name, str(path)],
                 check=False,
                 capture_output=True,
                 text=True,

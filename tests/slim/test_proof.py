@@ -145,3 +145,20 @@ def test_constants_of_any_size_are_compared():
     tensor.CopyFrom(numpy_helper.from_array(wrong, tensor.name))
     with pytest.raises(ModelError, match="is not the same"):
         proved(before, slimmed)
+
+
+def test_functions_that_multiply_are_not_run():
+    """Each calls the next ten times, so that ONNX Runtime, which inlines them, would never end."""
+    functions = [
+        f"""<domain: "own", opset_import: ["": 18, "own": 1]> f{k} (x) => (y) {{
+            {" ".join(f"v{n + 1} = own.f{k + 1} (v{n})" for n in range(10)).replace("(v0)", "(x)")} y = Neg (v10) }}"""
+        for k in range(12)
+    ]
+    last = '<domain: "own", opset_import: ["": 18]> f12 (x) => (y) { y = Neg (x) }'
+    text = """<ir_version: 8, opset_import: ["": 18, "own": 1]> g (float[2,3] x) => (float[2,3] z)
+        { a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) z = own.f0 (b) }"""
+    before = parser.parse_model("\n".join([text, *functions, last]))
+    slimmed = slim(before)
+    assert [node.op_type for node in slimmed.model.graph.node] == ["f0"]
+    assert "not run: " in proved(before, slimmed)[-1]
+    assert "functions must be inlined" in proved(before, slimmed)[-1]
