@@ -272,6 +272,7 @@ thread.join()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems' threads have larger stacks")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer needs more of the stack")
 def test_threads_with_small_stacks_can_make_calls():
     run = subprocess.run([sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, timeout=120, check=False)
     assert (run.returncode, run.stdout) == (0, f"{[True] * 4}\n"), run.stderr
