@@ -1,7 +1,10 @@
 """Opening stores: what headers and indexes say, and what they may not."""
 
 import json
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -244,3 +247,15 @@ def test_broken_files_of_every_kind_are_refused_in_a_line():
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     codes = broken(4, 150)
     assert sum(count for (_, code), count in codes.items() if code == 2) > 150
+
+
+def test_a_python_without_bz2_and_lzma_has_stores(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(2, 3))
+    code = """
+import sys
+sys.modules["_bz2"] = sys.modules["_lzma"] = None
+from anydml import stores
+stores.rechunk("x.npy", "y.npy", permute=[1, 0]).run()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert (np.load(tmp_path / "y.npy") == np.arange(6).reshape(2, 3).T).all()

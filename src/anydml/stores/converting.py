@@ -16,6 +16,7 @@ from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
+from anydml.stores.formats.store import uncollected
 from anydml.stores.plans import Plan
 from anydml.text import counted
 from anydml.tracing.trace import Trace
@@ -24,6 +25,7 @@ LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
 """Layouts by name."""
 
 
+@uncollected()
 def convert(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],

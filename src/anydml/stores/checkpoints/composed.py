@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -138,16 +139,20 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
 def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:
     """The program that makes tensors, which are its outputs, and its inputs."""
-    stores = {id(store): store for each in made for store in each.sources}
-    numbers = {store: k for k, store in enumerate(stores)}
-    kinds: dict[int, AlikeMoves] = {}
+    every = [store for each in made for store in each.sources]
+    ids = [*map(id, every)]
+    stores = dict(zip(ids, every, strict=True))
+    inputs = map(dict(zip(stores, range(len(stores)), strict=True)).__getitem__, ids)
+    sets: dict[int, list[tuple[int, ...]]] = {}
+    firsts: list[ComposedTensor] = []
     for output, tensor in enumerate(made, len(stores)):
-        value = tensor.value
-        kind = kinds.get(id(value))
-        if kind is None:
-            kind = kinds[id(value)] = AlikeMoves(_moves(value, len(tensor.sources)), [])
-        kind.sets.append((*[numbers[id(store)] for store in tensor.sources], output))  # type: ignore[attr-defined]
-    return AlikeProgram(composer.name, [*kinds.values()], composer.program()), [*stores.values()]
+        own = sets.get(id(tensor.value))
+        if own is None:
+            own = sets[id(tensor.value)] = []
+            firsts.append(tensor)
+        own.append((*islice(inputs, len(tensor.sources)), output))
+    kinds = [AlikeMoves(_moves(each.value, len(each.sources)), sets[id(each.value)]) for each in firsts]
+    return AlikeProgram(composer.name, kinds, composer.program()), [*stores.values()]
 
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:

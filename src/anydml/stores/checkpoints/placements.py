@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -116,14 +116,13 @@ class Placed:
         own = self._tensors
         if self.placement.pp * self.placement.ep > 1:
             own = {name: each for name, each in own.items() if self.holds(name, rank)}
-        known: dict[tuple[str, int], tuple[tuple[AxisIntervals, ...], Value]] = {}
-        for (name, tensor), kind in zip(own.items(), self.axes.alike(own), strict=True):
-            key = kind, id(tensor.value)
-            if key not in known:
+        known = defaultdict[int, dict[str, tuple[Value, tuple[AxisIntervals, ...]]]](dict)
+        for kind, name, tensor in zip(self.axes.alike(own), own, own.values(), strict=True):
+            found = known[id(tensor.value)].get(kind)
+            if found is None:
                 cuts = self.cuts(name, tensor.shape, rank)
-                known[key] = cuts, _part(composer, tensor.value, cuts)
-            cuts, value = known[key]
-            yield name, tensor.changed(value), cuts
+                found = known[id(tensor.value)][kind] = _part(composer, tensor.value, cuts), cuts
+            yield name, ComposedTensor(found[0], tensor.dtype, tensor.sources), found[1]
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last."""

@@ -6,9 +6,7 @@ Codecs that numcodecs and Zarr come with are bounded; those installed beside the
 from __future__ import annotations
 
 import asyncio
-import bz2
 import json
-import lzma
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,9 +85,14 @@ def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
     name = codec.get("id")
     if name in ("gzip", "zlib"):
         return lambda: zlib.decompressobj(31 if name == "gzip" else 15)
+    # Some builds of Python have neither bz2 nor lzma.
     if name == "bz2":
+        import bz2
+
         return bz2.BZ2Decompressor
     if name == "lzma":
+        import lzma
+
         form, filters = codec.get("format", lzma.FORMAT_XZ), codec.get("filters")
         most = None if form == lzma.FORMAT_RAW else MOST_DICTIONARY
         return lambda: lzma.LZMADecompressor(form, most, filters)
