@@ -16,6 +16,7 @@ from anydml.errors import ModelError
 transformers = pytest.importorskip("transformers", minversion="5.0", reason="transformers is not installed")
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from safetensors.torch import save_file  # noqa: E402
 from stores import tiny_models  # noqa: E402  # it takes both
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -61,9 +62,18 @@ def mixtral(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["MixtralForCausalLM", "Qwen3VLMoeForConditionalGeneration", "LlamaForCausalLM"])
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "Qwen3VLMoeForConditionalGeneration", "LlamaForCausalLM",
+                                  "Inkling2ForCausalLM"])  # fmt: skip
 def test_there_and_back_is_what_transformers_gives(name, tmp_path):
+    if not hasattr(transformers, name):
+        pytest.skip(f"this transformers has no {name}")
     check(getattr(transformers, name), tmp_path)
+
+
+def test_a_flat_parameter_of_fsdp_is_refused_by_name(mixtral):
+    save_file({"model.layers.0._flat_param": torch.zeros(6)}, mixtral / "original" / "model.safetensors")
+    with pytest.raises(ModelError, match=r"_flat_param.*is a flat parameter of FSDP.*SHARDED_STATE_DICT"):
+        stores.convert(mixtral / "original", mixtral / "out")
 
 
 @pytest.mark.skipif("ANYDML_ALL_MAPPINGS" not in os.environ, reason="ANYDML_ALL_MAPPINGS=1 tries all mappings: minutes")

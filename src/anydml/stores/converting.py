@@ -112,6 +112,11 @@ def conversion(
     remarks: list[str] = []
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
+        if flat := next((name for name in tensors if name.rpartition(".")[2].lstrip("_") == "flat_param"), None):
+            raise (JsonPath(str(folder)) / flat).error(
+                "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
+                "StateDictType.SHARDED_STATE_DICT or FULL_STATE_DICT, or cut it by a layout for anydml reshard"
+            )
         made, unknown = architecture.to_transformers(trace, tensors)
         if each_of_them := {name: tensors[name] for name in unknown}:
             whole = experts.fused(trace.composer, each_of_them, architecture.model)

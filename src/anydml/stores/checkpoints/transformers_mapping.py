@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 from anydml.engines import open_engine
 from anydml.errors import FuseError, ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace
@@ -104,6 +106,7 @@ class Architecture:
         self._loaded: list[Any] = []
         self._is_renamed = False
         self._checked: set[Any] = set()
+        self._values: dict[Value, Value] = {}
 
     def trace(self) -> Trace:
         """A trace whose tensors converters accept."""
@@ -198,7 +201,9 @@ class Architecture:
         if kind not in self._checked:
             self._check(group, shapes)
             self._checked.add(kind)
-        return {name: apart(each.value, each.element, sources) for name, each in found.items()}
+        own = {name: apart(each.value, each.element, sources) for name, each in found.items()}
+        # Layers that are alike share values, so that the rest of the plan is made for one of them.
+        return {name: each.changed(self._values.setdefault(each.value, each.value)) for name, each in own.items()}
 
     def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
         """Compare the traced converter with the converter itself on small tensors of distinct elements.
@@ -212,7 +217,7 @@ class Architecture:
             ends = np.cumsum([math.prod(shape) for _, shape in flat], dtype=np.int64)
             if ends[-1] > MOST_CHECKED:
                 continue
-            elements = np.split(np.arange(ends[-1], dtype=np.int32), ends[:-1])
+            elements = np.split(np.arange(ends[-1], dtype=np.float32), ends[:-1])
             arrays = [own.reshape(shape) for own, (_, shape) in zip(elements, flat, strict=True)]
             real, traced = dict[str, list[Any]](), dict[str, list[Any]]()
             trace = self.trace()
@@ -255,6 +260,12 @@ class Architecture:
     def _called(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """The results of a converter for PyTorch tensors, real or traced."""
         converter = deepcopy(group.converter)
+        kinds = {each.dtype for own in members.values() for each in own}
+        with suppress(AttributeError):
+            # A cast to the dtype of the parameter is none, because tensors keep their dtypes.
+            parameter = self.model.get_parameter(group.first)
+            if len(kinds) == 1 and (kind := kinds.pop()).is_floating_point:
+                parameter.data = parameter.data.to(kind)
         for pattern, own in members.items():
             for each in own:
                 converter.add_tensor(group.first, group.first, pattern, each)

@@ -191,6 +191,8 @@ def _moves(
             is_read = isinstance(source, Access) and source.operand < len(sets[0])
             pair = itemgetter(end.operand, move.reads.operand if is_read else end.operand)
             own = [each for each in map(pair, sets) if each[0] in moved]
+            if not own:
+                continue
             output, store = np.array(own, np.int64).reshape(-1, 2).T
             group, to = group_of[output], places.offset[output] + end.offset
             file, at = np.full(store.size, -1), np.zeros_like(to)
