@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from anydml import infer
 from anydml.arrays.quick import is_native
-from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.indices import take
 from anydml.moves.program import Element, ReadIndex
@@ -27,10 +27,10 @@ from anydml.operators.function import (
     function,
 )
 from anydml.operators.problem import Problem
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.operators.ways import general, native
 from anydml.records import record
-from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
 
@@ -54,19 +54,6 @@ def gather_moves(
     lookup = Lookup(1, index_dtype, 0, lookup_strides, source.sizes[axis], source.strides[axis], outside)
     access = Access(0, 0, source_strides, (lookup,))
     return (Move(destination.sizes, Access(2, 0, destination.strides), access, source.element_size),)
-
-
-def _rows() -> Iterator[SupportRow]:
-    for level, low, high, types, indices in (
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, (DataType.UINT32,)),
-        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, (DataType.UINT32,)),
-    ):
-        data = Support(low, high, types)
-        yield SupportRow(
-            level, {"InputTensor": data, "IndicesTensor": Support(low, high, indices), "OutputTensor": data}
-        )
 
 
 @record
@@ -96,7 +83,14 @@ class GatherOperatorDesc(OperatorDesc):
     OPERATOR: ClassVar[str] = "DML_GATHER"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
-    SUPPORT: ClassVar[SupportTable] = tuple(_rows())
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("InputTensor", "OutputTensor"),
+        "IndicesTensor",
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""
@@ -104,10 +98,7 @@ class GatherOperatorDesc(OperatorDesc):
         broken = [*self._same_kind("input_tensor", "output_tensor")]
         broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
         broken += self._axis(self.axis, count)
-        if self.indices_tensor.data_type not in INDEX_TYPES:
-            types = ", ".join(t.name for t in INDEX_TYPES)
-            message = f"IndicesTensor.DataType is {self.indices_tensor.data_type}, which cannot index"
-            broken.append(self.problem("IndicesTensor.DataType", message, f"indices must be {types}"))
+        broken += self._index_type("IndicesTensor", self.indices_tensor)
         if not 0 <= self.index_dimensions <= count:
             message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {counted(count, 'dimension')}"
             broken.append(self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount"))

@@ -176,12 +176,12 @@ class Fused(_Calls):
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """Return the program of a call with these arguments."""
-        return self._specialized(*self._program_of(arguments, keywords)).program
+        return self.lowered(*arguments, **keywords)[0]
 
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """Return the program of a call, its input arrays, and its outputs' shapes and dtypes."""
-        fixed, call = self._specialized(*self._program_of(arguments, keywords)), Call(self._name)
-        call.key(arguments, keywords)
+        plan, registers, call = self._program_of(arguments, keywords)
+        fixed = self._specialized(plan, registers)
         return fixed.program, call.inputs, [*fixed.shapes]
 
     def explain(self, *arguments: Any, **keywords: Any) -> str:
@@ -189,7 +189,7 @@ class Fused(_Calls):
 
         The last lines name the sizes that were needed as numbers, for which the function is traced again.
         """
-        plan, registers = self._program_of(arguments, keywords)
+        plan, registers, _ = self._program_of(arguments, keywords)
         return "\n  ".join([str(self._specialized(plan, registers)), *plan.pins])
 
     def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
@@ -214,7 +214,7 @@ class Fused(_Calls):
         """Bind as a method: the instance becomes a hashed argument."""
         return self if instance is None else functools.partial(self, instance)
 
-    def _program_of(self, arguments: Any, keywords: dict[str, Any]) -> tuple[TracedProgram, Sequence[int]]:
+    def _program_of(self, arguments: Any, keywords: dict[str, Any]) -> tuple[TracedProgram, Sequence[int], Call]:
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -222,7 +222,7 @@ class Fused(_Calls):
         if call.is_lazy:
             raise broken("a call on Dask arrays is one program per chunk: call the function and inspect its graph")
         plan, registers, _ = self._trace_for(key, call, arguments, keywords)
-        return plan, registers
+        return plan, registers, call
 
     def _specialized(
         self, plan: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()

@@ -6,7 +6,6 @@ Calls that the compiled core does not support run this way (see `traced_program`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import CompiledCall
 from anydml.errors import BindingError
 from anydml.functions.planning import check_size
-from anydml.memory.results import empty
 from anydml.moves import Program
 from anydml.moves.indices import as_signed
 from anydml.tracing.donating import Pairs, donated
@@ -66,10 +64,6 @@ class SpecializedProgram:
 
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """Run the program; return new arrays."""
-        if adapters[0] is None and self._engine.is_numpys:
-            arrays = [*starmap(empty, self.shapes)]
-            self._dispatch((*inputs, *arrays))
-            return self._structured(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
             source, adapter = inputs[result.like or 0], adapters[result.like or 0]
