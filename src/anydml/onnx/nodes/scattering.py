@@ -6,10 +6,12 @@ ScatterElements, ScatterND, TensorScatter, OneHot, Where, Trilu and EyeLike.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from anydml.moves.move import Access, Fill, Lookup, Move, unless
+from anydml.moves.move import Access, Fill, Move, unless
+from anydml.moves.places import Along, At, put
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, check_bytes
@@ -50,17 +52,27 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
     value, index, new = ctx.values(x, indices, updates)
     if 0 in indices.shape:
         return ctx.result(node, value, x.dtype)
-    places, source = ctx.access(index), ctx.access(new)
+    places: list[Along | At] = [*map(Along, range(len(x.shape)))]
+    places[axis] = At(ctx.access(index), indices.dtype.name, outside(indices, "skip"))
+    return _put(node, ctx, value, x.dtype, ctx.access(new), indices.shape, places)
+
+
+def _put(
+    node: Node,
+    ctx: LoweringContext,
+    value: Value,
+    dtype: np.dtype[Any],
+    source: Access | Fill,
+    sizes: Sizes,
+    places: Sequence[Along | At],
+) -> Tensor:
+    """Store a value, and overwrite it with a part at places (see `anydml.moves.places`)."""
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        lookup = Lookup(
-            places.operand, indices.dtype.name, places.offset, places.strides, x.shape[axis], strides[axis],
-            outside(indices, "skip"),
-        )  # fmt: skip
-        still = (*strides[:axis], 0, *strides[axis + 1 :])
-        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
+        target = Layout(value.sizes, strides, value.element_size)
+        return () if 0 in sizes else (put(source, sizes, operand, target, places),)
 
-    return ctx.overwritten_result(node, value, x.dtype, write)
+    return ctx.overwritten_result(node, value, dtype, write)
 
 
 def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
@@ -79,19 +91,13 @@ def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, upd
     value, index, new = ctx.values(x, indices, updates)
     if 0 in shape:
         return ctx.result(node, value, x.dtype)
-    by, source = ctx.access(index), ctx.access(new)
-
-    def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        rest = len(x.shape) - count
-        own, step = by.strides[:-1] + (0,) * rest, by.strides[-1]
-        dtype, beyond = indices.dtype.name, outside(indices, "skip")
-        lookups = tuple(
-            Lookup(by.operand, dtype, by.offset + k * step, own, x.shape[k], strides[k], beyond) for k in range(count)
-        )
-        to = Access(operand, 0, (0,) * (len(indices.shape) - 1) + strides[count:], lookups)
-        return (Move(shape, to, source, value.element_size),)
-
-    return ctx.overwritten_result(node, value, x.dtype, write)
+    by, rest = ctx.access(index), len(x.shape) - count
+    columns = [
+        by._replace(offset=by.offset + k * by.strides[-1], strides=by.strides[:-1] + (0,) * rest) for k in range(count)
+    ]
+    places: list[Along | At] = [At(column, indices.dtype.name, outside(indices, "skip")) for column in columns]
+    places += [Along(len(shape) - rest + k) for k in range(rest)]
+    return _put(node, ctx, value, x.dtype, ctx.access(new), shape, places)
 
 
 def _last(node: Node, ctx: LoweringContext, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
@@ -136,15 +142,11 @@ def tensor_scatter(
     ctx.require_memory(node, 8 * len(first) * count)
     value, new = ctx.values(x, update)
     index = ctx.source((first[:, None] + np.arange(count)) % most)
-    by, source = ctx.access(index), ctx.access(new)
-
-    def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        own = tuple(by.strides[0] if k == 0 else by.strides[1] if k == axis else 0 for k in range(rank))
-        lookup = Lookup(by.operand, "int64", by.offset, own, most, strides[axis], "skip")
-        still = (*strides[:axis], 0, *strides[axis + 1 :])
-        return (Move(update.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
-
-    return ctx.overwritten_result(node, value, x.dtype, write)
+    by = ctx.access(index)
+    own = tuple(by.strides[0] if k == 0 else by.strides[1] if k == axis else 0 for k in range(rank))
+    places: list[Along | At] = [*map(Along, range(rank))]
+    places[axis] = At(by._replace(strides=own), "int64", "skip")
+    return _put(node, ctx, value, x.dtype, ctx.access(new), update.shape, places)
 
 
 def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
@@ -164,23 +166,18 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
         return ctx.result(node, Value(shape, values.dtype.itemsize, ()), values.dtype)
     off, on = (ctx.pattern(values.array[k : k + 1]) for k in range(2))
     value = Value.filled(shape, off)
-    places = indices.array
-    if places.dtype not in (np.int32, np.int64):
+    elements = indices.array
+    if elements.dtype not in (np.int32, np.int64):
         # Indices of other types, including floats, are truncated.
-        ctx.require_memory(node, 8 * places.size)
+        ctx.require_memory(node, 8 * elements.size)
         with np.errstate(invalid="ignore"):
-            places = places.astype(np.int64)
-    index = ctx.source(places)
-
-    def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        if 0 in shape:
-            return ()
-        by = ctx.access(index)
-        lookup = Lookup(by.operand, places.dtype.name, by.offset, by.strides, size, strides[axis], "skip")
-        still = (*strides[:axis], *strides[axis + 1 :])
-        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), Fill(on), value.element_size),)
-
-    return ctx.overwritten_result(node, value, values.dtype, write)
+            elements = elements.astype(np.int64)
+    index = ctx.source(elements)
+    if 0 in shape:
+        return ctx.result(node, value, values.dtype)
+    places: list[Along | At] = [*map(Along, range(len(indices.shape)))]
+    places.insert(axis, At(ctx.access(index), elements.dtype.name, "skip"))
+    return _put(node, ctx, value, values.dtype, Fill(on), indices.shape, places)
 
 
 def where(node: Node, ctx: LoweringContext, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -245,12 +242,6 @@ def eye_like(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     zero, one = (ctx.pattern(np.array(number).astype(dtype)) for number in (0, 1))
     rows, columns = x.shape
     row, column = max(0, -k), max(0, k)
-    count = min(rows - row, columns - column)
-
-    def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        if count <= 0:
-            return ()
-        first = row * strides[0] + column * strides[1]
-        return (Move((count,), Access(operand, first, (sum(strides),)), Fill(one), dtype.itemsize),)
-
-    return ctx.overwritten_result(node, Value.filled(x.shape, zero), dtype, write)
+    count = max(0, min(rows - row, columns - column))
+    value, places = Value.filled(x.shape, zero), [Along(0, row), Along(0, column)]
+    return _put(node, ctx, value, dtype, Fill(one), (count,), places)
