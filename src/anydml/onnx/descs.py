@@ -7,7 +7,6 @@ levels require, as in ONNX Runtime's DirectML provider.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -19,13 +18,13 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.inference import FOLLOWED, Unknown, inferred
+from anydml.onnx.directml.inference import FOLLOWED, Unknown, declared, inferred, initial
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.read import named, read_node
-from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
+from anydml.onnx.tensors import numpy_type, sizes_text, tensor_type, type_name
 from anydml.onnx.values import GraphValue, Held, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
@@ -181,29 +180,21 @@ class _Descriptions:
             return error
 
     def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
-        dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
-        if dtype is None:
-            return Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
-        found = Tensor(dtype, shape)
-        is_here = tensor.data_location != TensorProto.EXTERNAL
-        if tensor.name in self._needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
-            found.array = to_array(tensor, self._budget)
-            found.held = Held(self._budget, found.array)
-        return found
+        found = initial(tensor, tensor.name in self._needed, self._budget)
+        return found or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
         if value.type.WhichOneof("value") == "sequence_type":
             return Unknown(f"input {show(value.name)}, a sequence")
+        found = declared(value, lambda _, name: self._sizes.get(name or ""))
+        if found is not None:
+            return found
         elem_type, sizes = tensor_type(value)
-        sizes = None if sizes is None else [self._sizes.get(n, n) if isinstance(n, str) else n for n in sizes]
-        shape = tuple(size for size in sizes or () if isinstance(size, int))
-        dtype = numpy_type(elem_type)
-        if sizes is None or len(shape) != len(sizes) or min((*shape, 0)) < 0:
-            is_named = any(isinstance(size, str) for size in sizes or ())
-            return Unknown(f"input {show(value.name)}, which has {_sizes(sizes)}", self._missing if is_named else ())
-        if dtype is None:
+        if numpy_type(elem_type) is None:
             raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
-        return Tensor(dtype, shape)
+        sizes = None if sizes is None else [self._sizes.get(n, n) if isinstance(n, str) else n for n in sizes]
+        is_named = any(isinstance(size, str) for size in sizes or ())
+        return Unknown(f"input {show(value.name)}, which has {_sizes(sizes)}", self._missing if is_named else ())
 
     def _ours(self, proto: NodeProto, node: Node) -> Finding | None:
         """Translate a node of an operator that anydml implements; note its results."""

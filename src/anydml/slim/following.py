@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +12,12 @@ from anydml.errors import BindingError, DescError, ModelError
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.directml.inference import FOLLOWED, inferred
+from anydml.onnx.directml.inference import FOLLOWED, declared, inferred, initial
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
-from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
 from anydml.onnx.values import Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.slim.composing import MOST_PIECES, Composing
@@ -143,30 +141,10 @@ class Following:
             return None
 
     def _initializer(self, tensor: TensorProto, is_input: bool) -> Followed:
-        dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
-        if dtype is None:
-            return Followed(None)
-        found = Tensor(dtype, shape)
-        is_here = tensor.data_location != TensorProto.EXTERNAL
-        if is_here and not is_input and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
-            found.array = to_array(tensor, self._budget)
-        return Followed(found, is_constant=not is_input)
+        return Followed(initial(tensor, not is_input, self._budget), is_constant=not is_input)
 
     def _declared_tensor(self, value: ValueInfoProto) -> Tensor | None:
-        if value.type.WhichOneof("value") != "tensor_type":
-            return None
-        elem_type, sizes = tensor_type(value)
-        dtype = numpy_type(elem_type)
-        if sizes is None or dtype is None:
-            return None
-        found = []
-        for axis, size in enumerate(sizes):
-            name = size if isinstance(size, str) else free_name(value.name, axis)
-            known = size if isinstance(size, int) else self.sizes.get(name)
-            if known is None or known < 0:
-                return None
-            found.append(known)
-        return Tensor(dtype, tuple(found))
+        return declared(value, lambda axis, name: self.sizes.get(name or free_name(value.name, axis)))
 
     def _follow(self, op: Op, node: Node | None, given: Sequence[Followed | None]) -> list[tuple[str, Followed]]:
         """What a node makes, by name."""

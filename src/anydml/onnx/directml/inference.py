@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx.defs
 import onnx.shape_inference
-from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from anydml.errors import ModelError
+from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Opsets
-from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.onnx.values import GraphValue, Tensor
+from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
+from anydml.onnx.values import GraphValue, Held, Tensor
 from anydml.onnx.walk import plain_domain
 
 FOLLOWED = 4096
 """Largest number of elements of a tensor whose values are propagated."""
+
+
+SizeOf = Callable[[int, str | None], int | None]
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,41 @@ class Unknown:
     sizes: tuple[str, ...] = ()
 
 
+def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
+    """Return a tensor of the type and sizes that a model declares; None if not all of them are known.
+
+    Args:
+        value: an input, output or value.
+        size_of: returns the size of an axis that has only a name, or none, given axis and name; None if it is unknown.
+    """
+    if value.type.WhichOneof("value") != "tensor_type":
+        return None
+    elem_type, sizes = tensor_type(value)
+    dtype = numpy_type(elem_type)
+    shape = [size if isinstance(size, int) else size_of(axis, size) for axis, size in enumerate(sizes or ())]
+    known = tuple(size for size in shape if size is not None and size >= 0)
+    return None if dtype is None or sizes is None or len(known) != len(shape) else Tensor(dtype, known)
+
+
+def initial(tensor: TensorProto, reads: bool, budget: Budget) -> Tensor | None:
+    """Return the tensor of an initializer; None if onnx does not know its type.
+
+    Args:
+        tensor: the initializer.
+        reads: whether to read its elements, if they are numbers, few and in the model.
+        budget: holds the elements.
+    """
+    dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
+    if dtype is None:
+        return None
+    found = Tensor(dtype, shape)
+    is_here = tensor.data_location != TensorProto.EXTERNAL
+    if reads and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
+        found.array = to_array(tensor, budget)
+        found.held = Held(budget, found.array)
+    return found
+
+
 def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
     """Infer types and sizes by onnx; yield a tensor per output, or None if onnx cannot infer it.
 
@@ -43,10 +82,15 @@ def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None
     """
     try:
         types = _types(node, opsets, inputs)
+        found = {name: declared(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()}
     except Exception:  # onnx raises errors of many types if it cannot infer something.
-        types = {}
+        found = {}
     for name in node.output:
-        yield _tensor(types[name]) if name in types else None
+        yield found.get(name)
+
+
+def _unknown(axis: int, name: str | None) -> int | None:
+    return None
 
 
 def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Mapping[str, TypeProto]:
@@ -69,16 +113,3 @@ def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None])
         schema, node, types, input_data=data, opset_imports=imports
     )
     return found
-
-
-def _tensor(kind: TypeProto) -> Tensor | None:
-    value = helper.make_value_info("it", kind)
-    try:
-        elem_type, sizes = tensor_type(value)
-    except ModelError:
-        return None
-    dtype = numpy_type(elem_type)
-    shape = tuple(size for size in sizes or () if isinstance(size, int) and size >= 0)
-    if dtype is None or sizes is None or len(shape) != len(sizes):
-        return None
-    return Tensor(dtype, shape)
