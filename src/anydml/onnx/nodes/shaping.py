@@ -38,7 +38,7 @@ def permutation(node: Node, rank: int) -> Sequence[int]:
 
 def reshape(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor | None = None) -> Tensor:
     """Reshape: 0 keeps the size of an axis, and one −1 is inferred."""
-    return _reshaped(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape")))
+    return _reshaped(node, ctx, x, _filled_in(node, x, elements_of(node, ctx, shape, "shape") or ()))
 
 
 def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
