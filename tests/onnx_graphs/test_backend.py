@@ -102,6 +102,7 @@ def test_slice_with_inputs(opset, kind):
         ([ints(0), ints(1), ints(2)], "axes has 2, but the rank is 2"),
         ([ints(0), ints(1, 2)], "have 1, 2, 1 and 1 entries"),
         ([ints(0), np.float32([1])], "ends are float32"),
+        ([ints(0), np.int32([1])], "ends are int32, but starts are int64"),
         ([ints(0), None], "input 2 is marked single"),
         ([np.int64(0), ints(1)], r"starts are int64 of shape \[\]"),
     ],

@@ -183,16 +183,21 @@ class Node:
                 is_a = "a sequence" if formal.kind == "tensor" else "no sequence"
                 raise self.error(f"input {k} ({name}) is {is_a}", name, f"{name} must be a {formal.kind}")
             elif isinstance(value, Tensor):
-                verb = "are" if name.endswith("s") else "is"
                 if formal.dtypes and value.dtype not in formal.dtypes.values():
-                    message = f"{name} {verb} {value.dtype} of shape {list(value.shape)}"
+                    message = f"{are(name)} {value.dtype} of shape {list(value.shape)}"
                     raise self.error(message, name, f"{name} must be {' or '.join(formal.dtypes)}")
                 if formal.group:
                     other, like = groups.setdefault(formal.group, (name, value))
                     if value.dtype != like.dtype:
-                        message = f"{name} {verb} {value.dtype}, but {other} is {like.dtype}"
+                        message = f"{are(name)} {value.dtype}, but {are(other)} {like.dtype}"
                         raise self.error(message, name, f"{other} and {name} must have one type")
         return found
+
+
+def are(name: str) -> str:
+    """Return an input's name with its verb: ``"axis is"``, ``"axes are"``."""
+    is_plural = name.endswith("s") and name != "axis"
+    return f"{name} {'are' if is_plural else 'is'}"
 
 
 def label(name: str, domain: str, kind: str) -> str:

@@ -147,8 +147,8 @@ class Program:
         # Keep the arrays alive, so that no other array gets the same id.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = RunningContext(budget, self._is_fused, log)
-        decides = self._decisive.isdisjoint
-        self._evaluate(values, lambda node, inputs: running.run(node, inputs, not decides(node.outputs)))
+        decisive = self._decisive
+        self._evaluate(values, lambda node, inputs: running.run(node, inputs, not decisive.isdisjoint(node.outputs)))
         return self._results(values, foreign, running)
 
     def _evaluate(self, values: dict[str, GraphValue], run: Callable[..., Sequence[GraphValue]]) -> None:
