@@ -18,9 +18,9 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.inference import FOLLOWED, Unknown, declared, inferred, initial
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
+from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.read import named, read_node

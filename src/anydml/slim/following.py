@@ -12,9 +12,9 @@ from anydml.errors import BindingError, DescError, ModelError
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.directml.inference import FOLLOWED, declared, inferred, initial
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
+from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
