@@ -201,6 +201,16 @@ def test_random_nodes_give_the_same_the_second_time(make):
             assert all(np.array_equal(a, b) for a, b in zip(again, fresh, strict=True))
 
 
+@pytest.mark.parametrize("indices", [[7], [-9, 1], [0, 3, -4], [2, -1]])
+def test_constant_indices_outside_are_ignored_as_others_are(indices):
+    """Few constants are evaluated while the graph is composed."""
+    own = {"i": np.array(indices), "depth": np.array(3), "both": np.array([0, 5])}
+    model = graph("(float[N] x) => (float[M] z, int64[A, B] y) { z = Identity (x) y = OneHot (i, depth, both) }", **own)
+    given = {"x": np.ones(2, np.float32)}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
+    assert np.array_equal(backend.prepare(model).run(given)[1], expected[1])
+
+
 def test_elements_that_decide_are_looked_at_each_time():
     prepared = backend.prepare(graph("(float[N] x, int64[K] shape) => (float[A, B] y) { y = Reshape (x, shape) }"))
     x = np.arange(6, dtype=np.float32)

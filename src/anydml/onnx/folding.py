@@ -7,6 +7,7 @@ Exporters compute sizes in the graph by Shape, Gather, Mul, Concat … While a g
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.engines.reference.literal import SKIPPED, address
+from anydml.moves.move import Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -77,29 +79,18 @@ class FoldingContext(ShapeContext):
     def _moved(self, move: Move, dtype: np.dtype[Any]) -> Iterator[tuple[int, Any]]:
         """Yield (element number, element) for each element of the result that a move writes."""
         for at in product(*map(range, move.sizes)):
-            to = self._place(move.destination, at)
+            to = address(move.destination, at, self._read)
+            if to == SKIPPED:
+                continue
             if isinstance(move.source, Fill):
                 yield to // dtype.itemsize, np.frombuffer(move.source.pattern, dtype)[0].item()
-            elif to >= 0 and (source := self._place(move.source, at)) >= 0:
+            elif (source := address(move.source, at, self._read)) != SKIPPED:
                 yield to // dtype.itemsize, self._elements[move.source.operand][source // dtype.itemsize]
 
-    def _place(self, access: Access, at: Sizes) -> int:
-        """Return the byte offset of an element in its operand; −1 if its index is skipped."""
-        place = access.offset + _along(access.strides, at)
-        for lookup in access.lookups:
-            index = self._index(lookup, at)
-            index += lookup.size * (index < 0)
-            if not 0 <= index < lookup.size:
-                if lookup.outside == "skip":
-                    return -1
-                raise UnknownElementsError("an index is outside")
-            place += index * lookup.stride
-        return place
-
-    def _index(self, lookup: Lookup, at: Sizes) -> int:
-        elements = self._elements[lookup.operand]
-        place = lookup.offset + _along(lookup.strides, at)
-        return int(elements[place // np.dtype(lookup.dtype).itemsize])
+    def _read(self, operand: int, offset: int, size: int) -> bytes:
+        """Return the bytes of an index."""
+        index = int(self._elements[operand][offset // size])
+        return index.to_bytes(size, sys.byteorder, signed=index < 0)
 
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
@@ -140,7 +131,3 @@ def folded(
         return FoldingContext(most, budget).lower(node, inputs)
     except UnknownElementsError:
         return None
-
-
-def _along(strides: Sequence[int], at: Sizes) -> int:
-    return sum(stride * digit for stride, digit in zip(strides, at, strict=True))

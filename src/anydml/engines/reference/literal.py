@@ -17,7 +17,7 @@ from anydml.moves.program import Program
 Read = Callable[[int, int, int], bytes]
 """Returns bytes, given operand, offset in bytes, and length."""
 
-_SKIPPED = -(1 << 62)
+SKIPPED = -(1 << 62)
 """The address of an element that is skipped."""
 
 
@@ -48,15 +48,15 @@ def bind_literally(program: Program, operands: Sequence[Array]) -> Callable[[], 
             first = spans[move.destination.operand][0] if 0 not in move.sizes else 0
             target = memory.get(move.destination.operand)
             for at in itertools.product(*map(range, move.sizes)):
-                to = _address(move.destination, at, read)
+                to = address(move.destination, at, read)
                 if isinstance(move.source, Access):
-                    source = _address(move.source, at, read)
-                    if _SKIPPED in (to, source):
+                    source = address(move.source, at, read)
+                    if SKIPPED in (to, source):
                         continue
                     element = read(move.source.operand, source, move.element_size)
                 else:
                     element = move.source.pattern * (move.element_size // len(move.source.pattern))
-                if to != _SKIPPED and target is not None:
+                if to != SKIPPED and target is not None:
                     target[to - first : to - first + move.element_size] = np.frombuffer(element, np.uint8)
 
     return run
@@ -83,17 +83,23 @@ def _as_access(lookup: Lookup) -> Access:
     return Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups)
 
 
-def _address(access: Access | Lookup, at: tuple[int, ...], read: Read) -> int:
-    """Return an access' address, or `_SKIPPED`."""
+def address(access: Access | Lookup, at: tuple[int, ...], read: Read) -> int:
+    """Return the address of an element in its operand, or `SKIPPED`.
+
+    Args:
+        access: the access.
+        at: the coordinate.
+        read: reads indices.
+    """
     total = access.offset + sum(map(int.__mul__, at, access.strides))
     for lookup in access.lookups:
-        spot = _address(lookup, at, read)
-        if spot == _SKIPPED:
-            return _SKIPPED
+        spot = address(lookup, at, read)
+        if spot == SKIPPED:
+            return SKIPPED
         index = _index(lookup, spot, read)
         if not 0 <= index < lookup.size:
             if lookup.outside == "skip":
-                return _SKIPPED
+                return SKIPPED
             index = min(max(index, 0), lookup.size - 1)
         total += index * lookup.stride
     return total
@@ -109,8 +115,8 @@ def _refuse(program: Program, move: Move, read: Read) -> None:
     """Raise IndexError for the first index of a move that is refused."""
     for at in itertools.product(*map(range, move.sizes)):
         for lookup in move.every_lookup():
-            spot = _address(lookup, at, read)
-            if lookup.outside == "refuse" and spot != _SKIPPED:
+            spot = address(lookup, at, read)
+            if lookup.outside == "refuse" and spot != SKIPPED:
                 index = _index(lookup, spot, read)
                 if not 0 <= index < lookup.size:
                     # Undo the wrapping, so that the error shows the index in the operand.
