@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import padded
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
@@ -84,7 +84,6 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
     """Resize and Upsample in mode nearest; other modes compute and are refused."""
     axes = resized_axes(node, ctx, x, *inputs)
     result = tuple(axis.size for axis in axes)
-    check_bytes(node, result, x.dtype.itemsize)
     ctx.resolve_lookups(x)
     fill = _outside(node, x)
     (value,) = ctx.values(x)

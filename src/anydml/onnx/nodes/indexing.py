@@ -7,10 +7,9 @@ import numpy as np
 from anydml.infer import picked_axis
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import check_range, outside
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
-from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import Sizes, Tensor
 from anydml.text import counted
 
@@ -19,10 +18,8 @@ def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor
     """Gather: ``result[lead, i, trail] = data[lead, indices[i], trail]``."""
     axis = node.axis(len(x.shape))
     rank = len(indices.shape)
-    check_rank(f"{node.label}: the result", len(x.shape) - 1 + rank)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     picked_axis(node.operator, x.shape, axis, rank, indices.size, indices.dtype)
-    check_bytes(node, shape, x.dtype.itemsize)
     ctx.resolve_lookups(x)
     check_range(node, ctx, indices, x.shape[axis], axis)
     value, index = ctx.values(x, indices)
@@ -67,8 +64,6 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
     batch = node.get("batch_dims") or 0
     count = check_tuples(node, x.shape, indices.shape, batch)
     shape = (*indices.shape[:-1], *x.shape[batch + count :])
-    check_rank(f"{node.label}: the result", len(shape))
-    check_bytes(node, shape, x.dtype.itemsize)
     ctx.resolve_lookups(x)
     for k in range(count):
         check_range(node, ctx, indices, x.shape[batch + k], k, column=k)

@@ -12,7 +12,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
 from anydml.onnx.nodes.arguments import elements_of, scalar, sizes_of
-from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
+from anydml.onnx.tensors import TEXT, VALUE, numpy_type, tensor_shape, to_array, type_name
 from anydml.onnx.values import Array, Tensor, integers
 from anydml.text import printable
 
@@ -51,8 +51,6 @@ def constant_of_shape(node: Node, ctx: LoweringContext, sizes: Tensor) -> Tensor
     """ConstantOfShape: fill with one element, by default a FLOAT 0."""
     element = filling(node)
     shape = sizes_of(node, elements_of(node, ctx, sizes, "input"), "input")
-    check_rank(f"{node.label}: the result", len(shape))
-    check_bytes(node, shape, element.itemsize)
     ctx.values()
     return ctx.result(node, Value.filled(shape, ctx.pattern(element)), element.dtype)
 

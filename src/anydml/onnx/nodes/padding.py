@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.values import Array, Tensor
@@ -31,7 +31,7 @@ def pad(
     before, after = pad_counts(node, ctx, x, pads, axes)
     element = _padding(node, ctx, x, constant_value) if mode == "constant" else None
     sizes = tuple(map(sum, zip(x.shape, before, after, strict=True)))
-    check_bytes(node, sizes_of(node, sizes, "pads"), x.dtype.itemsize)
+    sizes_of(node, sizes, "pads")
     (value,) = ctx.values(x)
     if element is not None:
         return ctx.result(node, padded(ctx, value, before, after, element), x.dtype)
@@ -122,7 +122,6 @@ def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) 
     sizes = [*x.shape]
     for axis, size in zip(axes, sizes_of(node, wanted, "shape"), strict=True):
         sizes[axis] = size
-    check_bytes(node, tuple(sizes), x.dtype.itemsize)
     more = [size - old for size, old in zip(sizes, x.shape, strict=True)]
     # An odd element is cropped or added at the end.
     before = [n // 2 if n > 0 else -(-n // 2) for n in more]

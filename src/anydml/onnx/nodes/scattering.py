@@ -14,13 +14,13 @@ from anydml.moves.move import Access, Fill, Move, unless
 from anydml.moves.places import Along, At, put
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import check_range, outside, scalar
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.padding import zero_of
 from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.nodes.shaping import broadcast_sizes
-from anydml.onnx.tensors import check_rank, numpy_type
+from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import Sizes, Tensor
 from anydml.tensor import Layout
 
@@ -158,8 +158,6 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
         raise node.error(f"depth is {size}", "depth", "depth must be 0 or more")
     axis = node.axis(len(indices.shape) + 1)
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
-    check_rank(f"{node.label}: the result", len(shape))
-    check_bytes(node, shape, values.dtype.itemsize)
     ctx.stored(indices, values)
     ctx.values()
     if values.array is None or indices.array is None:
@@ -183,7 +181,6 @@ def one_hot(node: Node, ctx: LoweringContext, indices: Tensor, depth: Tensor, va
 def where(node: Node, ctx: LoweringContext, condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Where: ``result = X if condition else Y``, broadcast."""
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
-    check_bytes(node, shape, x.dtype.itemsize)
     ctx.readable(condition, y)
     first, other, mask = ctx.values(x, y, condition)
     return _chosen(node, ctx, mask, ctx.composer.broadcast(first, shape), other, x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import elements_of, scalar
 from anydml.onnx.nodes.parts import cut, joined_axis
 from anydml.onnx.tensors import numpy_type
@@ -118,8 +118,7 @@ def concat_from_sequence(node: Node, ctx: LoweringContext, tensors: TensorSequen
         if any((part.shape, part.dtype) != (parts[0].shape, parts[0].dtype) for part in parts):
             raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
         parts = [Tensor(p.dtype, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
-    axis, _, sizes = joined_axis(node, parts)
-    check_bytes(node, sizes, parts[0].dtype.itemsize)
+    axis, _, _ = joined_axis(node, parts)
     values = ctx.values(*tensors)
     if is_new:
         values = [ctx.composer.reshape(value, part.shape) for value, part in zip(values, parts, strict=True)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
 from anydml.onnx.values import GraphValue, Sizes, Tensor
@@ -110,7 +110,6 @@ def expand(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor
     """Expand: broadcast the data and a shape to each other."""
     wanted = elements_of(node, ctx, shape, "shape")
     sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
-    check_bytes(node, sizes, x.dtype.itemsize)
     (value,) = ctx.values(x)
     return ctx.result(node, ctx.composer.broadcast(value, sizes), x.dtype)
 
@@ -139,8 +138,6 @@ def tile(node: Node, ctx: LoweringContext, x: Tensor, repeats: Tensor) -> Tensor
     if len(times) != len(x.shape):
         message = f"repeats has {counted(len(times), 'entry')}, but the rank is {len(x.shape)}"
         raise node.error(message, "repeats", "repeats must have one entry per axis")
-    result = tuple(size * n for size, n in zip(x.shape, times, strict=True))
-    check_bytes(node, result, x.dtype.itemsize)
     (value,) = ctx.values(x)
     return ctx.result(node, repeated(ctx, value, times, is_inner=False), x.dtype)
 
