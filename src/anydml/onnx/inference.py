@@ -20,8 +20,8 @@ from anydml.onnx.walk import plain_domain
 FOLLOWED = 4096
 """Largest number of elements of a tensor whose values are propagated."""
 
-
 SizeOf = Callable[[int, str | None], int | None]
+"""Returns the size of an axis that has a name or none, given axis and name; None if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
 
     Args:
         value: an input, output or value.
-        size_of: returns the size of an axis that has only a name, or none, given axis and name; None if it is unknown.
+        size_of: returns sizes that are not numbers.
     """
     if value.type.WhichOneof("value") != "tensor_type":
         return None

@@ -85,5 +85,5 @@ class Described:
 
 
 def filled_up(sizes: Sequence[int], count: int, value: int = 1) -> Sizes:
-    """Pad sizes with leading 1s, or other numbers per dimension with a value, to `count` dimensions."""
+    """Prepend a value to numbers per dimension, 1 to sizes, until there are `count`."""
     return (value,) * (count - len(sizes)) + tuple(sizes)

@@ -234,7 +234,7 @@ def _outside(node: Node, x: Tensor) -> Array:
 
 
 class Map(NamedTuple):
-    """The map of an axis' coordinates: y in the result is x = (y − outer) · new⁻¹ · old − inner in the input."""
+    """Coordinate y of an axis of the result is ``x = (y − outer) · old / new − inner`` in the input."""
 
     old: float
     new: float
