@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from onnx import AttributeProto
 
 from anydml import functions
 from anydml.files.json_path import show
@@ -98,7 +99,7 @@ def _entry(function: Function) -> Entry:
         Formal(each.name, each.is_array or not each.has_default, is_variadic=each.kind == "Arrays") for each in inputs
     )
     attributes = {
-        each.name: Attribute(_TYPES.get(each.kind, ("STRING",)), not each.has_default, each.default)
+        each.name: Attribute(_TYPES.get(each.kind, (AttributeProto.STRING,)), not each.has_default, each.default)
         for each in function.parameters
         if each not in inputs
     }
@@ -109,14 +110,15 @@ def _entry(function: Function) -> Entry:
 HOST = "HostInts | None"
 """Arguments that are read on the host."""
 
+_INT, _INTS, _FLOAT = AttributeProto.INT, AttributeProto.INTS, AttributeProto.FLOAT
 _TYPES = {
-    "int": ("INT",),
-    "int | None": ("INT",),
-    "Ints": ("INTS",),
-    "Ints | None": ("INTS",),
-    "int | Ints": ("INT", "INTS"),
-    "int | Ints | None": ("INT", "INTS"),
-    "Scalar": ("INT", "FLOAT"),
+    "int": (_INT,),
+    "int | None": (_INT,),
+    "Ints": (_INTS,),
+    "Ints | None": (_INTS,),
+    "int | Ints": (_INT, _INTS),
+    "int | Ints | None": (_INT, _INTS),
+    "Scalar": (_INT, _FLOAT),
 }
 """Types of attributes, by kinds of parameters; others are words."""
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 from onnx import AttributeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx.signature import Signature, value_of
-from anydml.onnx.values import GraphValue, Tensor, TensorSequence
+from anydml.onnx.signature import Formal, Signature, value_of
+from anydml.onnx.values import GraphValue, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.text import counted, printable, with_rule
 
@@ -81,6 +82,10 @@ class Node:
         """The node's name in error messages: ``node "split" (Split)``."""
         return label(self.name, self.domain, self.operator)
 
+    @cached_property
+    def _formals(self) -> tuple[Formal, ...]:
+        return self.signature.formals(len(self.inputs))
+
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """Return an error about this node, with a message and the violated rule."""
         return ModelError(f"{self.label}: {with_rule(message, rule)}", self.operator, field, rule)
@@ -108,9 +113,9 @@ class Node:
             if declared is not None and declared.is_required:
                 raise self.error(f"has no attribute {name}", name, f"{name} is required")
             return None if declared is None else declared.default
-        kinds: Any = AttributeProto.AttributeType
-        if kinds.Name(found.type) not in declared.types:
-            expected = " or ".join(declared.types)
+        if found.type not in declared.types:
+            kinds: Any = AttributeProto.AttributeType
+            expected = " or ".join(map(kinds.Name, declared.types))
             raise self.error(f"attribute {name} is no {expected}", name, f"{name} must be {expected}")
         return value_of(found)
 
@@ -165,32 +170,28 @@ class Node:
         Raises:
             ModelError: an input is missing or surplus, or of a wrong type; or a tensor is a sequence, or the reverse.
         """
-        formals = self.signature.inputs
-        if formals and formals[-1].is_variadic:
-            *first, last = formals
-            names = [last._replace(name=f"{last.name}[{k}]") for k in range(max(1, len(inputs) - len(first)))]
-            formals = (*first, *names)
-        if any(value is not None for value in inputs[len(formals) :]):
+        formals, missing = self._formals, len(self._formals) - len(inputs)
+        found = [*inputs, *[None] * missing] if missing >= 0 else [*inputs[:missing]]
+        if missing < 0 and any(value is not None for value in inputs[missing:]):
             raise self.error(f"has {counted(len(inputs), 'input')}, but takes {len(formals)}")
-        found = [*inputs[: len(formals)], *[None] * (len(formals) - len(inputs))]
-        groups: dict[str, tuple[str, Tensor]] = {}
-        for k, (formal, value) in enumerate(zip(formals, found, strict=True)):
-            name = formal.name
+        groups: dict[str, tuple[str, np.dtype[Any]]] = {}
+        for number, ((name, is_required, _, kind, dtypes, group), value) in enumerate(zip(formals, found, strict=True)):
             if value is None:
-                if formal.is_required:
-                    raise self.error(f"input {k} ({name}) is missing", name, f"{name} is required")
-            elif isinstance(value, TensorSequence) != (formal.kind == "sequence") and formal.kind != "any":
-                is_a = "a sequence" if formal.kind == "tensor" else "no sequence"
-                raise self.error(f"input {k} ({name}) is {is_a}", name, f"{name} must be a {formal.kind}")
-            elif isinstance(value, Tensor):
-                if formal.dtypes and value.dtype not in formal.dtypes.values():
-                    message = f"{are(name)} {value.dtype} of shape {list(value.shape)}"
-                    raise self.error(message, name, f"{name} must be {' or '.join(formal.dtypes)}")
-                if formal.group:
-                    other, like = groups.setdefault(formal.group, (name, value))
-                    if value.dtype != like.dtype:
-                        message = f"{are(name)} {value.dtype}, but {are(other)} {like.dtype}"
-                        raise self.error(message, name, f"{other} and {name} must have one type")
+                if is_required:
+                    raise self.error(f"input {number} ({name}) is missing", name, f"{name} is required")
+            elif not isinstance(value, Tensor):
+                if kind == "tensor":
+                    raise self.error(f"input {number} ({name}) is a sequence", name, f"{name} must be a tensor")
+            elif kind == "sequence":
+                raise self.error(f"input {number} ({name}) is no sequence", name, f"{name} must be a sequence")
+            elif dtypes and value.dtype not in dtypes:
+                message = f"{are(name)} {value.dtype} of shape {list(value.shape)}"
+                raise self.error(message, name, f"{name} must be {' or '.join(dtypes.values())}")
+            elif group:
+                other, dtype = groups.setdefault(group, (name, value.dtype))
+                if value.dtype is not dtype and value.dtype != dtype:
+                    message = f"{are(name)} {value.dtype}, but {are(other)} {dtype}"
+                    raise self.error(message, name, f"{other} and {name} must have one type")
         return found
 
 

@@ -23,7 +23,7 @@ class Formal(NamedTuple):
         is_required: whether it must be given.
         is_variadic: whether it stands for one or more inputs.
         kind: ``"tensor"``, ``"sequence"`` or ``"any"``.
-        dtypes: the valid dtypes by ONNX's names; empty if all are.
+        dtypes: ONNX's names of the valid dtypes; empty if all are.
         group: inputs of one group have one dtype; empty if it is in none.
     """
 
@@ -31,7 +31,7 @@ class Formal(NamedTuple):
     is_required: bool = True
     is_variadic: bool = False
     kind: str = "tensor"
-    dtypes: Mapping[str, np.dtype[Any]] = {}
+    dtypes: Mapping[np.dtype[Any], str] = {}
     group: str = ""
 
 
@@ -39,12 +39,12 @@ class Attribute(NamedTuple):
     """An attribute of an operator.
 
     Attributes:
-        types: the valid types by ONNX's names, such as ``"INTS"``.
+        types: the valid types, numbers of `AttributeProto.AttributeType`.
         is_required: whether it must be given.
         default: its value if it is omitted; None if there is no default.
     """
 
-    types: tuple[str, ...]
+    types: tuple[int, ...]
     is_required: bool = False
     default: Any = None
 
@@ -55,17 +55,25 @@ class Signature(NamedTuple):
     inputs: tuple[Formal, ...]
     attributes: Mapping[str, Attribute]
 
+    def formals(self, count: int) -> tuple[Formal, ...]:
+        """Return the inputs of a node that has `count` inputs: one or more in place of a variadic one."""
+        if not self.inputs or not self.inputs[-1].is_variadic:
+            return self.inputs
+        *first, last = self.inputs
+        return (*first, *(last._replace(name=f"{last.name}[{k}]") for k in range(max(1, count - len(first)))))
+
 
 FEW_TYPES = 4
 """Inputs of more element types may have any, also one that only later versions of the operator list."""
 
-INT64 = {"INT64": np.dtype(np.int64)}
+INT64 = {np.dtype(np.int64): "INT64"}
 
 CONCAT_TRAINING = Signature(
-    (Formal("inputs", is_variadic=True, group="T"),), {"axis": Attribute(("INT",), is_required=True)}
+    (Formal("inputs", is_variadic=True, group="T"),), {"axis": Attribute((AttributeProto.INT,), is_required=True)}
 )
 SPLIT_TRAINING = Signature(
-    (Formal("input"), Formal("split", is_required=False, dtypes=INT64)), {"axis": Attribute(("INT",), default=0)}
+    (Formal("input"), Formal("split", is_required=False, dtypes=INT64)),
+    {"axis": Attribute((AttributeProto.INT,), default=0)},
 )
 """Operators of com.microsoft, whose schemas onnx does not have."""
 
@@ -84,7 +92,7 @@ def onnx_signature(operator: str, opset: int) -> tuple[int, Signature] | None:
 
 def _attribute(declared: Any) -> Attribute:
     default = declared.default_value
-    return Attribute((declared.type.name,), declared.required, value_of(default) if default.type else None)
+    return Attribute((declared.type.value,), declared.required, value_of(default) if default.type else None)
 
 
 def _formal(parameter: Any, uses: Mapping[str, int], moved: Set[str]) -> Formal:
@@ -94,7 +102,7 @@ def _formal(parameter: Any, uses: Mapping[str, int], moved: Set[str]) -> Formal:
     dtypes = {}
     if kind == "tensor" and parameter.type_str not in moved and len(parameter.types) <= FEW_TYPES:
         names = sorted(text[7:-1].upper() for text in parameter.types)
-        dtypes = {name: np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name))) for name in names}
+        dtypes = {np.dtype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name))): name for name in names}
     is_alike = kind == "tensor" and (uses[parameter.type_str] > 1 or (is_variadic and parameter.is_homogeneous))
     group = parameter.type_str if is_alike else ""
     return Formal(parameter.name, parameter.option != _OPTIONAL, is_variadic, kind, dtypes, group)
@@ -106,9 +114,13 @@ def value_of(attribute: AttributeProto) -> Any:
     Raises:
         UnicodeDecodeError: a text is not UTF-8.
     """
-    value: Any = helper.get_attribute_value(attribute)
-    if attribute.type == AttributeProto.STRINGS:
-        return [text.decode() for text in value]
-    if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
-        return [*value]
-    return value.decode() if isinstance(value, bytes) else value
+    kind = attribute.type
+    if kind == AttributeProto.INT:
+        return attribute.i
+    if kind == AttributeProto.INTS:
+        return [*attribute.ints]
+    if kind == AttributeProto.STRING:
+        return attribute.s.decode()
+    if kind == AttributeProto.STRINGS:
+        return [text.decode() for text in attribute.strings]
+    return helper.get_attribute_value(attribute)
