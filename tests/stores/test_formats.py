@@ -73,6 +73,32 @@ def test_npz_as_safetensors(arrays, tmp_path):
     assert stores.verify(tmp_path / "x.npz", tmp_path / "x.safetensors") is None
 
 
+def test_npz_is_written_as_numpy_reads_it(arrays, tmp_path):
+    arrays |= {"große": np.arange(300_000, dtype=np.int16), "c/d": np.array([True, False])}
+    np.savez(tmp_path / "x.npz", **arrays)
+    stores.reshard([tmp_path / "x.npz"], tmp_path / "y.npz", memory="64KB").run()
+    with zipfile.ZipFile(tmp_path / "y.npz") as file:
+        assert file.testzip() is None
+    with np.load(tmp_path / "y.npz") as found:
+        assert_equal({name: found[name] for name in found}, arrays)
+    assert_equal(read(tmp_path / "y.npz"), arrays)
+
+
+def test_npz_of_more_entries_than_sixteen_bits_count(tmp_path):
+    made = stores.create(tmp_path / "x.npz", {f"{k}": [1] for k in range(70_000)}, np.int8)
+    np.save(tmp_path / "w.npy", np.zeros(1, np.int8))
+    dml.fuse(lambda w: dict.fromkeys(made, w)).plan(stores.open(tmp_path / "w.npy"), made).run()
+    with zipfile.ZipFile(tmp_path / "x.npz") as file:
+        assert len(file.namelist()) == 70_000
+        assert file.testzip() is None
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_npz_refuses_dtypes_of_others(dtype, tmp_path):
+    with pytest.raises(ModelError, match="w: cannot say dtype"):
+        stores.create(tmp_path / "x.npz", {"w": [3]}, dtype)
+
+
 class TestTorch:
     @pytest.fixture(autouse=True)
     def torch(self):

@@ -77,7 +77,7 @@ def said_of(what: str, files: list[str], more: str = "") -> list[str]:
     return [f"{what} {names(files)}{more}"] if files else []
 
 
-OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json", ".toml", ".h5")
+OF_OTHERS = (".npy", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json", ".toml", ".h5")
 """Suffixes of formats that are not written, and are not taken for folders."""
 
 OutputFile = tuple[Path, ComposedTensors, dict[str, str]]
@@ -138,7 +138,9 @@ def plan_checkpoint(
         parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
         others |= said
     else:
-        if out.suffix.lower() != ".gguf":
+        if out.suffix.lower() == ".npz":
+            metadata = {}
+        elif out.suffix.lower() != ".gguf":
             metadata.setdefault("format", "pt")
         if placement is not None:
             files = [*_ranks(composer, made, axes, placement, out, metadata)]
@@ -179,10 +181,10 @@ def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
     Raises:
         ModelError: the output has another format, or ranks need a folder.
     """
-    is_file = out.name.lower().endswith((".safetensors", ".gguf"))
+    is_file = out.name.lower().endswith((".safetensors", ".gguf", ".npz"))
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error(
-            "would be a file of another kind: name a .safetensors or .gguf file, or a folder"
+            "would be a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"
         )
     if is_for_ranks and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +21,8 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.torch_distributed import METADATA
 from anydml.stores.formats.torch_save import BY_TORCH
+from anydml.stores.formats.zip_headers import directory_end, entry_header
 from anydml.tensor import Layout
-
-FOUR_GIB = (1 << 32) - 1
-"""What zip files have in place of sizes and offsets that need more than 32 bits."""
 
 ALIGNMENT = 64
 """Elements begin at multiples of this in each piece, as PyTorch writes them."""
@@ -134,27 +131,10 @@ def _around(shape: tuple[int, ...], dtype: np.dtype[Any], kind: str) -> tuple[by
     head, directory = b"", b""
     small = {"data.pkl": made, "byteorder": b"little", "version": b"3\n"}
     for name, content in small.items():
-        directory += _entry(name, len(content), zlib.crc32(content), len(head))
-        head += _entry(name, len(content), zlib.crc32(content)) + content
-    directory += _entry("data/0", size, 0, len(head))
-    bare = len(head) + len(_entry("data/0", size, 0))
+        directory += entry_header(f"archive/{name}", len(content), zlib.crc32(content), len(head))
+        head += entry_header(f"archive/{name}", len(content), zlib.crc32(content)) + content
+    directory += entry_header("archive/data/0", size, 0, len(head))
+    bare = len(head) + len(entry_header("archive/data/0", size, 0))
     # An extra field has four bytes at least.
-    head += _entry("data/0", size, 0, padding=-(bare + 4) % ALIGNMENT + 4)
-    count, start = len(small) + 1, len(head) + size
-    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(directory), min(start, FOUR_GIB), 0)
-    if start >= FOUR_GIB:
-        wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(directory), start)
-        end = wide + struct.pack("<4sLQL", b"PK\6\7", 0, start + len(directory), 1) + end
-    return head, directory + end
-
-
-def _entry(name: str, size: int, checksum: int, offset: int | None = None, padding: int = 0) -> bytes:
-    """The header before an entry of a zip file, or, with the offset of that, the entry of the directory."""
-    path = f"archive/{name}".encode()
-    extra = struct.pack("<2H2Q", 1, 16, size, size) if size >= FOUR_GIB else b""
-    extra += struct.pack("<2s", b"FB") + struct.pack("<H", padding - 4) + b"Z" * (padding - 4) if padding else b""
-    said = min(size, FOUR_GIB)
-    fields = struct.pack("<5H3L2H", 45, 0, 0, 0, 33, checksum, said, said, len(path), len(extra))
-    if offset is None:
-        return b"PK\3\4" + fields + path + extra
-    return b"PK\1\2" + struct.pack("<H", 45) + fields + struct.pack("<3H2L", 0, 0, 0, 0, offset) + path + extra
+    head += entry_header("archive/data/0", size, 0, padding=-(bare + 4) % ALIGNMENT + 4)
+    return head, directory + directory_end(len(small) + 1, len(directory), len(head) + size)

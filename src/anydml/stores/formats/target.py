@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.gguf import make_gguf_header
-from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, is_own_dtype, make_header
+from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
+from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, make_header
 from anydml.stores.formats.store import Checkpoint, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
@@ -33,12 +32,14 @@ class NewFile:
         start: the bytes before the elements.
         size: of the whole file, in bytes.
         others: further bytes beside the elements, by their offsets.
+        checksums: of elements, which are written at the end.
     """
 
     path: Path
     start: bytes = field(repr=False)
     size: int
     others: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
+    checksums: tuple[Checksum, ...] = field(default=(), repr=False)
 
 
 # Not frozen, as `Store`.
@@ -87,8 +88,8 @@ def create(
     """Describe a file that a plan will write. Nothing is written until the plan runs.
 
     Args:
-        path: a .npy file, a .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr.
-        shape: sizes; for a .safetensors or .gguf file, sizes by the tensors' names.
+        path: a .npy, .npz, .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr.
+        shape: sizes; for a .safetensors, .gguf or .npz file, sizes by the tensors' names.
         dtype: of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
         metadata: texts by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
@@ -97,7 +98,7 @@ def create(
             choice. Version, fill value, names of axes and attributes are those of a Zarr array `like`.
 
     Returns:
-        A `Target`, a `ZarrTarget`, or, for a .safetensors or .gguf file, targets by name.
+        A `Target`, a `ZarrTarget`, or, for a .safetensors, .gguf or .npz file, targets by name.
 
     Raises:
         ModelError: shape or dtype is missing, or the format does not have it.
@@ -126,8 +127,8 @@ def create(
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("needs one shape and one dtype, or one array that it is like")
         return new_npy(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place))
-    if suffix not in (".safetensors", ".gguf"):
-        raise place.error("ends with none of .npy, .safetensors, .gguf and .zarr: what to write is not known")
+    if suffix not in (".safetensors", ".gguf", ".npz"):
+        raise place.error("ends with none of .npy, .npz, .safetensors, .gguf and .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
     shapes = {name: each.shape for name, each in known.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):
@@ -150,12 +151,7 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
     Raises:
         ModelError: the format has no such dtype.
     """
-    if not is_own_dtype(dtype):
-        raise JsonPath(str(path)).error(f"cannot say dtype {dtype}: a .safetensors file can")
-    stream = io.BytesIO()
-    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy_format.write_array_header_1_0(stream, header)
-    start = stream.getvalue()
+    start = npy_header(shape, dtype, JsonPath(str(path)))
     file = NewFile(path, start, len(start) + math.prod(shape) * dtype.itemsize)
     return Target(file, "", shape, dtype, len(start))
 
@@ -163,7 +159,7 @@ def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:
 def new_tensors(
     path: Path, tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str]
 ) -> dict[str, Target]:
-    """A safetensors file, or a GGUF file by its suffix.
+    """A safetensors file, or a .gguf or .npz file by its suffix.
 
     Raises:
         ModelError: the format has no such dtype or name, or metadata are not texts.
@@ -172,9 +168,15 @@ def new_tensors(
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise (place / METADATA).error(f"has {key!r:.60}: {value!r:.60}, where texts are expected")
-    is_gguf = path.suffix.lower() == ".gguf"
-    start, offsets, size = (make_gguf_header if is_gguf else make_header)(tensors, metadata, place)
-    file = NewFile(path, start, size)
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        if metadata:
+            raise place.error("is a .npz file, which has no metadata")
+        made = npz_headers(tensors, place)
+        offsets, file = made.offsets, NewFile(path, b"", made.size, made.parts, made.checksums)
+    else:
+        start, offsets, size = (make_gguf_header if suffix == ".gguf" else make_header)(tensors, metadata, place)
+        file = NewFile(path, start, size)
     return {name: Target(file, name, shape, dtype, offsets[name]) for name, (shape, dtype) in tensors.items()}
 
 

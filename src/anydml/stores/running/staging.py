@@ -8,12 +8,14 @@ import os
 import re
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
+from anydml.stores.formats.numpy_target import Checksum
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
@@ -27,6 +29,9 @@ OLD = ".anydml-old"
 
 MANY_FILES = 1000
 """Files of a folder from which the whole file system is synced at once, which is faster than one file at a time."""
+
+CHECKED = 1 << 20
+"""Bytes that are read at a time for a checksum."""
 
 _OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
 """Names of the files of a Zarr array, relative to its folder."""
@@ -148,7 +153,9 @@ class Staging:
                 self.part(path).write_bytes(content)
 
     def sync(self) -> None:
-        """Sync all files to the disk."""
+        """Write the checksums of elements, and sync all files to the disk."""
+        for file in self.files:
+            _write_checksums(self.part(file.path), file.checksums)
         for folder in self._folders:
             _sync_inside(beside(folder, PART))
         for path in (*(file.path for file in self.files), *self.others):
@@ -235,6 +242,20 @@ def _inside(folder: Path) -> Iterator[str]:
                     waiting.append(f"{name}/")
                 else:
                     yield name
+
+
+def _write_checksums(path: Path, checksums: Sequence[Checksum]) -> None:
+    if not checksums:
+        return
+    with path.open("r+b") as file:
+        for start, size, places in checksums:
+            found = 0
+            file.seek(start)
+            for done in range(0, size, CHECKED):
+                found = zlib.crc32(file.read(min(CHECKED, size - done)), found)
+            for at in places:
+                file.seek(at)
+                file.write(found.to_bytes(4, "little"))
 
 
 def _sync_file(path: Path) -> None:

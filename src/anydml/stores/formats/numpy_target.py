@@ -1,0 +1,92 @@
+"""Headers of ``.npy`` and ``.npz`` files to be written."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.safetensors import is_own_dtype
+from anydml.stores.formats.zip_headers import (
+    CHECKSUM_OF_DIRECTORY,
+    CHECKSUM_OF_ENTRY,
+    directory_end,
+    entry_header,
+)
+
+ALIGNMENT = 64
+"""Elements begin at multiples of this."""
+
+
+class Checksum(NamedTuple):
+    """A CRC-32 that is written when all elements are there.
+
+    Attributes:
+        start: offset of the bytes that it is of.
+        size: their number.
+        places: offsets of the checksum.
+    """
+
+    start: int
+    size: int
+    places: tuple[int, int]
+
+
+class NpzHeaders(NamedTuple):
+    """All of a ``.npz`` file but its elements.
+
+    Attributes:
+        parts: bytes by offset.
+        size: of the file.
+        offsets: of the elements, by name.
+        checksums: of all entries.
+    """
+
+    parts: tuple[tuple[int, bytes], ...]
+    size: int
+    offsets: dict[str, int]
+    checksums: tuple[Checksum, ...]
+
+
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) -> bytes:
+    """The bytes before the elements of an array in C order.
+
+    Raises:
+        ModelError: the format has no such dtype.
+    """
+    if not is_own_dtype(dtype):
+        raise place.error(f"cannot say dtype {dtype}: a .safetensors file can")
+    stream = io.BytesIO()
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy_format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+def npz_headers(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], place: JsonPath) -> NpzHeaders:
+    """Lay arrays out one after the other.
+
+    Raises:
+        ModelError: as `npy_header`.
+    """
+    parts, offsets, places = list[tuple[int, bytes]](), dict[str, int](), list[tuple[int, int, int, int]]()
+    directory, end = bytearray(), 0
+    for name, (shape, dtype) in tensors.items():
+        head = npy_header(shape, dtype, place / name)
+        size = len(head) + math.prod(shape) * dtype.itemsize
+        bare = end + len(entry_header(f"{name}.npy", size, 0))
+        # An extra field has four bytes at least.
+        before = entry_header(f"{name}.npy", size, 0, padding=-(bare + 4) % ALIGNMENT + 4)
+        start = end + len(before)
+        parts.append((end, before + head))
+        offsets[name] = start + len(head)
+        places.append((start, size, end + CHECKSUM_OF_ENTRY, len(directory) + CHECKSUM_OF_DIRECTORY))
+        directory += entry_header(f"{name}.npy", size, 0, end)
+        end = start + size
+    tail = bytes(directory) + directory_end(len(offsets), len(directory), end)
+    checksums = tuple(Checksum(start, size, (at, end + inside)) for start, size, at, inside in places)
+    return NpzHeaders((*parts, (end, tail)), end + len(tail), offsets, checksums)
