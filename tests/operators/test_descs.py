@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 
 import numpy as np
@@ -42,6 +43,25 @@ def change(rng, value):
     if rng.random() < 0.4:
         return int(rng.choice(EDGES))
     return value + int(rng.choice([-1, 1]))
+
+
+@pytest.mark.parametrize("kind", sorted({*REGISTRY.values()}, key=lambda kind: kind.__name__))
+def test_constructors_take_the_fields_in_order(kind):
+    fields = dataclasses.fields(kind)
+    assert [*inspect.signature(kind).parameters] == [field.name for field in fields]
+    for given, named in (((), {}), ((None,) * (len(fields) + 1), {}), ((), {"nothing": 1})):
+        with pytest.raises(TypeError, match=f"^{kind.__name__}: "):
+            kind(*given, **named)
+
+
+def test_lists_and_names_are_kept_as_tuples_and_members():
+    x, y = f32(2, 3), f32(4, 6)
+    by_position = dml.ResampleOperatorDesc(x, y, "NEAREST_NEIGHBOR", [2, 2])
+    assert by_position == dml.ResampleOperatorDesc(
+        output_tensor=y, input_tensor=x, scales=(2.0, 2.0), interpolation_mode=dml.InterpolationMode.NEAREST_NEIGHBOR
+    )
+    assert (by_position.scales, by_position.interpolation_mode.name) == ((2.0, 2.0), "NEAREST_NEIGHBOR")
+    assert all(isinstance(scale, float) for scale in by_position.scales)
 
 
 def changed_tensor(rng, tensor):
