@@ -29,9 +29,7 @@ def _finer(piece: Piece, whole: int, size: int) -> list[Piece]:
     start, factors, source = piece
     axis, count = len(start), whole // size
     if isinstance(source, Access):
-        moved = with_zero_strides(source, 1)
-        if isinstance(moved, Access):
-            moved = moved._replace(strides=(*source.strides, size))
+        moved = with_zero_strides(source, 1)._replace(strides=(*source.strides, size))
         return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
     pattern = source.pattern * (whole // len(source.pattern))
     parts = [pattern[k * size : (k + 1) * size] for k in range(count)]

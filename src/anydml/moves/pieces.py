@@ -52,7 +52,7 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
     return Access(source.operand, *changed(source))
 
 
-def with_zero_strides(source: Access | Fill, count: int) -> Access | Fill:
+def with_zero_strides(source: Source, count: int) -> Source:
     """Append `count` factors of stride 0 to a source."""
     return on_strides(source, lambda strides: (0, (*strides, *(0,) * count)))
 
