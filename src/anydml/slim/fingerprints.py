@@ -211,9 +211,12 @@ def _seed(text: str) -> int:
 
 def _spread(marks: Marks) -> Marks:
     """Bits that depend on all bits (splitmix64)."""
-    marks = (marks ^ (marks >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    marks = (marks ^ (marks >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return marks ^ (marks >> np.uint64(31))
+    marks = marks ^ (marks >> np.uint64(30))
+    marks *= np.uint64(0xBF58476D1CE4E5B9)
+    marks ^= marks >> np.uint64(27)
+    marks *= np.uint64(0x94D049BB133111EB)
+    marks ^= marks >> np.uint64(31)
+    return marks
 
 
 def _mixed(seed: int, *marks: Marks) -> Marks:

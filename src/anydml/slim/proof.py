@@ -7,11 +7,10 @@ from onnx import ModelProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import show
-from anydml.slim.alike import are_alike, sizes_of
 from anydml.slim.constants import with_data
 from anydml.slim.following import Following
 from anydml.slim.graph import Graph
-from anydml.slim.proving import differing
+from anydml.slim.proving import are_alike, differing, sizes_of
 from anydml.slim.running import compared
 from anydml.slim.sizes import size_names
 from anydml.slim.slimming import Slimmed

@@ -1,7 +1,7 @@
 """Whether two models read the same: for each input of a node that does not move, and for each output of the graph.
 
 Pieces are compared where both models have them in their normal form. Otherwise elements are, by fingerprints that say
-where they come from.
+where they come from. Two models that compute otherwise are compared by the fingerprints of their results.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from anydml.onnx.values import Array
-from anydml.slim.fingerprints import Marks, NoFingerprintError, of_moved, of_source
+from anydml.slim.fingerprints import Marks, NoFingerprintError, fingerprints, of_moved, of_source
 from anydml.slim.following import Following
+from anydml.slim.graph import Graph
 from anydml.slim.parts import Part, Parts, parts_of
 
 FEW = 1 << 20
@@ -21,6 +22,46 @@ FEW = 1 << 20
 
 MOST_LABELS = 1 << 23
 """Elements that are compared one by one, in all."""
+
+SIZES = (1, 2, 3, 5, 8)
+"""What each named size is, from one comparison to the next; the second named size begins with the next, and so on."""
+
+
+def sizes_of(names: Sequence[str]) -> list[Mapping[str, int]]:
+    """Small sizes for names, several times."""
+    if not names:
+        return [{}]
+    return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
+
+
+def are_alike(before: Following, after: Following, names: Sequence[str]) -> bool:
+    """Whether all fingerprints are the same; not where there are none, as with too many elements.
+
+    Args:
+        before: a graph as it was followed, constants of whose name are the same in both.
+        after: the other one.
+        names: of sizes; if there are any, both are followed for small sizes instead.
+    """
+    pairs = [(before, after)]
+    if names:
+        pairs = [(Following(before.graph, sizes), Following(after.graph, sizes)) for sizes in sizes_of(names)]
+    first, second = _matrices(before.graph), _matrices(after.graph)
+    shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
+    try:
+        return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)
+    except NoFingerprintError:
+        return False
+
+
+def _matrices(graph: Graph) -> set[tuple[str, int, bool, str]]:
+    """Constants that are multiplied by, and how."""
+    found: set[tuple[str, int, bool, str]] = set()
+    for op in graph.ops:
+        names = [(k, name) for k, name in enumerate(op.inputs[:2]) if name in graph.constants]
+        if names:
+            flags = f"{[op.integer(flag, 0) for flag in ('transA', 'transB')]}"
+            found.update((name, k, op.kind in ("MatMul", "Gemm"), flags) for k, name in names)
+    return found
 
 
 def differing(before: Following, after: Following) -> Iterator[str]:

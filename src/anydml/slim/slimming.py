@@ -11,7 +11,6 @@ from onnx import ModelProto
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
-from anydml.slim.alike import are_alike
 from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.cutting import Cutting
 from anydml.slim.following import Following
@@ -19,7 +18,7 @@ from anydml.slim.graph import Graph
 from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan
 from anydml.slim.products import fusing
-from anydml.slim.proving import differing
+from anydml.slim.proving import are_alike, differing
 from anydml.slim.pushing import Pushing
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.reshaping import Reshaping
