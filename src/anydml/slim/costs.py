@@ -106,17 +106,19 @@ def _rows(kind: str, source: Sizes, sizes: Sizes, numbers: Any) -> int:
 
 
 def _transposed_rows(sizes: Sizes, axes: Sizes) -> int:
-    """Rows that a Transpose copies, elements if the last axis is another, none if one axis moves to the end."""
+    """Rows that a Transpose copies, elements if the last axis is another, none if one axis changes its place."""
     moving = [axis for axis in axes if sizes[axis] != 1]
-    # Axes that stay together are one.
-    groups = [k for k, axis in enumerate(moving) if not k or not _follows(sizes, moving[k - 1], axis)]
-    order = sorted(moving[k] for k in groups)
-    place = [order.index(moving[k]) for k in groups]
-    if place and place[-1] == len(place) - 1:
-        return math.prod(sizes[axis] for axis in moving[: groups[-1]]) if len(place) > 1 else 0
-    rest = [[k for k in place if k != one] for one in place]
-    return 0 if any(others == sorted(others) for others in rest) or not place else math.prod(sizes)
+    heads = _heads(moving)
+    if not moving or heads[-1] == max(heads):
+        return math.prod(sizes[axis] for axis in moving[: moving.index(heads[-1])]) if len(heads) > 1 else 0
+    # It is moved by blocks. Axes of 1 count here: where one moves, too, elements are copied one by one.
+    heads = _heads(axes)
+    is_one = any([k for k in heads if k != one] == sorted({*heads} - {one}) for one in heads)
+    return 0 if is_one else math.prod(sizes)
 
 
-def _follows(sizes: Sizes, first: int, second: int) -> bool:
-    return second > first and all(sizes[axis] == 1 for axis in range(first + 1, second))
+def _heads(axes: Sizes) -> list[int]:
+    """The first axes of those that stay together."""
+    order = sorted(axes)
+    places = [order.index(axis) for axis in axes]
+    return [axis for k, axis in enumerate(axes) if not k or places[k] != places[k - 1] + 1]

@@ -161,8 +161,11 @@ class Finder:
         if step is None:
             return None
         step = self._steps.slice(step, taken, self._width)
-        step = self._steps.transpose(step, perm, self._width)
-        return self._reshaped(step, sizes)
+        # With axes of 1 where they are, a single one may move.
+        moving = iter([axis for axis in perm if step.sizes[axis] != 1])
+        still = [k if size == 1 else next(moving) for k, size in enumerate(step.sizes)]
+        ways = [self._reshaped(self._steps.transpose(step, each, self._width), sizes) for each in (perm, still)]
+        return min(filter(None, ways), key=self._steps.cost, default=None)
 
     def _picked(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:
         """Rows of a source in another order, the same for each of the outermost."""
