@@ -164,7 +164,10 @@ class Finder:
         # With axes of 1 where they are, a single one may move.
         moving = iter([axis for axis in perm if step.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(step.sizes)]
-        ways = [self._reshaped(self._steps.transpose(step, each, self._width), sizes) for each in (perm, still)]
+        ways = [
+            self._reshaped(self._steps.transpose(step, each, self._width), sizes)
+            for each in dict.fromkeys((tuple(perm), tuple(still)))
+        ]
         return min(filter(None, ways), key=self._steps.cost, default=None)
 
     def _picked(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:

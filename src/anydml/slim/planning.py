@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from anydml.slim.costs import Cost
+from anydml.slim.costs import SHAPES, Cost
 from anydml.slim.finding import Finder
 from anydml.slim.following import Following
 from anydml.slim.graph import Op
@@ -97,19 +97,32 @@ class Plan:
         if not self._kept_names.isdisjoint(region.results):
             region.refused = "it could not be proved"
             return
+        first, *more = region.ops
+        if not more and first.kind in SHAPES and self._is_needed(first):
+            return
         names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
         steps = self._steps(region)
-        at_once = sliced_at_once(self._found, region, self._stand_ins)
-        # Of the same nodes for several readers, none is cheaper alone.
-        shared = {n: min(self._ways.get(n, ())[1:], key=self.steps.cost, default=steps[n]) for n in names}
-        starts = [{name: each[name] for name in names} for each in (steps, at_once, shared)]
-        starts = [self._mixed(old, self._split(start)) for start in starts]
+        found = [steps, sliced_at_once(self._found, region, self._stand_ins) if len(region.ops) > 1 else old]
+        if len(names) > 1:
+            # Of the same nodes for several readers, none is cheaper alone.
+            ways = {name: self._ways.get(name, ())[1:] for name in names}
+            found.append({name: min(ways[name], key=self.steps.cost, default=steps[name]) for name in names})
+        starts = [self._split({name: each[name] for name in names}) for each in found]
+        if len(names) > 1:
+            starts = [self._mixed(old, start) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
         best = cost(*new.values())
         if best.moved <= region.before.moved and best < region.before:
             region.after = best
             region.kinds_before, region.kinds_after = _kinds(old), _kinds(new)
             self.chosen.update(new)
+
+    def _is_needed(self, op: Op) -> bool:
+        """Whether a node gives what is no constant another shape, which is a constant: no other node is cheaper."""
+        values = self.following.values
+        before, after, *shape = (values[name] for name in (op.inputs[0], op.outputs[0], *op.inputs[1:]) if name)
+        is_moved = before.sizes != after.sizes and not before.is_constant and not self.is_folded(op.outputs[0])
+        return is_moved and all(each.is_constant for each in shape)
 
     def _split(self, steps: Mapping[str, Step]) -> dict[str, Step]:
         """The same with Splits, where there are such."""

@@ -164,4 +164,11 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
 
 def cost(*steps: Step) -> Cost:
     """Return the cost of some tensors, each step counted once."""
-    return Cost.sum([step.cost for step in every(steps) if step.cost is not NOTHING])
+    found: dict[int, Cost] = {}
+    stack = [*steps]
+    while stack:
+        step = stack.pop()
+        if id(step) not in found:
+            found[id(step)] = step.cost
+            stack += step.inputs
+    return Cost.sum([each for each in found.values() if each is not NOTHING])
