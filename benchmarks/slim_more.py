@@ -114,6 +114,8 @@ MORE: dict[str, Callable[[], Made]] = {
         "ConvNextV2Model", "ConvNextV2Config", image(64), hidden_sizes=[32, 64, 96, 128], depths=[1, 1, 2, 1]
     ),
 }
+"""Models that were looked at when it was decided which products get two axes."""
+
 
 UNSEEN: dict[str, Callable[[], Made]] = {
     "XLM-RoBERTa": transformer("XLMRobertaModel", "XLMRobertaConfig", tokens(64), **BERT),
