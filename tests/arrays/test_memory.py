@@ -10,7 +10,7 @@ import pytest
 from array_libraries import LIBRARIES, numpy_dtype, open_library
 
 import anydml as dml
-from anydml.arrays import received
+from anydml.arrays import read_argument
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -23,7 +23,7 @@ def library(request):
 )
 def test_inputs_are_read_where_they_lie(library, dtype):
     x = library.make(np.arange(24).reshape(4, 6).astype(numpy_dtype(dtype)))
-    view, _ = received("split", x)
+    view, _ = read_argument("split", x)
     assert view.__array_interface__["data"][0] == library.address(x)
     assert view.nbytes == 24 * view.itemsize
 

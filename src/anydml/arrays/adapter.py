@@ -55,32 +55,32 @@ class ArrayAdapter:
         """
         return self.view(name, field)
 
-    def written(self) -> None:
+    def mark_written(self) -> None:
         """Notify the library that the memory from `target` was written."""
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Allocate host memory for a result that `give` converts.
+        """Allocate host memory for a result that `to_library` converts.
 
         Raises:
             BindingError: the library cannot convert it.
         """
         return empty(shape, dtype)
 
-    def give(self, result: Array) -> Any:
+    def to_library(self, result: Array) -> Any:
         """Return an array of this library, device and dtype over memory from `empty`, without a copy."""
         raise NotImplementedError
 
-    def give_from_device(self, result: Any) -> Any:
+    def from_device(self, result: Any) -> Any:
         """Convert a result of the GPU engine to an array of this library."""
         return result
 
-    def holds(self, dtype: np.dtype[Any]) -> bool:
-        """Whether `empty` and `give` support a dtype other than this array's."""
+    def supports(self, dtype: np.dtype[Any]) -> bool:
+        """Whether `empty` and `to_library` support a dtype other than this array's."""
         return False
 
-    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Convert INT64 sizes to an array of this library in host memory."""
-        return self.give(lengths)
+        return self.to_library(lengths)
 
     def upload(self, indices: Array) -> Any:
         """Copy integers from host memory to this array's device."""

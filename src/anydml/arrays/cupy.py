@@ -26,7 +26,7 @@ class CupyAdapter(ArrayAdapter):
         """Return a view of the array's memory."""
         return device_array(self.array)
 
-    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return the NumPy array: CuPy has no arrays in host memory."""
         return lengths
 

@@ -58,7 +58,7 @@ class DlpackAdapter(ArrayAdapter):
             return self.refuse(name, field, f"that NumPy cannot read ({error})", "pass a NumPy array")
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Allocate memory that `give` passes to the library by DLPack.
+        """Allocate memory that `to_library` passes to the library by DLPack.
 
         Raises:
             BindingError: the library has no from_dlpack.
@@ -67,7 +67,7 @@ class DlpackAdapter(ArrayAdapter):
             self.refuse(name, "x", "whose library has no from_dlpack", "pass numpy.from_dlpack(x), or out")
         return super().empty(name, shape, dtype)
 
-    def give(self, result: Array) -> Any:
+    def to_library(self, result: Array) -> Any:
         """Return an array of the library over the same memory, on this array's device."""
         from_dlpack = self._from_dlpack
         if from_dlpack is None:
@@ -80,13 +80,13 @@ class DlpackAdapter(ArrayAdapter):
             return array_api_compat.to_device(given, device)
         return given
 
-    def give_from_device(self, result: Any) -> Any:
+    def from_device(self, result: Any) -> Any:
         """Convert a PyTorch tensor to an array of the library, if it has from_dlpack."""
-        return self.give(result)
+        return self.to_library(result)
 
-    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an array of the library, or a NumPy array if this one is on a GPU."""
-        return lengths if is_on_device(self.array) else self.give(lengths)
+        return lengths if is_on_device(self.array) else self.to_library(lengths)
 
     def upload(self, indices: Array) -> Any:
         """Copy integers to this array's GPU, as a PyTorch tensor."""

@@ -75,15 +75,15 @@ class JaxAdapter(ArrayAdapter):
         start = -memory.ctypes.data % ALIGNMENT
         return np.ndarray(shape, dtype, memory, start)
 
-    def give(self, result: Array) -> Any:
+    def to_library(self, result: Array) -> Any:
         """Return an array over the same memory, on the same device, committed to it if this one is."""
         return _given([result], self.array)[0]
 
-    def give_from_device(self, result: Any) -> Any:
+    def from_device(self, result: Any) -> Any:
         """Convert a PyTorch tensor to a JAX array by DLPack."""
         return jax.dlpack.from_dlpack(result)
 
-    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an INT64 array on a CPU, even without jax_enable_x64."""
         return _put([lengths], None if "cpu" in self.device else jax.devices("cpu")[0])[0]
 

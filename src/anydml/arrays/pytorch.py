@@ -74,7 +74,7 @@ class TorchAdapter(ArrayAdapter):
         """
         return self.view(name, field, is_target=True)
 
-    def written(self) -> None:
+    def mark_written(self) -> None:
         """Increment the tensor's version, as PyTorch's own writes do, so that autograd notices."""
         _bump_versions((self.array,))
 
@@ -101,15 +101,15 @@ class TorchAdapter(ArrayAdapter):
         advise_huge_pages(address, result.nbytes)
         return result
 
-    def give(self, result: Array) -> Any:
+    def to_library(self, result: Array) -> Any:
         """Return the tensor whose memory `empty` returned."""
         return owner_of(result)
 
-    def holds(self, dtype: np.dtype[Any]) -> bool:
+    def supports(self, dtype: np.dtype[Any]) -> bool:
         """Whether PyTorch has the dtype, and the tensor is in host memory."""
         return self.array.is_cpu and isinstance(getattr(torch, dtype.name, None), torch.dtype)
 
-    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return a tensor in host memory."""
         return torch.from_numpy(lengths).clone()
 

@@ -28,7 +28,7 @@ _classes: WeakKeyDictionary[type, type[ArrayAdapter] | None] = WeakKeyDictionary
 """Adapters by type, for all other types, which may be collected."""
 
 
-def guest_of(array: Any) -> ArrayAdapter | None:
+def adapter_of(array: Any) -> ArrayAdapter | None:
     """Return the `ArrayAdapter` of an array of another library, or None for everything that NumPy has to read.
 
     An `ArrayAdapter` is returned unchanged.
@@ -71,14 +71,14 @@ def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
     return None
 
 
-def received(name: str, array: Any, field: str = "x") -> tuple[Array, ArrayAdapter | None]:
+def read_argument(name: str, array: Any, field: str = "x") -> tuple[Array, ArrayAdapter | None]:
     """Return an argument as the engines see it, and its adapter: None for NumPy arrays, lists and scalars.
 
     Raises:
         BindingError: it has no memory that can be read.
         DescError: it has more dimensions than NumPy supports.
     """
-    adapter = guest_of(array)
+    adapter = adapter_of(array)
     return (as_numpy(name, field, array) if adapter is None else _view(name, field, adapter)), adapter
 
 
@@ -117,7 +117,7 @@ def _refuse_mask(name: str, field: str, array: Any) -> None:
         raise BindingError(message, name, field, "a mask is not moved")
 
 
-def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
+def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
     """Return arrays to be joined as the engines see them, and the adapter of the first.
 
     Raises:
@@ -126,7 +126,7 @@ def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], A
     """
     if not arrays:
         return (), None
-    adapters = [guest_of(array) for array in arrays]
+    adapters = [adapter_of(array) for array in arrays]
     check_alike(name, adapters)
     views = tuple(
         as_numpy(name, f"arrays[{i}]", array) if adapter is None else _view(name, f"arrays[{i}]", adapter)
@@ -152,13 +152,13 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
 
-def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
+def read_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
     """Return indices as the engines see them: of x's library and device, or from a list or NumPy array.
 
     Raises:
         BindingError: they are of another library or on another device.
     """
-    adapter = guest_of(indices)
+    adapter = adapter_of(indices)
     if adapter is None:
         return as_numpy(name, field, indices)
     check_place(name, field, adapter, x, "x")
@@ -171,7 +171,7 @@ def host_values(name: str, field: str, values: Any) -> Array:
     Raises:
         BindingError: they are on a GPU.
     """
-    view, adapter = received(name, values, field)
+    view, adapter = read_argument(name, values, field)
     check_host(name, field, adapter or view, not isinstance(view, DeviceArray))
     return view
 
@@ -200,7 +200,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     Raises:
         BindingError: it is of another library or on another device than the inputs, or cannot be written.
     """
-    out = guest_of(array)
+    out = adapter_of(array)
     if out is None and not isinstance(array, np.ndarray):
         raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out must be an array")
     check_place(name, field, out, adapter, "x")

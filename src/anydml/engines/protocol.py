@@ -75,9 +75,9 @@ class ArrayEngine(Protocol):
         dtype: np.dtype[Any],
         adapter: ArrayAdapter | None,
     ) -> tuple[list[Any], list[Array]]:
-        """Allocate results; return them in the form that `give` takes, and as operands of the compiled call."""
+        """Allocate results; return them in the form that `to_library` takes, and as operands of the compiled call."""
 
-    def give(self, adapter: ArrayAdapter, result: Any) -> Any:
+    def to_library(self, adapter: ArrayAdapter, result: Any) -> Any:
         """Convert a result to an array of the adapter's library."""
 
     def target(self, name: str, field: str, array: Array) -> Array:

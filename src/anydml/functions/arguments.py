@@ -246,4 +246,4 @@ def with_lengths(
     assert function.lengths is not None
     shapes = [array.shape for array in inputs]
     lengths = np.array(function.lengths(shapes, function.infer(function.label, shapes, arguments).parameters), np.int64)
-    return joined, lengths if adapter is None else adapter.give_lengths(lengths)
+    return joined, lengths if adapter is None else adapter.from_lengths(lengths)

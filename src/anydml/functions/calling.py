@@ -80,7 +80,7 @@ def call(
     if adapter is not None:
         kind = type(adapter)
         for each in out:
-            kind(each).written()
+            kind(each).mark_written()
     return [*out]
 
 
@@ -100,7 +100,7 @@ def _run_to_new(
 ) -> list[Any]:
     given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
     _run(name, function, plan, inputs, operands)
-    return given if adapter is None else [engine.give(adapter, result) for result in given]
+    return given if adapter is None else [engine.to_library(adapter, result) for result in given]
 
 
 def _run(name: str, function: Function, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

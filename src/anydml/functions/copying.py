@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from anydml.arrays import received
+from anydml.arrays import read_argument
 from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.calling import call
@@ -53,7 +53,7 @@ def _general_copy(x: Any, out: Any | None) -> Any:
             return copied_to("copy", "out", registered.copy(x), out)
         # PyTorch's own copy, which its compiler can trace.
         return copied_to("copy", "out", x.contiguous().clone(), out)
-    array, adapter = (x, None) if is_numpy else received("copy", x)
+    array, adapter = (x, None) if is_numpy else read_argument("copy", x)
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays import ArrayAdapter, received, received_all, received_indices
+from anydml.arrays import ArrayAdapter, read_argument, read_arrays, read_indices
 from anydml.core import native
 from anydml.functions import arguments as checks
 from anydml.functions.calling import call
@@ -64,7 +64,7 @@ def general(function: Function, *given: Any) -> Any:
         return _call_on_list(function, by_name, x, out)
     adapter = None
     if type(x) is not np.ndarray:
-        x, adapter = received(label, x, first.name)
+        x, adapter = read_argument(label, x, first.name)
     arrays = [x, *[_secondary_array(label, each, by_name[each.name], x, adapter) for each in others]]
     count = [each.is_index for each in parameters].count(False)
     arguments = checked_arguments(function, by_name, x, arrays[count:])
@@ -81,7 +81,7 @@ def _call_on_list(function: Function, by_name: dict[str, Any], x: Any, out: Any)
     """Run a function whose first argument is a list of arrays."""
     label, adapter = function.label, None
     if set(map(type, x)) != {np.ndarray}:
-        x, adapter = received_all(label, x)
+        x, adapter = read_arrays(label, x)
     if len({each.dtype for each in x}) > 1:
         checks.check_joined(label, function.arrays[0].name, x)
     arguments = checked_arguments(function, by_name, x, ())
@@ -111,7 +111,7 @@ def _secondary_array(label: str, parameter: Parameter, given: Any, x: Any, adapt
     """Return an array argument other than the first, as the engines see it."""
     found = given
     if adapter is not None or type(given) is not np.ndarray:
-        found = received_indices(label, given, adapter, parameter.name)
+        found = read_indices(label, given, adapter, parameter.name)
     if parameter.kind == MASK:
         return checks.checked_mask(label, parameter.name, found, x, adapter)
     if parameter.kind == INDICES:

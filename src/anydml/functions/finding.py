@@ -8,7 +8,7 @@ from typing import Any
 from numpy import ndarray
 
 from anydml import functions
-from anydml.arrays import received
+from anydml.arrays import read_argument
 from anydml.arrays.quick import is_native
 from anydml.arrays.receive import check_place
 from anydml.core import finding
@@ -63,7 +63,10 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
 
         condition = torch.as_tensor(condition, device=x.device)
     else:
-        (view, adapter), (flags, other) = received("compress", x), received("compress", condition, "condition")
+        (view, adapter), (flags, other) = (
+            read_argument("compress", x),
+            read_argument("compress", condition, "condition"),
+        )
         if other is not None:
             check_place("compress", "condition", other, adapter, "x")
         x, condition = (x if adapter else view), (condition if other else flags)
@@ -110,15 +113,15 @@ def nonzero_coordinates(x: Any) -> Any:
             return x.nonzero()
         except NotImplementedError:
             # Raises an error that says why the tensor cannot be read.
-            received("nonzero_coordinates", x)
+            read_argument("nonzero_coordinates", x)
             raise
-    array, adapter = received("nonzero_coordinates", x)
+    array, adapter = read_argument("nonzero_coordinates", x)
     if isinstance(array, DeviceArray):
         return _on_device(array.owner, array.gpu)
     from anydml.engines.cpu.nonzero import argwhere
 
     found = argwhere(array)
-    return found if adapter is None else adapter.give_lengths(found)
+    return found if adapter is None else adapter.from_lengths(found)
 
 
 def _is_broadcast(x: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import BRIDGES
-from anydml.arrays.receive import guest_of
+from anydml.arrays.receive import adapter_of
 from anydml.tracing.structure import leaves, rebuilt
 
 MISSED: Any = object()
@@ -27,7 +27,7 @@ def bridged(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: 
     like = next((leaf for leaf in found if type(leaf) in BRIDGES), None)
     if like is None:
         return MISSED
-    views = BRIDGES[type(like)].views([leaf for leaf in found if isinstance(leaf, np.ndarray) or guest_of(leaf)])
+    views = BRIDGES[type(like)].views([leaf for leaf in found if isinstance(leaf, np.ndarray) or adapter_of(leaf)])
     if views is None:
         return MISSED
     left = iter(views)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import ArrayAdapter
-from anydml.arrays.receive import as_numpy, guest_of
+from anydml.arrays.receive import adapter_of, as_numpy
 from anydml.fields import check_dimensions
 from anydml.functions.traced import is_lazy
 from anydml.tracing.refusing import broken
@@ -76,7 +76,7 @@ class Call:
         if is_lazy(item):
             self.is_lazy = True
             return None
-        adapter, field = guest_of(item), f"array {len(self.inputs)}"
+        adapter, field = adapter_of(item), f"array {len(self.inputs)}"
         if adapter is None and not isinstance(item, np.ndarray):
             try:
                 return static_key(item)

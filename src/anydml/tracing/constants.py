@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays import received
-from anydml.arrays.receive import guest_of
+from anydml.arrays import read_argument
+from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.sizes import Size
@@ -65,8 +65,8 @@ def known(given: Any) -> Array:
     Raises:
         FuseError: they are traced, or there are more than 2²⁸.
     """
-    is_array = isinstance(untraced(given), np.ndarray) or guest_of(given) is not None
-    found: Array = received("a constant", given)[0] if is_array else np.asarray(given)
+    is_array = isinstance(untraced(given), np.ndarray) or adapter_of(given) is not None
+    found: Array = read_argument("a constant", given)[0] if is_array else np.asarray(given)
     if found.dtype == object and all(type(each) in (int, Size) for each in found.flat):
         found = np.asarray([int(each) for each in found.flat]).reshape(found.shape)
     _check_count(found.size)
@@ -157,4 +157,4 @@ def dtype_of(x: TracedArray, dtype: Any) -> np.dtype[Any]:
         return np.dtype(dtype)  # type: ignore[no-any-return]
     import torch
 
-    return received("dtype", torch.empty(0, dtype=dtype))[0].dtype  # type: ignore[no-any-return]
+    return read_argument("dtype", torch.empty(0, dtype=dtype))[0].dtype  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from anydml.arrays.quick import BRIDGES, RECORDS
-from anydml.arrays.receive import check_place, guest_of
+from anydml.arrays.receive import adapter_of, check_place
 from anydml.core import fusing
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
@@ -280,7 +280,7 @@ class Fused(_Calls):
         def traced(leaf: Any, path: str) -> Any:
             if type(leaf) is int:
                 return number(leaf)
-            if guest_of(leaf) is None and not isinstance(leaf, np.ndarray):
+            if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
                 return leaf
             place = len(names)
             array, adapter = inputs[place], adapters[place]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import ArrayAdapter
-from anydml.arrays.receive import guest_of
+from anydml.arrays.receive import adapter_of
 from anydml.engines.protocol import ArrayEngine
 from anydml.tracing.refusing import broken
 from anydml.tracing.sizes import Size
@@ -82,7 +82,7 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
             return int(leaf)
         if isinstance(leaf, PLAIN) and not isinstance(leaf, np.ndarray):
             return leaf
-        if not isinstance(leaf, (TracedArray, np.ndarray)) and guest_of(leaf) is None:
+        if not isinstance(leaf, (TracedArray, np.ndarray)) and adapter_of(leaf) is None:
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
         if adapters[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
             return Known(leaf.copy())
@@ -91,7 +91,7 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
         like = array.like
         if like is None:
             like = next((k for k, each in enumerate(inputs) if each.dtype == array.element), None)
-        if like is None and adapters[0] is not None and not adapters[0].holds(array.element):
+        if like is None and adapters[0] is not None and not adapters[0].supports(array.element):
             raise broken(
                 f"{path} is {array.element}, but no argument has this dtype, so its library's array cannot be created"
             )

@@ -71,7 +71,7 @@ class SpecializedProgram:
             given.append((adapter, new))
             operands += places
         self._dispatch((*inputs, *operands))
-        found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
+        found = [new if adapter is None else self._engine.to_library(adapter, new) for adapter, new in given]
         return self._structured(found, adapters[0])
 
     def run_to(
@@ -124,7 +124,7 @@ class SpecializedProgram:
         fixed._dispatch((*inputs, *targets))
         for adapter, target in given:
             if adapter is not None:
-                type(adapter)(target).written()
+                type(adapter)(target).mark_written()
         return out
 
     def _dispatch(self, operands: tuple[Array, ...]) -> None:
@@ -138,7 +138,7 @@ class SpecializedProgram:
     def _structured(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         def put(leaf: Any, path: str) -> Any:
             if isinstance(leaf, Known):
-                return adapter.give_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
+                return adapter.from_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
             return arrays[leaf.number] if isinstance(leaf, Result) else leaf
 
         return rebuilt(self._traced.tree, put, "")

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from anydml.arrays import received
+from anydml.arrays import read_argument
 from anydml.errors import FuseAttributeError
 from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
@@ -62,7 +62,7 @@ class Trace:
                 self.unsigned[self.composer.name_of(piece.source.operand)] = bits
 
     def _constant(self, array: Any) -> TracedArray:
-        view, _ = received(self.name, array, "a constant")
+        view, _ = read_argument(self.name, array, "a constant")
         if isinstance(view, DeviceArray):
             raise broken("a constant array on a GPU: pass it as an argument")
         check_dtype(view.dtype, "a constant")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.arrays.receive import guest_of
+from anydml.arrays.receive import adapter_of
 from anydml.functions.planning import check_size
 from anydml.moves.value import Value
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
@@ -156,7 +156,7 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
     """Convert a constant to an array of x's dtype; a traced array is returned unchanged."""
     if isinstance(value, TracedArray):
         return value
-    if guest_of(value) is not None:
+    if adapter_of(value) is not None:
         if is_list(value):
             return x.trace.array(value)
         value = value.item()

@@ -45,9 +45,9 @@ class HostArrays:
             arrays = [adapter.empty(name, shape, dtype) for shape in shapes]
         return arrays, arrays
 
-    def give(self, adapter: ArrayAdapter, result: Any) -> Any:
+    def to_library(self, adapter: ArrayAdapter, result: Any) -> Any:
         """Convert one of `results` to an array of the adapter's library."""
-        return adapter.give(result)
+        return adapter.to_library(result)
 
     def target(self, name: str, field: str, array: Array) -> Array:
         """Return the array unchanged."""

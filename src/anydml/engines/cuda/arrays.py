@@ -73,9 +73,9 @@ class DeviceArrays:
         ]
         return parts, [as_array(block)]
 
-    def give(self, adapter: ArrayAdapter, result: Any) -> Any:
+    def to_library(self, adapter: ArrayAdapter, result: Any) -> Any:
         """Convert a result to the adapter's own array."""
-        return adapter.give_from_device(result)
+        return adapter.from_device(result)
 
     def target(self, name: str, field: str, array: Array) -> Array:
         """Convert the caller's array to an operand.

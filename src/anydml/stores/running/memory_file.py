@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.receive import guest_of
+from anydml.arrays.receive import adapter_of
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray
 from anydml.stores.planning.intervals import Interval
@@ -69,7 +69,7 @@ def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: n
     Raises:
         BindingError: it is no such array, has another shape or dtype, is read-only or not in C order.
     """
-    adapter = guest_of(array)
+    adapter = adapter_of(array)
     if adapter is None and not isinstance(array, np.ndarray):
         raise BindingError(f"{name}: {field} is {array!r:.60}, where an array is expected", name, field)
     view: Any = array if adapter is None else adapter.target(name, field)
