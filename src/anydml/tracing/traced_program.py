@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,37 +121,38 @@ class TracedProgram:
             return slots.Slot(leaf.number) if isinstance(leaf, Result) else leaf
 
         tree = rebuilt(traced.tree, place, "")
-        operands = self.program.operands
-        lent = tuple(
-            [self._result_of_scratch(number) for number, each in enumerate(operands) if each.role == "scratch"]
-        )
         try:
             tape = tapes.Tape(self._tape.given, self._tape.steps, self._first)
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
-        return fusing.Call(tape, self._first, form, constants, scratch, lent, tuple(results), tree)
+        return fusing.Call(tape, self._first, form, constants, scratch, self._lent(), tuple(results), tree)
 
-    def _result_of_scratch(self, scratch: int) -> int:
-        """Return the result that scratch is only copied to, with the same layout; −1 if there is none."""
-        operands, register = self.program.operands, self._tape.register
+    def _lent(self) -> tuple[int, ...]:
+        """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""
+        readers, writers = defaultdict(list), defaultdict(list)
+        for place, move in enumerate(self.program.moves):
+            writers[move.destination.operand].append(place)
+            for operand in _read(move):
+                readers[operand].append(place)
+        operands = self.program.operands
         outputs = [number for number, each in enumerate(operands) if each.role == "output"]
-        moves = self.program.moves
-        reading = [move for move in moves if scratch in _read(move)]
-        written = [move.destination.operand for move in moves]
-        if len(reading) != 1 or isinstance(reading[0].source, Fill) or scratch in written[moves.index(reading[0]) :]:
-            return -1
-        ((sizes, to, _, element),) = reading
-        source = reading[0].reads
-        if to.lookups or source.lookups or source.operand != scratch or to.operand not in outputs:
-            return -1
-        if written.count(to.operand) > 1:
-            return -1
-        number = outputs.index(to.operand)
-        packed = Layout.packed(sizes, element).strides
-        wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
-        found = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
-        return number if found == wanted else -1
+
+        def result_of(scratch: int) -> int:
+            if len(readers[scratch]) != 1 or any(place >= readers[scratch][0] for place in writers[scratch]):
+                return -1
+            sizes, to, source, element = self.program.moves[readers[scratch][0]]
+            if isinstance(source, Fill) or to.lookups or source.lookups or source.operand != scratch:
+                return -1
+            if to.operand not in outputs or len(writers[to.operand]) > 1:
+                return -1
+            register, number = self._tape.register, outputs.index(to.operand)
+            packed = Layout.packed(sizes, element).strides
+            wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
+            found = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
+            return number if found == wanted else -1
+
+        return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
 
 
 def _read(move: Move) -> set[int]:
