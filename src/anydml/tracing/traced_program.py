@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -148,9 +149,11 @@ class TracedProgram:
                 return -1
             register, number = self._tape.register, outputs.index(to.operand)
             packed = Layout.packed(sizes, element).strides
+            size = math.prod(sizes) * element
             wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
             found = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
-            return number if found == wanted else -1
+            # Of larger scratch, a result would have room for the beginning alone.
+            return number if found == wanted and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
 
