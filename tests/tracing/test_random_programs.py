@@ -11,6 +11,8 @@ from tracing.random_numpy_words import NumpyProgram
 import anydml as dml
 
 CHUNKS, PROGRAMS = 10, how_many(1000) // 10
+BEHIND, MARK = 1 << 14, np.uint8(77)
+"""Bytes behind a result that must stay as they are, and their value."""
 
 
 def check(seed, seen, kind=Program):
@@ -31,6 +33,11 @@ def check(seed, seen, kind=Program):
     assert result.dtype == program.expected.dtype
     assert result.shape == program.expected.shape
     assert result.flags.c_contiguous
+    memory = np.full(result.nbytes + BEHIND, MARK)
+    out = memory[: result.nbytes].view(result.dtype).reshape(result.shape)
+    fused(program.arrays, out=out)
+    np.testing.assert_array_equal(out, program.expected, f"{seed} {names}")
+    assert (memory[result.nbytes :] == MARK).all(), (seed, names)
     seen["scratch"] += lowered.scratch_bytes > 0
     seen["programs"] += 1
     seen.update(set(names))
