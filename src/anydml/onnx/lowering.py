@@ -23,6 +23,9 @@ from anydml.tracing.sizes import is_open
 MOST_FACTORS = 4096
 """Largest number of factors that a node composes; with more, its inputs are stored first."""
 
+MOST_WORK = 16 * MOST_FACTORS
+"""Largest number of factors that the nodes of a region, or of a graph that is traced as one, compose."""
+
 MOST_BYTES = 2**62
 """Largest size of a tensor in bytes, so that it can be addressed."""
 

@@ -15,7 +15,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, POSITION, LoweringContext, Write, moved_type
+from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, POSITION, LoweringContext, Write, moved_type
 from anydml.onnx.region import Region
 from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 
@@ -24,9 +24,6 @@ MOST_NODES = 256
 
 MOST_PIECES = 8192
 """Largest number of pieces in a region, each of which takes time to compose."""
-
-MOST_WORK = 16 * MOST_FACTORS
-"""Largest number of factors that the nodes of a region compose."""
 
 
 class RunningContext(LoweringContext):

@@ -13,8 +13,9 @@ from anydml.moves.move import Access, Lookup, Move, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, LoweringContext, UnknownElementsError, Write
+from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, LoweringContext, UnknownElementsError, Write
 from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence
+from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 
 
@@ -29,6 +30,7 @@ class TracingContext(LoweringContext):
         super().__init__(trace.composer)
         self._trace = trace
         self._values: dict[int, tuple[Tensor, Value]] = {}
+        self._work = 0
 
     def run(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
         """Fold or lower a node; return its results.
@@ -46,7 +48,9 @@ class TracingContext(LoweringContext):
             return None
         if isinstance(value, TensorSequence):
             return [self.traced_output(tensor) for tensor in value]
-        return self._trace.made(self.composer.without_counting(self._value_of(value)), value.dtype)
+        found = self._value_of(value)
+        self._count(found)
+        return self._trace.made(self.composer.without_counting(found), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.
@@ -72,9 +76,21 @@ class TracingContext(LoweringContext):
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
         found = [*map(self._value_of, tensors)]
-        if times * sum(len(value.pieces) * (1 + len(value.sizes)) for value in found) > MOST_FACTORS:
+        if self._count(*found, times=times) > MOST_FACTORS:
             return [self.composer.stored(value, "many pieces are composed") for value in found]
         return found
+
+    def _count(self, *values: Value, times: int = 1) -> int:
+        """Count the factors that are composed of values.
+
+        Raises:
+            FuseError: they are too many for a graph as one.
+        """
+        work = times * sum([len(value.pieces) * (1 + len(value.sizes)) for value in values])
+        self._work += work
+        if self._work > MOST_WORK:
+            raise refused("a graph of so many pieces", "its regions are composed one after the other")
+        return work
 
     def _value_of(self, tensor: Tensor) -> Value:
         if tensor.value is not None:
