@@ -10,11 +10,12 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Fill, Outside, every_lookup
+from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.tracing.constants import known, known_indices
 from anydml.tracing.refusing import CLAMPING, broken
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, cut, join, reshape, resized
+from anydml.tracing.verbs import reshape, resized
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -45,40 +46,16 @@ def pick(x: TracedArray, indices: Any, axis: int, outside: Outside = "refuse") -
 
 def _by_runs(x: TracedArray, indices: Indices, axis: int) -> TracedArray:
     """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
-    runs = _runs(indices, FEW_RUNS if _is_whole(x, axis) else MOST_RUNS)
+    runs = runs_of(indices, FEW_RUNS if _is_whole(x, axis) else MOST_RUNS)
     if runs is None:
         return pick_points(x, [(axis, x.trace.array(indices))], "clamp")
-    parts = []
-    for start, count, step in runs:
-        if step or count < 2:
-            parts.append(cut(x, axis, start, count, step or 1))
-        else:
-            parts.append(broadcast(cut(x, axis, start, 1), resized(x, axis, count)))
-    return parts[0] if len(parts) == 1 else join(parts, axis)
+    return x.made(select_runs(x.trace.composer, x.value, axis, runs))
 
 
 def _is_whole(x: TracedArray, axis: int) -> bool:
     """Whether an axis supports lookups: every piece covers it by one factor."""
     own = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
     return all(not start and factors == [(x.shape[axis], 1)] for start, factors in own)
-
-
-def _runs(indices: Indices, few: int) -> list[tuple[int, int, int]] | None:
-    """Divide indices into runs of start, count and step; None if there are more than `few`."""
-    if not indices.size:
-        return [(0, 0, 1)]
-    steps = np.diff(indices)
-    runs: list[tuple[int, int, int]] = []
-    at = 0
-    while at < indices.size:
-        if len(runs) == few:
-            return None
-        step = int(steps[at]) if at < steps.size else 1
-        same = np.flatnonzero(steps[at:] != step)
-        count = (int(same[0]) if same.size else steps.size - at) + 1
-        runs.append((int(indices[at]), count, step))
-        at += count
-    return runs
 
 
 def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:
