@@ -9,6 +9,14 @@ from pathlib import Path
 
 from benchmarks.slim_models import BERT, LLAMA, MODELS, VIT, Made, image, tokens, transformer
 
+_SPEECH = {
+    **BERT,
+    "vocab_size": 32,
+    "conv_dim": [32] * 7,
+    "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 4,
+}
+
 MORE: dict[str, Callable[[], Made]] = {
     "RoBERTa": transformer("RobertaModel", "RobertaConfig", tokens(64), **BERT),
     "ALBERT": transformer("AlbertModel", "AlbertConfig", tokens(64), **BERT, embedding_size=64),
@@ -55,15 +63,7 @@ MORE: dict[str, Callable[[], Made]] = {
     ),
     "BEiT": transformer("BeitModel", "BeitConfig", image(64), **VIT),
     "DPT": transformer("DPTModel", "DPTConfig", image(64), **VIT, backbone_out_indices=[0, 1, 1, 1]),
-    "Wav2Vec2": transformer(
-        "Wav2Vec2Model",
-        "Wav2Vec2Config",
-        lambda torch: (torch.randn(1, 8000),),
-        **{**BERT, "vocab_size": 32},
-        conv_dim=[32] * 7,
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-    ),
+    "Wav2Vec2": transformer("Wav2Vec2Model", "Wav2Vec2Config", lambda torch: (torch.randn(1, 8000),), **_SPEECH),
     "AST": transformer(
         "ASTModel",
         "ASTConfig",
@@ -136,15 +136,7 @@ UNSEEN: dict[str, Callable[[], Made]] = {
     "ViT-MSN": transformer("ViTMSNModel", "ViTMSNConfig", image(64), **VIT),
     "I-JEPA": transformer("IJepaModel", "IJepaConfig", image(64), **VIT),
     "Data2Vec vision": transformer("Data2VecVisionModel", "Data2VecVisionConfig", image(64), **VIT),
-    "Hubert": transformer(
-        "HubertModel",
-        "HubertConfig",
-        lambda torch: (torch.randn(1, 8000),),
-        **{**BERT, "vocab_size": 32},
-        conv_dim=[32] * 7,
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-    ),
+    "Hubert": transformer("HubertModel", "HubertConfig", lambda torch: (torch.randn(1, 8000),), **_SPEECH),
     "FocalNet": transformer(
         "FocalNetModel", "FocalNetConfig", image(64), image_size=64, embed_dim=32, depths=[1, 1], hidden_sizes=[32, 64]
     ),
