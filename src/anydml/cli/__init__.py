@@ -38,8 +38,8 @@ _SETTINGS = {
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr; 3 where
-    `check` found nothing to check.
+    The exit code is 0 on success; 1 if `check` found problems; 2 after a user error, which is one line on stderr; and
+    3 if `check` found nothing to check.
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -55,7 +55,7 @@ def _main(given: list[str]) -> int | str | None:
             # The process was started without one.
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
         if hasattr(stream := getattr(sys, name), "reconfigure"):
-            # A name that the terminal's encoding lacks is no reason to fail.
+            # Output that the terminal cannot encode must not be an error.
             stream.reconfigure(errors="backslashreplace")
     try:
         handle_as_usual()
@@ -63,7 +63,7 @@ def _main(given: list[str]) -> int | str | None:
             code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        # What is wrong with an option's argument is found before there is a context.
+        # An invalid argument of an option is reported before there is a context.
         named = f"anydml {given[0]}" if given and given[0] in anydml.commands else "anydml"
         command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
@@ -74,7 +74,7 @@ def _main(given: list[str]) -> int | str | None:
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output wants no more of it.
+        # The reader of the output has closed it.
         give_up(sys.stdout)
         code = 1
     except MemoryError:
@@ -93,7 +93,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
-    """The name of a device; what it names is known where it is opened."""
+    """The name of a device, which is checked when the device is opened."""
 
     name = "device"
 
@@ -103,7 +103,7 @@ class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from cli
 
 
 def _feature_level(function: F) -> F:
-    text = "Feature level to check against, such as 2_1; the newest one if not given."
+    text = "Feature level to check against, such as 2_1; the newest one by default."
     names = ("--feature-level", "--dml-feature-level")
     return click.option(*names, "feature_level", metavar="LEVEL", default="latest", help=text)(function)
 
@@ -129,23 +129,23 @@ def anydml() -> None:
               help="Where to run; cuda:1 is the second GPU.")  # fmt: skip
 @_feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
-              help="Timing samples a dispatch; 1 if not given.")  # fmt: skip
+              help="Timing samples per dispatch; 1 by default.")  # fmt: skip
 @click.option("-r", "--dispatch-repeat", "repeat", type=click.IntRange(1), default=1, metavar="N",
-              help="Dispatches a sample; 1 if not given.")  # fmt: skip
+              help="Dispatches per sample; 1 by default.")  # fmt: skip
 @click.option("-t", "--milliseconds-to-run", "milliseconds", type=click.IntRange(0), default=None, metavar="MS",
-              help="Take samples until this time is over, whatever -i says.")  # fmt: skip
+              help="Take samples for this time, instead of -i samples.")  # fmt: skip
 @click.option("-I", "--dispatch-interval", "interval", type=click.IntRange(0), default=0, metavar="MS",
-              help="Least time from one sample to the next.")  # fmt: skip
+              help="Minimum time from one sample to the next.")  # fmt: skip
 @click.option("-w", "--warmup-samples", "warmup", type=click.IntRange(0), default=1, metavar="N",
-              help="Most samples that count as cold; 1 if not given.")  # fmt: skip
+              help="Maximum number of samples that count as cold; 1 by default.")  # fmt: skip
 @click.option("-v", "--timing-verbosity", "verbosity", type=click.IntRange(0, 2), default=0, metavar="0|1|2",
               help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
 @_allow_outside
-@click.option("--explain", is_flag=True, help="Say what each dispatchable, or region of nodes, was compiled to.")
+@click.option("--explain", is_flag=True, help="Explain what each dispatchable, or region of nodes, was compiled to.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Do not say how far long work is.")
+@click.option("--quiet", is_flag=True, help="Show no progress of long work.")
 def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
     outputs: tuple[str, ...], quiet: bool, **timing: Any,
@@ -174,11 +174,11 @@ def run(
 @_model
 @_feature_level
 @_allow_outside
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--json", "form", flag_value="json", help="Print one line of JSON.")
 @click.option("--junit", "form", flag_value="junit", help="Print JUnit's XML, which CI servers show as tests.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print SARIF, which code scanning shows beside the file.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of every node of an ONNX model what was found.")
+@click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
 def check(
     model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], form: str | None, verbose: bool
 ) -> int:
@@ -218,14 +218,6 @@ anydml.add_command(reshard)
 anydml.add_command(convert)
 anydml.add_command(verify)
 anydml.add_command(rechunk)
-
-
-@anydml.command(short_help="Say that nothing is needed.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
-def warmup(quiet: bool) -> None:
-    """Say that nothing is needed: the first call is as fast as any."""
-    if not quiet:
-        say("nothing is needed: the first call is as fast as any")
 
 
 @anydml.command(short_help="Show the operators and what each level supports.")
