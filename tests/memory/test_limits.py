@@ -135,7 +135,7 @@ def test_the_whole_is_what_the_machine_and_all_groups_allow(groups, monkeypatch,
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
     groups(own, names, folders)
     assert limits.whole_memory() == whole
-    assert results.default_limit() == whole // results.SHARE
+    assert results.default_limit() == whole // results.CACHE_FRACTION
 
 
 def test_the_whole_is_what_the_address_space_allows(system, monkeypatch):
@@ -182,4 +182,4 @@ def test_machines_that_say_nothing(system, monkeypatch, error):
     assert system() is None
     monkeypatch.setattr(limits, "_address_space_limit", lambda: None)
     assert limits.whole_memory() is None
-    assert results.default_limit() == results.MEMORY // results.SHARE
+    assert results.default_limit() == results.ASSUMED_MEMORY // results.CACHE_FRACTION

@@ -59,7 +59,7 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
 
 
 def compress(condition, x, axis):
-    """Return the items of an array where a condition holds; None to fall back to Python.
+    """Return the items of an array for which a condition holds; None to fall back to Python.
 
     The condition has the first dimensions of the array; an item has the others.
     """
@@ -116,7 +116,7 @@ def compress(condition, x, axis):
 
 
 def count_found(search):
-    """Count the elements found in all, and before each piece in search.rows, which the caller must free."""
+    """Return the number of elements found, and store those before each piece in search.rows, which the caller frees."""
     k: int64_t
     found: int64_t
     total: int64_t = 0
@@ -141,7 +141,7 @@ def write_found(search, work):
 
 
 def run_pass(search, work, effort):
-    """Run one pass over all pieces; on every free thread if the effort is large."""
+    """Run one pass over all pieces, on several threads if the effort is large."""
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if effort < SHARED_EFFORT:
         work(search, 0, pieces)

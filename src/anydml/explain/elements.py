@@ -1,6 +1,6 @@
 """Pictures of small programs: one box per element, coloured by its origin, and one line per run.
 
-If there are many lines, which would cross the numbers, only those of the element under the pointer are shown.
+Many lines would hide the values, so then only those of the element under the pointer are shown.
 """
 
 from __future__ import annotations
@@ -21,13 +21,21 @@ from anydml.moves.move import Access, Move
 from anydml.text import counted
 
 WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
+"""Sizes in pixels of an element's box, of the gap between matrices, and of a tensor's label."""
+
 MOST_ARROWED, MOST_ARROWS = 30, 12
-"""Elements and lines of a picture up to which all lines are always shown."""
+"""Maximum numbers of elements and of lines for which all lines are always shown."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The drawing of a tensor: its matrices, one below the other."""
+    """The drawing of a tensor: its matrices, one below the other.
+
+    Attributes:
+        tensor: the tensor.
+        x, y: position of the top left corner in pixels.
+        cell: width of an element's box in pixels.
+    """
 
     tensor: Tensor
     x: int
@@ -41,6 +49,7 @@ class Grid:
 
     @property
     def _shape(self) -> tuple[int, int, int]:
+        """Number of matrices, and their rows and columns."""
         sizes = self.tensor.sizes
         *blocks, rows, columns = sizes if len(sizes) > 1 else (math.prod(sizes), 1)
         return math.prod(blocks), rows, columns
@@ -78,12 +87,19 @@ class Grid:
 
 
 def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: bool = True) -> str:
-    """Draw every element of a small section, as SVG."""
+    """Draw every element of a small section, as SVG.
+
+    Args:
+        section: what is drawn.
+        journeys: the origin of each element.
+        number: as for `svg`.
+        is_alone: as for `svg`.
+    """
     longest = max(map(len, journeys.labels.values()), default=1)
     grids, columns = _grids(section.tensors, max(WIDTH, 8 * longest + 8))
     colours = _colours(section, journeys.runs)
     lines = [[*_lines(section, grids, run, colour)] for run, colour in zip(journeys.runs, colours, strict=True)]
-    arrows = sum(map(bool, lines))
+    line_count = sum(map(bool, lines))
     painted, writers = _painted(journeys.runs, colours)
     origins = sources(section, journeys)
     parts = []
@@ -109,7 +125,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: boo
     shown = [line for column, below, _ in parts for line in column.group(below)]
     shown += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
-    is_quiet = sum(tensor.count for tensor in section.tensors) > MOST_ARROWED or arrows > MOST_ARROWS
+    is_quiet = sum(tensor.count for tensor in section.tensors) > MOST_ARROWED or line_count > MOST_ARROWS
     return svg(section.title, about, columns, shown, number, is_alone, is_quiet)
 
 
@@ -122,7 +138,7 @@ def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator
         f'data-c="{cell[0]}-{cell[1]}"><title>{escaped(about)}</title></rect>'
     )
     for n, colour in enumerate(colours[1:], 1):
-        left, right = (grid.cell * each // len(colours) for each in (n, n + 1))
+        left, right = (grid.cell * k // len(colours) for k in (n, n + 1))
         yield (
             f'<rect class="stripe f{colour}" x="{x + left}" y="{y + 1}" width="{right - left - 1}" '
             f'height="{HEIGHT - 2}"/>'
@@ -136,7 +152,7 @@ def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
 
 
 def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
-    """Return the colours of every element, first its writer's, then its readers'; and the run that wrote it."""
+    """Return the colours of every element, its writer's first, and the number of the run that wrote it."""
     writers = {cell: n for n, run in enumerate(runs) for cell in run.destination}
     painted: dict[Cell, list[int]] = defaultdict(list)
     for cell, writer in writers.items():
@@ -180,7 +196,7 @@ def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Colum
 
 def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> Iterator[str]:
     if not run.destination or not run.source:
-        # An unknown index decides: draw a line from the index.
+        # The other end depends on an unknown index: draw a line from the index instead.
         ends = run.destination or run.source
         pairs: list[tuple[tuple[Cell, ...], tuple[Cell, ...]]] = [((index,), ends) for index in run.indices[:1]]
     else:
@@ -201,9 +217,9 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
 
 
 def _colours(section: Section, runs: Sequence[Run]) -> list[int]:
-    """Return a colour for each run: by move, if there are several, but not more than colours.
+    """Return a colour for each run: one per move, if there are several moves but no more than `COLOURS`.
 
-    Otherwise by the origin of the elements: by tensor, or, if all come from one, by a coordinate that differs.
+    Otherwise, one per tensor from which elements come, or per coordinate in it if there is only one.
     """
     moves = section.moves
     starts = _starts(runs)
@@ -219,7 +235,7 @@ def _colours(section: Section, runs: Sequence[Run]) -> list[int]:
 
 
 def _starts(runs: Sequence[Run]) -> list[Cell | None]:
-    """Return the original source of each run's first element, through all intermediate ones."""
+    """Return the element that each run's first element originally comes from, through all intermediate ones."""
     origins: dict[Cell, Cell] = {}
     starts = []
     for run in runs:

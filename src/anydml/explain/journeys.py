@@ -1,6 +1,6 @@
-"""The origin of each element of a small program, by the definition of a move, one coordinate after the other.
+"""The origin of each element of a small program, found by running its moves coordinate by coordinate.
 
-This is independent of operators. If the value of an index is unknown, the journey names the index element instead.
+Where the value of an index is unknown, the index element is recorded instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from anydml.text import printable
 
 MOST_CELLS = 480
 MOST_RUNS = 2000
-"""Limits of a picture of every element: elements of all operands, and runs."""
+"""Maximum numbers of elements of all operands, and of runs, for which every element is drawn."""
 
 MOST_LABEL = 8
-"""Characters of an element's value, at most."""
+"""Maximum number of characters of an element's value."""
 
 Cell = tuple[int, int]
 """The number of an operand, and of an element in row-major order."""

@@ -1,4 +1,4 @@
-"""Boxes that several moves share are cut into alternating stripes, so that no move hides another."""
+"""Alternating stripes for boxes that several moves share, so that no move hides another in a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Place = tuple[int, int, int, int]
 """x, y, width and height."""
 
 MOST_STRIPES, LEAST_STRIPE = 4, 6
-"""Stripes per move, at most, and the least pixels of a stripe, if there is room."""
+"""Maximum number of stripes per move, and minimum width of a stripe in pixels, if there is room."""
 
 
 class Touch(NamedTuple):
@@ -18,10 +18,10 @@ class Touch(NamedTuple):
 
     Attributes:
         operand: the tensor's number.
-        place: the bounding box.
+        place: the bounding box of that part.
         is_under: whether the move writes the whole box, so that later moves are drawn above it.
         has_whole_rows: whether the move accesses each row of the box completely or not at all.
-        back: the first pixel and the last that it goes back, of a block.
+        back: first and last pixel in depth, if the tensor is drawn as a block.
     """
 
     operand: int
@@ -32,48 +32,59 @@ class Touch(NamedTuple):
 
 
 def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
-    """Return the operands and places that each move accesses, and whether any place consists of stripes.
+    """Divide shared boxes among the moves that access them.
 
-    Boxes that overlap, even indirectly, are cut into alternating stripes: each move has the stripes of its lane.
-    Stripes are horizontal if all of these moves access whole rows, and vertical otherwise.
+    Boxes that overlap, directly or through others, are cut into alternating stripes, and each move gets those of one
+    lane. Stripes are horizontal if all of these moves access whole rows, and vertical otherwise.
+
+    Args:
+        moves: the touches of each move, in order of execution.
+
+    Returns:
+        For each move, the operands that it accesses with their places; and whether any place consists of stripes.
     """
-    touches = [(n, each) for n, every in enumerate(moves) for each in every]
-    meets = [
-        [k for k, (n, other) in enumerate(touches) if n != own and _share(each, other, own < n)]
-        for own, each in touches
+    touches = [(number, touch) for number, of_move in enumerate(moves) for touch in of_move]
+    neighbours = [
+        [
+            k
+            for k, (other_number, other) in enumerate(touches)
+            if other_number != number and _share(touch, other, number < other_number)
+        ]
+        for number, touch in touches
     ]
+    # The lowest lane that no earlier neighbour has taken.
     lanes: list[int] = []
     for k in range(len(touches)):
-        taken = {lanes[other] for other in meets[k] if other < k}
+        taken = {lanes[other] for other in neighbours[k] if other < k}
         lanes.append(next(lane for lane in range(len(touches)) if lane not in taken))
     places: list[list[Place]] = [[] for _ in touches]
-    for group in _groups(meets):
+    for group in _groups(neighbours):
         boxes = [touches[k][1].place for k in group]
         count = 1 + max(lanes[k] for k in group)
         for k, box in zip(group, boxes, strict=True):
             if count == 1:
                 places[k] = [box]
-            elif all(touches[each][1].has_whole_rows for each in group):
-                vertical = _stripes(_transposed(box), lanes[k], count, [_transposed(each) for each in boxes])
-                places[k] = [_transposed(each) for each in vertical]
+            elif all(touches[member][1].has_whole_rows for member in group):
+                vertical = _stripes(_transposed(box), lanes[k], count, [_transposed(other) for other in boxes])
+                places[k] = [_transposed(stripe) for stripe in vertical]
             else:
                 places[k] = _stripes(box, lanes[k], count, boxes)
-    found: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
-    for (n, touch), each in zip(touches, places, strict=True):
-        found[n].append((touch.operand, each))
-    return found, max(lanes, default=0) > 0
+    result: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
+    for (number, touch), stripes in zip(touches, places, strict=True):
+        result[number].append((touch.operand, stripes))
+    return result, max(lanes, default=0) > 0
 
 
-def _groups(meets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield the connected components of the touches."""
+def _groups(neighbours: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yield the connected components of a graph, each as a list of its nodes."""
     seen: set[int] = set()
-    for k in range(len(meets)):
+    for k in range(len(neighbours)):
         group, waiting = [], [k]
         while waiting:
-            if (each := waiting.pop()) not in seen:
-                seen.add(each)
-                group.append(each)
-                waiting += meets[each]
+            if (node := waiting.pop()) not in seen:
+                seen.add(node)
+                group.append(node)
+                waiting += neighbours[node]
         if group:
             yield group
 
@@ -84,13 +95,13 @@ def _transposed(place: Place) -> Place:
 
 
 def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:
-    """Return the vertical stripes of one of `count` lanes in one of the connected boxes."""
+    """Return the stripes of one of `count` lanes in `box`: vertical, and aligned in all `boxes` of its group."""
     x, y, width, height = box
-    origin, least = min(each[0] for each in boxes), min(each[2] for each in boxes)
-    stripes = max(1, min(MOST_STRIPES, least // (count * LEAST_STRIPE)))
+    origin, narrowest = min(each[0] for each in boxes), min(each[2] for each in boxes)
+    stripes = max(1, min(MOST_STRIPES, narrowest // (count * LEAST_STRIPE)))
     found = []
     for number in itertools.count(lane, count):
-        start, end = (origin + least * each // (stripes * count) for each in (number, number + 1))
+        start, end = (origin + narrowest * k // (stripes * count) for k in (number, number + 1))
         if start >= x + width:
             break
         left, right = max(start, x), min(end, x + width)

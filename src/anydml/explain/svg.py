@@ -1,4 +1,4 @@
-"""Parts of all pictures: escaped text, light and dark colours, arrows, and the SVG document."""
+"""Parts of every picture: escaped text, light and dark colours, arrows, and the SVG document."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from anydml.explain.columns import MARGIN, Column
 from anydml.text import printable
 
 LINE, LETTER = 16, 6.7
-"""Pixels of a line of text, and of a letter below a picture."""
+"""Height of a line of text, and width of a letter of the text below a picture, in pixels."""
 
 NARROW = 358
-"""Pixels of the widest picture that fits on a phone."""
+"""Width in pixels of the widest picture that fits on a phone."""
 
 MOST_NAME = 60
-"""Characters of a name, at most."""
+"""Maximum number of characters of a name."""
 
 COLOURS = 6
 """Number of colours, which repeat."""
@@ -46,7 +46,7 @@ def escaped(text: object) -> str:
 
 
 def shortened(text: str, most: int = MOST_NAME) -> str:
-    """Shorten a long name to its beginning and end."""
+    """Replace the middle of a long name by an ellipsis."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
 
 
@@ -98,17 +98,19 @@ def svg(
         about: the description, for screen readers.
         columns: the columns of tensors.
         parts: SVG elements.
-        number: distinguishes the pictures of a page.
-        is_alone: whether the picture can be scaled; in a page, its columns can be stacked instead.
+        number: number of the picture on its page, for unique element ids.
+        is_alone: whether the picture is a document of its own, which can be scaled; on a page, its columns can be
+            stacked instead.
         is_quiet: whether lines are shown only under the pointer.
         text: lines below the picture.
     """
     foot = max((column.bottom for column in columns), default=0) + MARGIN
-    written = max((int(LETTER * len(line)) for line in text), default=0)
-    width = max([column.x + column.width for column in columns] + [MARGIN + written]) + MARGIN
+    text_width = max((int(LETTER * len(line)) for line in text), default=0)
+    width = max([column.x + column.width for column in columns] + [MARGIN + text_width]) + MARGIN
     height = foot + LINE * len(text) + MARGIN
-    narrow = max([column.width for column in columns] + [written]) + 2 * MARGIN
-    down = max((column.above + column.bottom for column in columns), default=0) + MARGIN - foot
+    stacked_width = max([column.width for column in columns] + [text_width]) + 2 * MARGIN
+    # Distance by which stacked columns move the text down.
+    shift = max((column.above + column.bottom for column in columns), default=0) + MARGIN - foot
     lines = (
         f'<text class="head move" x="{MARGIN}" y="{foot + LINE * k + 10}">{escaped(line)}</text>'
         for k, line in enumerate(text)
@@ -119,7 +121,7 @@ def svg(
         size += f' viewBox="0 0 {width} {height}"'
     elif width > NARROW:
         kind += " stacks"
-        size += f' style="--w:{narrow}px;--h:{height + down}px"'
+        size += f' style="--w:{stacked_width}px;--h:{height + shift}px"'
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" {size} role="img" '
@@ -129,7 +131,7 @@ def svg(
             f"<style>{STYLE}</style>",
             '<rect class="paper" width="100%" height="100%" rx="8"/>',
             *parts,
-            f'<g class="part" style="--x:0px;--y:{down}px">',
+            f'<g class="part" style="--x:0px;--y:{shift}px">',
             *lines,
             "</g>",
             "</svg>\n",
@@ -145,7 +147,16 @@ def arrow(
     attributes: str = "",
     sides: tuple[int, int] | None = None,
 ) -> list[str]:
-    """Return a curved arrow, bent between `sides`, whose tooltip is `about`."""
+    """Return the SVG elements of a curved arrow.
+
+    Args:
+        start: x and y of its tail.
+        end: x and y of its tip.
+        colour: number of the colour, below `COLOURS`.
+        about: the tooltip.
+        attributes: further attributes of the elements.
+        sides: x where the curve begins and ends, with straight lines before and after it; by default, at the ends.
+    """
     (x, y), (right, bottom) = start, end
     leaves, enters = sides or (x, right)
     bend = max(abs(enters - leaves) // 2, 20)

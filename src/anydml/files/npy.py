@@ -1,7 +1,6 @@
-"""Reading and writing .npy files (numpy.lib.format), without unpickling and without believing the header.
+"""Reading and writing .npy files (numpy.lib.format), without unpickling and without trusting the header.
 
-Whatever a header says, at most `MOST_HEADER` bytes of it are read, and the elements that it promises must be in the
-file before memory is taken for them.
+At most `MOST_HEADER` bytes of a header are read, and memory is allocated only for elements that are in the file.
 """
 
 from __future__ import annotations
@@ -22,22 +21,25 @@ from anydml.files.json_path import JsonPath
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_HEADER = 10_000
-"""Bytes of a header: what NumPy itself reads of a file that nobody vouches for."""
+"""Maximum bytes of a header, as in NumPy for files that are not trusted."""
 
 MOST_DIMENSIONS = 64
-"""NumPy's."""
+"""NumPy's maximum."""
 
 CHUNK = 1 << 20
-"""Bytes of a file in Fortran order that are turned into C order at a time."""
+"""Bytes of a file in Fortran order that are converted to C order at once."""
 
 
 @dataclass(frozen=True)
 class NpyFile:
-    """What a .npy file says it holds, checked against its size.
+    """The header of a .npy file, checked against the size of the file.
 
     Attributes:
-        dtype: the dtype as stored, which may be of foreign byte order; never with references or fields.
-        offset: where the elements begin.
+        path: the file.
+        dtype: the dtype as stored, in either byte order; without references or fields.
+        shape: sizes, by dimension.
+        fortran_order: whether the first index varies fastest.
+        offset: position of the first element in the file, in bytes.
     """
 
     path: Path
@@ -56,14 +58,14 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
     """Read the header of a .npy file, version 1 to 3.
 
     Args:
-        path: the file, or one that has it inside.
-        place: for errors.
-        start: where it begins in the file.
-        size: its bytes; None if it goes on to the end of the file.
+        path: the file, or one that contains it.
+        place: location for errors.
+        start: position of the .npy file in `path`, in bytes.
+        size: its size in bytes; None if it extends to the end of `path`.
 
     Raises:
-        ModelError: not a .npy file, elements that are not plain bytes, or a header that is too long or does not agree
-            with the size of the file.
+        ModelError: it is not a .npy file, its elements are not plain bytes, or its header is too long or contradicts
+            the size of the file.
     """
     name = "" if str(place) == str(path) else f"{path} "
     try:
@@ -78,7 +80,7 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
     try:
         shape, fortran_order, dtype, offset = _parse(first)
     except Exception as error:
-        # NumPy lets the errors of every parser that it uses pass through; whatever they are, the file is to blame.
+        # NumPy passes on the exceptions of all parsers that it uses; the cause is always the file.
         reason = (str(error) or repr(error)).splitlines()[0]
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
@@ -97,12 +99,12 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
 
 
 def _parse(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, order, dtype and length of the header that these bytes begin with."""
+    """Return the shape, order, dtype and length of the header at the start of a file."""
     stream = io.BytesIO(start)
     version = npy_format.read_magic(stream)
     if version[0] > 3:
         raise ValueError(f"version {version[0]} is not known")
-    # Version 3 differs from 2 in the encoding of field names only, and records are refused.
+    # Versions 2 and 3 differ only in the encoding of field names, and dtypes with fields are refused.
     v1 = version[0] == 1
     (length,) = struct.unpack_from("<H" if v1 else "<I", start, 8)
     if length > MOST_HEADER:
@@ -115,12 +117,12 @@ def _parse(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
 
 
 def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
-    """Read the elements, in C order and native byte order, into a 1-D array, with `CHUNK` bytes of memory besides.
+    """Read the elements, in C order and native byte order, into a 1-D array, with at most `CHUNK` bytes of scratch.
 
     Args:
-        npy: what `read_header` returned.
+        npy: the header, from `read_header`.
         target: `npy.byte_count` bytes of `npy.dtype`, but in native byte order.
-        place: for errors.
+        place: location for errors.
 
     Raises:
         ModelError: the file has become shorter since its header was read.
@@ -130,39 +132,40 @@ def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
     with npy.path.open("rb") as file:
         file.seek(npy.offset)
         if npy.fortran_order and len(npy.shape) > 1 and npy.byte_count:
-            whole = _read_columns(file, stored.reshape(npy.shape))
+            is_complete = _read_columns(file, stored.reshape(npy.shape))
         else:
-            whole = _read_all(file, stored)
-    if not whole:
+            is_complete = _read_all(file, stored)
+    if not is_complete:
         raise place.error(f"{npy.path} changed while it was read")
     if not npy.dtype.isnative:
         stored.byteswap(inplace=True)
 
 
 def _read_all(file: BinaryIO, stored: Array) -> bool:
-    """Fill a contiguous array; whether there was enough."""
+    """Fill a contiguous array; return whether the file had enough bytes."""
     return file.readinto(stored.reshape(-1).view(np.uint8).data) == stored.nbytes  # type: ignore[attr-defined,no-any-return]
 
 
 def _read_columns(file: BinaryIO, target: Array) -> bool:
-    """Fill an array from elements in Fortran order; whether there were enough."""
-    each = target.nbytes // target.shape[-1]
-    if each > CHUNK and target.ndim > 1:
-        return all(_read_columns(file, target[..., i]) for i in range(target.shape[-1]))
-    step = max(1, CHUNK // each)
-    return all(_read_piece(file, target[..., start : start + step]) for start in range(0, target.shape[-1], step))
+    """Fill an array from elements in Fortran order; return whether the file had enough bytes."""
+    count = target.shape[-1]
+    column_bytes = target.nbytes // count
+    if column_bytes > CHUNK and target.ndim > 1:
+        return all(_read_columns(file, target[..., i]) for i in range(count))
+    step = max(1, CHUNK // column_bytes)
+    return all(_read_chunk(file, target[..., start : start + step]) for start in range(0, count, step))
 
 
-def _read_piece(file: BinaryIO, piece: Array) -> bool:
-    stored = np.empty(piece.shape[::-1], piece.dtype)
+def _read_chunk(file: BinaryIO, target: Array) -> bool:
+    stored = np.empty(target.shape[::-1], target.dtype)
     if not _read_all(file, stored):
         return False
-    piece[...] = stored.T
+    target[...] = stored.T
     return True
 
 
 def mapped(npy: NpyFile, place: JsonPath) -> Array:
-    """The array in a file, mapped into memory rather than read: read-only, in the order and byte order of the file.
+    """Map a file's elements into memory: a read-only array, in the order and byte order of the file.
 
     Raises:
         ModelError: the file cannot be mapped, or has become shorter since its header was read.

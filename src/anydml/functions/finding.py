@@ -1,4 +1,4 @@
-"""`nonzero_coordinates` and `compress`, whose results have shapes that depend on elements."""
+"""`nonzero_coordinates` and `compress`: functions whose results have shapes that depend on elements."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
 
     Args:
         condition: array or list of bools or numbers; zero is false. Without an axis, it has x's shape, or one
-            dimension and x's number of elements; with an axis, it has the sizes of x from that axis on: with axis 0,
-            a condition of several dimensions selects by the first dimensions of x.
+            dimension and x's number of elements. With an axis, it has one dimension, of the axis' size; with axis 0, it
+            may also have the sizes of several leading dimensions of x.
         x: array of any shape and dtype, of any library.
-        axis: −rank to rank − 1; by default, elements are selected, in row-major order. Only with axis 0 may the
-            condition have more than one dimension.
+        axis: −rank to rank − 1; by default, elements are selected, in row-major order.
 
     Returns:
         A new contiguous array of x's library, as from ``numpy.compress``, ``x[condition]`` or ``torch.masked_select``.
 
     Raises:
         DescError: the axis is out of range, or the condition's sizes do not fit.
-        BindingError: x has no memory that could be read, or the condition is of another library or on another device.
+        BindingError: x has no memory that can be read, or the condition is of another library or on another device.
         FuseError: the condition is traced: shapes would depend on elements.
 
     Examples:
@@ -63,26 +62,26 @@ def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
 
         condition = torch.as_tensor(condition, device=x.device)
     else:
-        (view, adapter), (flags, other) = (
-            read_argument("compress", x),
-            read_argument("compress", condition, "condition"),
-        )
-        if other is not None:
-            check_place("compress", "condition", other, adapter, "x")
-        x, condition = (x if adapter else view), (condition if other else flags)
-    shape, wanted = tuple(x.shape), tuple(condition.shape)
+        x_array, x_adapter = read_argument("compress", x)
+        condition_array, condition_adapter = read_argument("compress", condition, "condition")
+        if condition_adapter is not None:
+            check_place("compress", "condition", condition_adapter, x_adapter, "x")
+        # Without an adapter, it may be a list.
+        x = x if x_adapter else x_array
+        condition = condition if condition_adapter else condition_array
+    shape, selected = tuple(x.shape), tuple(condition.shape)
     first = 0 if axis is None else axis_of("compress", len(shape), axis)
     if axis is None:
-        fits = wanted in (shape, (math.prod(shape),))
+        fits = selected in (shape, (math.prod(shape),))
     else:
-        fits = 0 < len(wanted) <= (1 if first else len(shape)) and wanted == shape[first : first + len(wanted)]
+        fits = 0 < len(selected) <= (1 if first else len(shape)) and selected == shape[first : first + len(selected)]
     if not fits:
-        message = f"compress: condition has shape {wanted}, but x has {shape}, and axis is {axis}"
+        message = f"compress: condition has shape {selected}, but x has {shape}, and axis is {axis}"
         raise DescError(message, "compress", "condition", "condition must have x's sizes from the axis on")
-    if axis is None and len(wanted) < 2:
+    if axis is None and len(selected) < 2:
         x, condition = x.reshape((-1,)), condition.reshape((-1,))
     places = nonzero_coordinates(condition)
-    return functions.gather_nd(x, places) if len(wanted) > 1 else functions.gather(x, places[:, 0], first)
+    return functions.gather_nd(x, places) if len(selected) > 1 else functions.gather(x, places[:, 0], first)
 
 
 def nonzero_coordinates(x: Any) -> Any:
@@ -98,7 +97,7 @@ def nonzero_coordinates(x: Any) -> Any:
         An INT64 array of x's library, with one row per element found and one column per dimension.
 
     Raises:
-        BindingError: x has no memory that could be read.
+        BindingError: x has no memory that can be read.
         FuseError: x is traced: shapes would depend on elements.
 
     Examples:
@@ -112,7 +111,7 @@ def nonzero_coordinates(x: Any) -> Any:
         try:
             return x.nonzero()
         except NotImplementedError:
-            # Raises an error that says why the tensor cannot be read.
+            # Raise an error that explains why the tensor cannot be read.
             read_argument("nonzero_coordinates", x)
             raise
     array, adapter = read_argument("nonzero_coordinates", x)

@@ -19,16 +19,18 @@ def single_access(value: Value) -> Access | None:
     start, factors, source = tidy(value.pieces[0])
     if isinstance(source, Fill) or any(start):
         return None
-    places = {}
+    factor_of = {}
     for k, (axis, size, step) in enumerate(factors):
         if size > 1:
             if step != 1 or size != value.sizes[axis]:
                 return None
-            places[axis] = k
-    if any(size > 1 and axis not in places for axis, size in enumerate(value.sizes)):
+            factor_of[axis] = k
+    if any(size > 1 and axis not in factor_of for axis, size in enumerate(value.sizes)):
         return None
-    ranks = range(len(value.sizes))
-    return on_strides(source, lambda strides: (0, tuple(strides[places[k]] if k in places else 0 for k in ranks)))
+    axes = range(len(value.sizes))
+    return on_strides(
+        source, lambda strides: (0, tuple(strides[factor_of[axis]] if axis in factor_of else 0 for axis in axes))
+    )
 
 
 def boxed(sizes: Sizes, access: Access, element_size: int) -> Value:
@@ -38,7 +40,19 @@ def boxed(sizes: Sizes, access: Access, element_size: int) -> Value:
 
 
 def contiguous_run(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int]) -> tuple[list[int], int, int]:
-    """Return the dimensions of a box that step along one axis, outermost first, and the run's length and step."""
+    """Merge the dimensions of a box that step along one axis into one run.
+
+    Args:
+        along: absolute step and number of each dimension, largest step first.
+        box: sizes of the box.
+        steps: signed steps, by dimension of the box.
+
+    Returns:
+        The numbers of the dimensions, outermost first, and the run's length and step.
+
+    Raises:
+        NotComposableError: they do not form one run.
+    """
     if not along:
         return [], 1, 1
     length, least = 1, along[-1][0]
@@ -51,7 +65,13 @@ def contiguous_run(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int
 
 
 def align_to_box(value: Value, labels: list[int], box: Sizes) -> Value:
-    """Permute and broadcast a value to a box. `labels` has the box's dimension of each axis, not always distinct."""
+    """Permute and broadcast a value to a box.
+
+    Args:
+        value: its last axis remains the last.
+        labels: the box's dimension for each other axis; for axes with the same one, the diagonal is taken. Modified.
+        box: sizes of the box.
+    """
     for place in reversed(range(len(labels))):
         first = labels.index(labels[place])
         if first != place:
@@ -64,24 +84,30 @@ def align_to_box(value: Value, labels: list[int], box: Sizes) -> Value:
     return value.broadcast((*box, last))
 
 
-def insert(value: Value, part: Value, place: tuple[Sizes, list[Sizes]]) -> Value:
-    """Add the pieces of `part` to a value. `place` is the start, and each axis' steps along the value's axes."""
+def insert(value: Value, part: Value, start: Sizes, steps: Sequence[Sizes]) -> Value:
+    """Add the pieces of `part` to a value.
+
+    Args:
+        value: a value whose last axis has the bytes of an element.
+        part: a value with such an axis, too.
+        start: coordinates in `value` of the first element of `part`.
+        steps: for each other axis of `part`, its steps along the axes of `value`, of which at most one is not 0.
+    """
     size = min(value.element_size, part.element_size)
     value, part = refine(value, size), refine(part, size)
-    start, steps = [*place[0]], [*place[1]]
+    first, forward = [*start], [*steps]
     rank = len(part.sizes)
-    last = len(value.sizes) - 1
-    for d, by in enumerate(steps):
-        if any(step < 0 for step in by):
-            last_first = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
-            part = part.slice(last_first, part.sizes, [-1 if k == d else 1 for k in range(rank)])
-            start = [at + (part.sizes[d] - 1) * step for at, step in zip(start, by, strict=True)]
-            steps[d] = tuple(-step for step in by)
-    axes = [next((axis for axis, step in enumerate(by) if step), 0) for by in steps] + [last]
-    scale = [max(by, default=0) for by in steps] + [1]
+    for d, along in enumerate(steps):
+        if any(step < 0 for step in along):
+            starts = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
+            part = part.slice(starts, part.sizes, [-1 if k == d else 1 for k in range(rank)])
+            first = [at + (part.sizes[d] - 1) * step for at, step in zip(first, along, strict=True)]
+            forward[d] = tuple(-step for step in along)
+    axes = [next((axis for axis, step in enumerate(along) if step), 0) for along in forward] + [len(value.sizes) - 1]
+    scale = [max(along, default=0) for along in forward] + [1]
     pieces = []
     for piece in part.pieces:
-        at = [*start, 0]
+        at = [*first, 0]
         for d, coordinate in enumerate(piece.start):
             at[axes[d]] += coordinate * scale[d]
         factors = tuple(Factor(axes[f.axis], f.size, f.step * scale[f.axis] or 1) for f in piece.factors)

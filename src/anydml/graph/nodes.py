@@ -62,7 +62,7 @@ class Node:
         for move in own:
             # Some operators, such as padding, read their own output.
             self._values[number] = found
-            found = insert(found, self._source(move), self._place(move, tensor))
+            found = insert(found, self._source(move), *self._place(move, tensor))
         return found
 
     def store(self, output: int, operand: int, strides: Sizes) -> Value:

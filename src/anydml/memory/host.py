@@ -1,4 +1,4 @@
-"""Addresses of arrays, and views of their memory by byte offset and byte strides."""
+"""Addresses of arrays in host memory, and views of that memory by byte offset and byte strides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS: dict[int, np.dtype[Any]] = {
 
 
 class Described:
-    """An object with an array interface over memory of an owner, which it keeps alive."""
+    """An object with NumPy's array interface, which keeps the owner of its memory alive."""
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -31,7 +31,7 @@ class Described:
 
 
 class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time
-    """A ctypes array of all memory from an address on, which keeps the owner alive."""
+    """A ctypes array of all memory from an address on, which keeps the owner of that memory alive."""
 
     __slots__ = ("owner",)
 

@@ -16,14 +16,14 @@ from anydml.core import memory as core
 from anydml.memory.limits import whole_memory
 from anydml.text import counted
 
-SHARE = 16
+CACHE_FRACTION = 16
 """The default limit of cached memory is the total memory divided by this."""
 
-MEMORY = 8 << 30
-"""Bytes of memory that are assumed if the total is unknown."""
+ASSUMED_MEMORY = 8 << 30
+"""Total memory in bytes that is assumed if the system does not report it."""
 
 HUGE = 4 << 20
-"""Bytes from which huge pages are requested, as in NumPy."""
+"""Minimum size in bytes for which huge pages are requested, as in NumPy."""
 
 _new: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
 
@@ -45,7 +45,7 @@ def advise_huge_pages(address: int, size: int) -> None:
     """Request huge pages for large new memory, where the system has them: page faults then cost less.
 
     Args:
-        address: address of memory that was not accessed yet.
+        address: address of memory that has not been accessed yet.
         size: bytes.
     """
     if core is not None and size >= HUGE:
@@ -54,7 +54,7 @@ def advise_huge_pages(address: int, size: int) -> None:
 
 def default_limit() -> int:
     """Return the default limit of cached memory, in bytes."""
-    return (whole_memory() or MEMORY) // SHARE
+    return (whole_memory() or ASSUMED_MEMORY) // CACHE_FRACTION
 
 
 if core is not None:

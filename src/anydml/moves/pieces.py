@@ -64,7 +64,7 @@ def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | 
 
 
 def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor, ...]:
-    """Return the factors of all axes but one; later axes are renumbered if `closes`."""
+    """Return the factors of all axes but one; if `closes`, later axes are renumbered to close the gap."""
     return tuple(
         factor._replace(axis=factor.axis - (closes and factor.axis > axis))
         for factor in piece.factors
@@ -76,9 +76,9 @@ def tidy(piece: Piece) -> Piece:
     """Drop factors of size 1 and merge adjacent factors that are contiguous in the value and in the source."""
     if all(factor.size > 1 for factor in piece.factors) and len({f.axis for f in piece.factors}) == len(piece.factors):
         return piece
-    columns = [f.step for f in piece.factors]
     order = sorted(
-        (k for k, f in enumerate(piece.factors) if f.size > 1), key=lambda k: (piece.factors[k].axis, -columns[k])
+        (k for k, f in enumerate(piece.factors) if f.size > 1),
+        key=lambda k: (piece.factors[k].axis, -piece.factors[k].step),
     )
     result = Piece(
         piece.start,
@@ -89,7 +89,9 @@ def tidy(piece: Piece) -> Piece:
     while k + 1 < len(result.factors):
         outer, inner = result.factors[k : k + 2]
         is_contiguous = outer.axis == inner.axis and outer.step == inner.step * inner.size
-        if is_contiguous and all(strides[k] == strides[k + 1] * inner.size for strides in _columns(result.source)):
+        if is_contiguous and all(
+            strides[k] == strides[k + 1] * inner.size for strides in _every_strides(result.source)
+        ):
             factors = (
                 *result.factors[:k],
                 Factor(inner.axis, outer.size * inner.size, inner.step),
@@ -102,30 +104,40 @@ def tidy(piece: Piece) -> Piece:
     return result
 
 
-def _columns(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
+def _every_strides(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
     """Yield the strides of a source and of every lookup in it."""
     if not isinstance(source, Fill):
         yield source.strides
         for lookup in source.lookups:
-            yield from _columns(lookup)
+            yield from _every_strides(lookup)
 
 
 def lookup_source(
     piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: Outside, count: int
 ) -> Access | Fill:
-    """Return the source of a piece whose axis is replaced by a lookup; the index's `count` factors are appended."""
+    """Return the source of a piece after one of its axes is replaced by a lookup.
+
+    Args:
+        piece: the piece, in which the axis has at most one factor of size above 1.
+        index: source of the indices.
+        axis: the axis.
+        size: its size.
+        dtype: NumPy's name of the indices' dtype.
+        outside: treatment of indices out of range.
+        count: number of factors of the indices, which are appended to those of the other axes.
+    """
     if isinstance(piece.source, Fill):
         return piece.source
     kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
-    own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1]
-    still = (0,) * len(kept)
+    replaced = next((k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1), None)
+    zeros = (0,) * len(kept)
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         return tuple(
-            lookup._replace(strides=still + lookup.strides, lookups=nested(lookup.lookups)) for lookup in lookups
+            lookup._replace(strides=zeros + lookup.strides, lookups=nested(lookup.lookups)) for lookup in lookups
         )
 
-    found = Lookup(index.operand, dtype, index.offset, still + index.strides, size, 0, outside, nested(index.lookups))
+    found = Lookup(index.operand, dtype, index.offset, zeros + index.strides, size, 0, outside, nested(index.lookups))
     used = False
 
     def through(lookups: tuple[Lookup, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
@@ -134,9 +146,9 @@ def lookup_source(
         for lookup in lookups:
             own_strides, own_lookups = through(lookup.lookups, lookup.strides)
             inner.append(lookup._replace(strides=own_strides, lookups=own_lookups))
-        if own and strides[own[0]]:
+        if replaced is not None and strides[replaced]:
             used = True
-            inner.append(found._replace(stride=strides[own[0]]))
+            inner.append(found._replace(stride=strides[replaced]))
         return (*(strides[k] for k in kept), *(0,) * count), tuple(inner)
 
     strides, lookups = through(piece.source.lookups, piece.source.strides)

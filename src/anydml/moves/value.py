@@ -1,4 +1,4 @@
-"""Values: lazy tensors. The result of a chain of views, joins, pads and lookups, as a few pieces.
+"""Values: lazy tensors, which describe the result of a chain of views, joins, pads and lookups by a few pieces.
 
 A value is a box of elements, covered by pieces. A piece corresponds to a move: it has *factors*, each with a size, an
 axis of the value, and a step along that axis; and a source, with one stride per factor. Element
@@ -32,7 +32,7 @@ from anydml.moves.pieces import (
 from anydml.records import Record, record
 
 MOST_PIECES = 4096
-"""Most pieces of a value."""
+"""Maximum number of pieces of a value."""
 
 
 @record
@@ -66,7 +66,7 @@ class Value(Record):
         return cls(tuple(sizes), len(pattern), () if is_empty else (piece,))
 
     def without_empty(self) -> Value:
-        """Drop empty fills: all operations but joins require factors of size 1 or more."""
+        """Drop fills without elements: all operations except joins require factors of size 1 or more."""
         pieces = [p for p in self.pieces if not isinstance(p.source, Fill) or all(f.size != 0 for f in p.factors)]
         return self if len(pieces) == len(self.pieces) else replace(self, pieces=tuple(pieces))
 
@@ -79,11 +79,11 @@ class Value(Record):
 
     def permute(self, axes: Sequence[int]) -> Value:
         """Axis k of the result is axis ``axes[k]`` of this value."""
-        place = {axis: k for k, axis in enumerate(axes)}
+        new_axis = {axis: k for k, axis in enumerate(axes)}
         pieces = tuple(
             piece._replace(
                 start=tuple(piece.start[axis] for axis in axes),
-                factors=tuple(factor._replace(axis=place[factor.axis]) for factor in piece.factors),
+                factors=tuple(factor._replace(axis=new_axis[factor.axis]) for factor in piece.factors),
             )
             for piece in self.pieces
         )
@@ -175,8 +175,8 @@ class Value(Record):
         pieces = []
         for start, factors, source in self.without_empty().pieces:
             merged = tuple(
-                Factor(axis, size, step * inner) if own == axis else Factor(own - (own > axis), size, step)
-                for own, size, step in factors
+                Factor(axis, size, step * inner) if old == axis else Factor(old - (old > axis), size, step)
+                for old, size, step in factors
             )
             first = start[axis] * inner + start[axis + 1]
             pieces.append(tidy(Piece((*start[:axis], first, *start[axis + 2 :]), merged, source)))
@@ -269,21 +269,22 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
     """Yield the shortest non-empty runs of old and new sizes with equal products."""
     i = j = 0
     while i < len(old) or j < len(new):
-        begin, other = i, j
-        have = want = 1
-        while i == begin or j == other or have != want:
-            if j == len(new) or (i < len(old) and (have < want or (i == begin and have == want))):
-                have *= old[i]
+        old_start, new_start = i, j
+        old_product = new_product = 1
+        while i == old_start or j == new_start or old_product != new_product:
+            is_old_next = old_product < new_product or (i == old_start and old_product == new_product)
+            if j == len(new) or (i < len(old) and is_old_next):
+                old_product *= old[i]
                 i += 1
             else:
-                want *= new[j]
+                new_product *= new[j]
                 j += 1
         # Trailing axes of size 1 join the preceding run.
         if i < len(old) and j == len(new) and all(size == 1 for size in old[i:]):
             i = len(old)
         if j < len(new) and i == len(old) and all(size == 1 for size in new[j:]):
             j = len(new)
-        yield tuple(old[begin:i]), tuple(new[other:j])
+        yield tuple(old[old_start:i]), tuple(new[new_start:j])
 
 
 def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:

@@ -36,13 +36,13 @@ def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
 @functools.cache
 def _signature(kind: Any) -> inspect.Signature:
     """Return the signature of a desc class: its fields, in order."""
-    none = inspect.Parameter.empty
+    required = inspect.Parameter.empty
     return inspect.Signature(
         [
             inspect.Parameter(
                 field.name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=none if field.default is dataclasses.MISSING else field.default,
+                default=required if field.default is dataclasses.MISSING else field.default,
                 annotation=field.type,
             )
             for field in (dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ())
@@ -51,10 +51,10 @@ def _signature(kind: Any) -> inspect.Signature:
 
 
 class _OwnSignature:
-    """The attribute that `inspect.signature` reads."""
+    """Descriptor that computes the signature of each subclass when `inspect.signature` reads it."""
 
-    def __get__(self, made: Any, kind: Any) -> inspect.Signature:
-        return _signature(kind)
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        return _signature(owner)
 
 
 class OperatorDesc(Rules):
@@ -125,7 +125,7 @@ class OperatorDesc(Rules):
         return ()
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        # Fields are converted to their annotated types; DescTypeError if a value has another one.
+        # Converters raise DescTypeError for a value that does not have the annotated type.
         try:
             bound = _signature(cast(Any, type(self))).bind(*values, **named)
         except TypeError as error:
@@ -136,8 +136,8 @@ class OperatorDesc(Rules):
             object.__setattr__(self, field, readers[field](self.OPERATOR, camel(field), value))
 
     def constraints(self) -> Iterator[Problem]:
-        """Yield violations of the operator's own rules. Called only if every tensor is valid by itself."""
-        raise AssertionError("each operator has its own")
+        """Yield violations of the operator's own rules. Only called if each tensor on its own is valid."""
+        raise NotImplementedError
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """The operator as moves between its operands: inputs, outputs, constants, then scratch.
@@ -145,11 +145,11 @@ class OperatorDesc(Rules):
         Args:
             layouts: actual layouts of inputs and outputs; the desc's by default.
         """
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Yield the source of every output element, by the document's formula."""
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
         """The operator as a program: its tensors, its constants and scratch, and its moves between them.
@@ -160,7 +160,7 @@ class OperatorDesc(Rules):
         Raises:
             DescError: a tensor of an unchecked desc spans 2⁶³ bytes or more.
         """
-        every = tuple(layouts or self.layouts())
+        bound = tuple(layouts or self.layouts())
         named = (*self.inputs, *self.outputs)
         for name, tensor in named:
             if tensor.span_in_bytes > MAX_BYTES:
@@ -173,11 +173,11 @@ class OperatorDesc(Rules):
         operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(self.scratch)]
         tensors = [
             (layout.sizes, layout.strides, tensor.data_type.dtype)
-            for layout, (_, tensor) in zip(every, named, strict=True)
+            for layout, (_, tensor) in zip(bound, named, strict=True)
         ]
         tensors += [(value.shape, value.strides, value.dtype) for value in constants]
         formula = Formula(self.elements, tuple(tensors))
-        return Program(self.OPERATOR, tuple(operands), self.moves(every), formula, self.host_kernel)
+        return Program(self.OPERATOR, tuple(operands), self.moves(bound), formula, self.host_kernel)
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
         """Return a description of what is wrong with the values of host inputs, or None.

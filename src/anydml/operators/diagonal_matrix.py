@@ -62,15 +62,15 @@ class _DiagonalMatrix(OperatorDesc):
     @property
     def pattern(self) -> bytes:
         """The value's bytes."""
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def holds(self, t: int) -> bool:
         """Whether the diagonal t = x − y gets the value."""
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def bands(self) -> list[tuple[int, int]]:
         """Half-open ranges of the diagonals that get the value."""
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """The input or zeros everywhere; then the value, in a few boxes per band."""

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_GATHER_ND and GATHER_ND1: selection of blocks by coordinates (DML_GATHER_ND_OPERATOR_DESC …)."""
+"""DML_OPERATOR_GATHER_ND and GATHER_ND1: selection of elements or blocks by coordinates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROWS = (
 
 
 class _GatherNd(OperatorDesc):
-    """Base class of the two descs."""
+    """Base class of GATHER_ND and GATHER_ND1, which differ in batch dimensions only."""
 
     __slots__ = ()
 
@@ -53,8 +53,8 @@ class _GatherNd(OperatorDesc):
 
     @property
     def counts(self) -> Counts:
-        """The counts, including that of batch dimensions."""
-        raise AssertionError("each operator has its own")
+        """Significant dimensions of the input and the indices, and batch dimensions."""
+        raise NotImplementedError
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
@@ -113,7 +113,7 @@ class GatherNdOperatorDesc(_GatherNd):
 
     @property
     def counts(self) -> Counts:
-        """The counts, without batch dimensions."""
+        """Significant dimensions of the input and the indices; no batch dimensions."""
         return Counts(self.input_dimension_count, self.indices_dimension_count)
 
 
@@ -149,7 +149,7 @@ class GatherNd1OperatorDesc(_GatherNd):
 
     @property
     def counts(self) -> Counts:
-        """The counts, including that of batch dimensions."""
+        """Significant dimensions of the input and the indices, and batch dimensions."""
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 

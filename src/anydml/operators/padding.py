@@ -48,7 +48,7 @@ class _Padding(OperatorDesc):
     @property
     def pattern(self) -> bytes:
         """The bytes of an element of padding in CONSTANT mode."""
-        raise AssertionError("each operator has its own")
+        raise NotImplementedError
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; sizes that add up."""

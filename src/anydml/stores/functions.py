@@ -1,4 +1,4 @@
-"""Plans of fused functions and of descs."""
+"""Plans of fused functions and of descs over stores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,21 @@ def plan_function(
     folder: Path | None = None,
     others: dict[Path, Content] | None = None,
 ) -> Plan:
-    """As `Fused.plan`; `folder` and `others` as in `Plan`."""
+    """Trace a function of stores, and plan it.
+
+    Args:
+        function: the function, called with a traced array for each store.
+        name: its name in errors.
+        inputs: as for `Fused.plan`.
+        outputs: as for `Fused.plan`.
+        memory: as for `Fused.plan`.
+        overwrite: as for `Fused.plan`.
+        folder: as for `Plan`.
+        others: as for `Plan`.
+
+    Raises:
+        BindingError: there is no store, a target does not fit its result, or the structures differ.
+    """
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
     is_chunked = any(isinstance(leaf, (ZarrStore, ZarrTarget)) for leaf in leaves((inputs, outputs)))
@@ -52,17 +66,12 @@ def plan_function(
         return trace.made(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    given = [rebuilt(each, traced, f"inputs[{k}]") for k, each in enumerate(arguments)]
+    traced_arguments = [rebuilt(argument, traced, f"inputs[{k}]") for k, argument in enumerate(arguments)]
     if not stores:
-        whole = next((each for each in leaves(inputs) if isinstance(each, Checkpoint)), None)
-        if whole is not None:
-            which = f"pick one by its name, such as [{min(whole)!r}]" if whole else "it has none"
-            message = f"{name}: inputs is a checkpoint of {counted(len(whole), 'tensor')}: {which}"
-            raise BindingError(message, name, "inputs")
-        raise BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
+        raise _no_store(name, inputs)
     like = [np.empty(0, store.dtype) for store in stores]
     try:
-        tree, results = results_of(trace, function(*given), [None] * len(stores), like)
+        tree, results = results_of(trace, function(*traced_arguments), [None] * len(stores), like)
     finally:
         trace.is_over = True
     targets: list[Any] = []
@@ -83,6 +92,16 @@ def plan_function(
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
     return Plan(trace.composer.program(), stores, targets, memory, overwrite, folder, others)
+
+
+def _no_store(name: str, inputs: Any) -> BindingError:
+    """Return the error for inputs without a store."""
+    checkpoint = next((leaf for leaf in leaves(inputs) if isinstance(leaf, Checkpoint)), None)
+    if checkpoint is None:
+        return BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
+    which = f"pick one by its name, such as [{min(checkpoint)!r}]" if checkpoint else "it has none"
+    message = f"{name}: inputs is a checkpoint of {counted(len(checkpoint), 'tensor')}: {which}"
+    return BindingError(message, name, "inputs")
 
 
 def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -136,14 +155,14 @@ def plan(
         message = f"{name}: {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} were given"
         raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
     layouts = []
-    for number, ((field, tensor), each) in enumerate(zip(named, given, strict=True)):
+    for number, ((field, tensor), file) in enumerate(zip(named, given, strict=True)):
         kind = Store if number < len(inputs) else Target
-        if not isinstance(each, kind):
-            raise BindingError(f"{name}: {field} is {each!r:.80}, where a {kind.__name__} is expected", name, field)
+        if not isinstance(file, kind):
+            raise BindingError(f"{name}: {field} is {file!r:.80}, where a {kind.__name__} is expected", name, field)
         dtype = tensor.data_type.dtype
-        if each.shape != tuple(tensor.sizes) or each.dtype != dtype:
-            message = f"{name}: {field} is {each.dtype} {each.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"
+        if file.shape != tuple(tensor.sizes) or file.dtype != dtype:
+            message = f"{name}: {field} is {file.dtype} {file.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"
             raise BindingError(message, name, field, "files must have the tensors' sizes and types")
-        strides = each.strides if isinstance(each, Store) else Layout.packed(each.shape, dtype.itemsize).strides
-        layouts.append(Layout(each.shape, strides, dtype.itemsize))
+        strides = file.strides if isinstance(file, Store) else Layout.packed(file.shape, dtype.itemsize).strides
+        layouts.append(Layout(file.shape, strides, dtype.itemsize))
     return Plan(desc.program(layouts), inputs, outputs, memory, overwrite)

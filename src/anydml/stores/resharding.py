@@ -1,4 +1,4 @@
-"""`reshard`: a checkpoint consolidated, sharded, or in another layout."""
+"""`reshard`: plans that consolidate, shard or rearrange a checkpoint."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reshard(
         overwrite: whether an existing output may be replaced.
         extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder.
         follow: as in `anydml.stores.open`.
-        dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
+        dtype: the dtype to which floating-point tensors are cast when read, such as ``"bfloat16"``; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
 
@@ -86,10 +86,17 @@ def reshard(
 
 
 def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change | None, Axes]:
-    """The change that a layout makes to tensors over the inputs of a trace, and its axes.
+    """Read a layout.
+
+    Args:
+        trace: a trace whose inputs are the tensors.
+        layout: the file, as for `reshard`.
+
+    Returns:
+        The change that it makes to tensors, or None; and the axes along which it shares them.
 
     Raises:
-        ModelError: the file cannot be read, or is no layout.
+        ModelError: the file cannot be read, or is not a layout.
     """
     path = None if layout is None else Path(layout)
     if path is not None and path.suffix.lower() == ".py":
@@ -119,7 +126,7 @@ def consolidate(
     Args:
         folder: a distributed checkpoint of PyTorch, or any that `reshard` reads.
         output: a folder, in which files of the same names are replaced.
-        numbers: of the files, from 1, by the names of tensors; other tensors are left out.
+        numbers: the number of its file, from 1, for each tensor by name; other tensors are left out.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
 
     Returns:
@@ -134,21 +141,23 @@ def consolidate(
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
-    most = max(numbers.values())
+    count = max(numbers.values())
     groups: dict[int, ComposedTensors] = {}
-    for name, each in described({name: tensors[name] for name in numbers}).items():
-        groups.setdefault(numbers[name], {})[name] = each
+    for name, tensor in described({name: tensors[name] for name in numbers}).items():
+        groups.setdefault(numbers[name], {})[name] = tensor
     out = Path(output)
-    parts: list[OutputFile] = [
-        (out / f"model-{number:05}-of-{most:05}.safetensors", own, {"format": "pt"})
-        for number, own in sorted(groups.items())
+    files: list[OutputFile] = [
+        (out / f"model-{number:05}-of-{count:05}.safetensors", group, {"format": "pt"})
+        for number, group in sorted(groups.items())
     ]
-    program, stores = program_of(Composer("consolidate"), [each for _, own, _ in parts for each in own.values()])
-    return Plan(program, stores, outputs_of(parts), memory, True, None, {out / f"model{INDEX}": index_of(parts)})
+    program, stores = program_of(
+        Composer("consolidate"), [tensor for _, group, _ in files for tensor in group.values()]
+    )
+    return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})
 
 
 def _dropped(tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    kept = {name: each for name, each in tensors.items() if rule.match.match(name) is None}
+    kept = {name: tensor for name, tensor in tensors.items() if rule.match.match(name) is None}
     if len(kept) == len(tensors):
         raise for_none(rule, tensors)
     return kept

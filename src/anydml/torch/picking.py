@@ -1,4 +1,4 @@
-"""Gradient and batching rule of gather, cheaper than the generic ones."""
+"""Gradient and batching rule of `gather`, cheaper than the generic ones."""
 
 from __future__ import annotations
 
@@ -39,41 +39,42 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 def _batch(
     info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "error"
 ) -> tuple[Any, Any]:
-    """Gather where x, the indices or both are batched.
+    """Gather if x, the indices or both are batched.
 
-    Where both are, the samples are concatenated along the axis, and the indices of sample b offset by b times its size.
+    If both are, the samples of x are concatenated along the axis, and the indices of sample b are offset by b times the
+    size of the axis.
     """
-    of_x, of_indices, *_ = in_dims
+    x_dim, indices_dim, *_ = in_dims
     check_word(NAME, "out_of_range", out_of_range, FUNCTIONS[NAME].parameter("out_of_range").words)
     check_place(NAME, "indices", TorchAdapter(indices), TorchAdapter(x), "x")
-    axis = _checked_axis(x, of_x, indices, of_indices, axis)
-    if of_indices is None:
-        x, axis = batch_first(x, of_x, axis)
+    axis = _checked_axis(x, x_dim, indices, indices_dim, axis)
+    if indices_dim is None:
+        x, axis = batch_first(x, x_dim, axis)
         return call(NAME, x, indices, axis, out_of_range), 0
-    indices = indices.movedim(of_indices, 0)
-    if of_x is None:
+    indices = indices.movedim(indices_dim, 0)
+    if x_dim is None:
         return call(NAME, x, indices, axis, out_of_range), axis
-    x, axis = batch_first(x, of_x, axis)
+    x, axis = batch_first(x, x_dim, axis)
     size = x.shape[axis]
     if out_of_range == "error":
-        # Checks all indices; the offset ones below are always in range.
+        # Raises for an index out of range; the offset ones below are clamped first.
         call(NAME, x, indices, axis, out_of_range)
     starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
     rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
     return call(NAME, rows, _coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
 
 
-def _checked_axis(x: Any, of_x: int | None, indices: Any, of_indices: int | None, axis: int) -> int:
-    """Check the arguments as they are for one sample; return the sample's axis, counted from 0."""
-    shape, own = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
-    dtype, is_known = str(indices.dtype).removeprefix("torch."), is_integer(indices.dtype, own)
-    return picked_axis(NAME, shape, axis, len(own), math.prod(own), dtype, is_known)
+def _checked_axis(x: Any, x_dim: int | None, indices: Any, indices_dim: int | None, axis: int) -> int:
+    """Check the arguments of one sample; return its axis, counted from 0."""
+    shape, picked = _sample_shape(x, x_dim), _sample_shape(indices, indices_dim)
+    dtype = str(indices.dtype).removeprefix("torch.")
+    return picked_axis(NAME, shape, axis, len(picked), math.prod(picked), dtype, is_integer(indices.dtype, picked))
 
 
-def _sample_shape(x: Any, batch: int | None) -> tuple[int, ...]:
+def _sample_shape(x: Any, batch_dim: int | None) -> tuple[int, ...]:
     sizes = list(x.shape)
-    if batch is not None:
-        del sizes[batch]
+    if batch_dim is not None:
+        del sizes[batch_dim]
     return tuple(sizes)
 
 

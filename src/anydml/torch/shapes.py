@@ -1,4 +1,4 @@
-"""Fake kernels: checks, and shapes and dtypes of results, for tensors without memory. Sizes may be symbols.
+"""Fake kernels, which check arguments and return results without memory. Sizes may be symbols.
 
 They share their checks with the functions on arrays, so that eager and compiled programs raise identical errors.
 """
@@ -31,20 +31,19 @@ def fake(function: Function) -> Callable[..., Any]:
     if function.name in _SPECIAL:
         return _SPECIAL[function.name]
 
-    def shaped(*arguments: Any) -> Any:
+    def kernel(*arguments: Any) -> Any:
         given = function.bound(arguments)
-        first = given[0]
-        arrays = first if function.is_of_lists else [first]
+        arrays = given[0] if function.is_of_lists else [given[0]]
         _check(function, given)
         shapes = inferred(function, given).shapes
-        data = [value for value, each in zip(given, function.parameters, strict=True) if each.kind == "Array"]
+        data = [value for value, parameter in zip(given, function.parameters, strict=True) if parameter.kind == "Array"]
         like = (data or arrays)[0]
         results = [like.new_empty(shape) for shape in shapes]
         if function.lengths is not None:
             return results[0], like.new_empty((len(arrays),), dtype=torch.int64, device="cpu")
         return results if function.has_parts else results[0]
 
-    return shaped
+    return kernel
 
 
 def inferred(function: Function, given: Sequence[Any]) -> Inferred:
@@ -59,7 +58,7 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
     rest: list[Any] = []
     for parameter, value in zip(function.parameters, given, strict=True):
         if parameter.kind == "Arrays":
-            data += [tuple(each.shape) for each in value]
+            data += [tuple(tensor.shape) for tensor in value]
         elif parameter.kind == "Array":
             data.append(tuple(value.shape))
         elif parameter.kind == "Indices":
@@ -75,7 +74,12 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
 
 
 def _check(function: Function, given: Sequence[Any]) -> None:
-    """Check the arguments: movable tensors of one device and dtype, integer indices, known keywords."""
+    """Check devices, layouts and dtypes of tensors, and words such as ``"clamp"``.
+
+    Raises:
+        BindingError: a tensor cannot be read, or devices differ.
+        DescError: dtypes differ, indices are not integers, or a word is unknown.
+    """
     label = function.label
     first: TorchAdapter | None = None
     first_data: tuple[str, Any] | None = None
@@ -83,9 +87,9 @@ def _check(function: Function, given: Sequence[Any]) -> None:
         field = parameter.name
         if parameter.kind == "Arrays":
             if value:
-                check_alike(label, [TorchAdapter(each) for each in value])
-            for i, each in enumerate(value):
-                _adapter(label, f"{field}[{i}]", each)
+                check_alike(label, [TorchAdapter(tensor) for tensor in value])
+            for i, tensor in enumerate(value):
+                _adapter(label, f"{field}[{i}]", tensor)
             continue
         if parameter.kind == "Literal":
             check_word(label, field, value, parameter.words)
@@ -110,7 +114,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
 
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
-    """Return equal parts, or parts of data-dependent sizes: new symbols whose sum is the axis's size."""
+    """Return equal parts, or parts whose sizes are new symbols that add up to the size of the axis."""
     name = "SplitTraining"
     _adapter(name, "x", x)
     axis = infer.axis_of(name, x.ndim, axis)

@@ -1,4 +1,4 @@
-"""The GPU engine: plans launches for the alignment of the bound operands."""
+"""The GPU engine: compiles programs to launches, and plans each launch for the alignment of its operands."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from anydml.moves import Access, Move, Program, simplify, without_fills
 from anydml.text import counted
 
 SHOWN = 8
-"""Most moves that an explanation lists."""
+"""Maximum number of moves that an explanation lists."""
 
 MOST_PLANS = 16
-"""Most alignments of operands for which a program caches its plans."""
+"""Maximum number of alignments of operands for which a program caches its plans."""
 
 FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
-"""Approximate bytes of a program: fixed, and per move."""
+"""Approximate bytes of memory of a program: fixed, and per move."""
 
 
 class CudaEngine:
@@ -52,7 +52,7 @@ class CudaEngine:
         return CudaProgram.of(program, self.gpu)
 
     def view(self, operator: str, name: str, buffer: Any) -> Any:
-        """Convert a buffer to the array that is checked.
+        """Convert a buffer to an array; see `as_operand`.
 
         Raises:
             BindingError: the buffer is not on the GPU.
@@ -151,47 +151,47 @@ class CudaProgram:
         stream = callers_stream(operands, self.gpu)
         launched, plans, tables = [], [], []
         with stream():
-            every = self._supply.operands(operands)
-            for memory in every.memory:
+            bound = self._supply.operands(operands)
+            for memory in bound.memory:
                 memory.wait(on_host=True)
             for number in range(len(self._launches)):
-                ready, table, launch = self._launch(number, every.addresses)
+                ready, table, launch = self._launch(number, bound.addresses)
                 if table.upload:
                     table.upload.wait(on_host=True)
                 plans.append(ready.plan)
                 tables.append(table)
                 launched.append(launch)
         searches = [launched[number] for number in self._searches]
-        before = partial(self._check, searches, every) if searches else None
+        before = partial(self._check, searches, bound) if searches else None
         on_host = None
         if self._host_moves:
             refusals = []
             if self._source:
-                refusals = bind_refusals(self._source.with_moves(self._host_moves), every.arrays)
-            on_host = partial(_each, [*refusals, bind_views(self._host_moves, every.arrays)])
+                refusals = bind_refusals(self._source.with_moves(self._host_moves), bound.arrays)
+            on_host = partial(_run_all, [*refusals, bind_views(self._host_moves, bound.arrays)])
         explain, work = partial(self._text, plans), launched[len(searches) :]
-        return Dispatch(explain, work, tables, every.memory, before, on_host, operands, stream)
+        return Dispatch(explain, work, tables, bound.memory, before, on_host, operands, stream)
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once, asynchronously, on the caller's stream. No operand may be on the host."""
         with callers_stream(operands, self.gpu)():
-            every = self._supply.operands(operands)
-            for memory in every.memory:
+            bound = self._supply.operands(operands)
+            for memory in bound.memory:
                 memory.wait(on_host=False)
-            kept = [*every.memory]
+            in_use = [*bound.memory]
             for number in range(len(self._launches)):
-                _, table, launch = self._launch(number, every.addresses)
+                _, table, launch = self._launch(number, bound.addresses)
                 if table.upload:
                     table.upload.wait(on_host=False)
-                    kept.append(table.upload)
+                    in_use.append(table.upload)
                 launch()
                 if number == len(self._searches) - 1:
-                    self._check([], every)
-            for memory in kept:
+                    self._check([], bound)
+            for memory in in_use:
                 memory.keep()
 
-    def _check(self, searches: Sequence[Work], every: Operands) -> None:
-        """Check for indices out of range; the host waits for the result.
+    def _check(self, searches: Sequence[Work], bound: Operands) -> None:
+        """Launch `searches` for indices out of range, wait for the results of these and earlier ones, and read them.
 
         Raises:
             IndexError: an index is out of range.
@@ -203,7 +203,7 @@ class CudaProgram:
             )
             message += "functions with a word for out_of_range take others than 'error'"
             raise RuntimeError(f"{self.name}: {message}")
-        findings = every.findings
+        findings = bound.findings
         assert findings
         assert self._source
         for search in searches:
@@ -211,8 +211,8 @@ class CudaProgram:
 
         def read(launch: Launch) -> bytes:
             alignment = Alignment(launch.moves)
-            planned = plan(launch, alignment.vector(every.addresses), alignment.loads(every.addresses))
-            Kernel(planned, every.addresses, self.gpu).launch(every.addresses, 0)()
+            planned = plan(launch, alignment.vector(bound.addresses), alignment.loads(bound.addresses))
+            Kernel(planned, bound.addresses, self.gpu).launch(bound.addresses, 0)()
             return findings.read().tobytes()
 
         raise_first(self._source, self._checks, findings.read().view(np.int64), read)
@@ -250,9 +250,12 @@ class CudaProgram:
         return "\n".join(lines)
 
     def __str__(self) -> str:
+        # Address 0 is aligned to everything.
         aligned = defaultdict[int, int](int)
         pairs = zip(self._launches, self._alignments, strict=True)
-        return self._text([plan(launch, each.vector(aligned), each.loads(aligned)) for launch, each in pairs])
+        return self._text(
+            [plan(launch, alignment.vector(aligned), alignment.loads(aligned)) for launch, alignment in pairs]
+        )
 
 
 class _Ready(NamedTuple):
@@ -268,6 +271,6 @@ def _is_of_program(launch: Launch) -> bool:
     return launch.moves[0].destination.operand >= 0
 
 
-def _each(calls: Sequence[Work]) -> None:
+def _run_all(calls: Sequence[Work]) -> None:
     for call in calls:
         call()

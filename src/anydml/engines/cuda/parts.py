@@ -17,7 +17,7 @@ from anydml.moves import Lookup, Move
 from anydml.moves.move import every_lookup
 
 MAX_VECTOR = 16
-"""Most bytes of a load or store of one thread."""
+"""Maximum bytes of a load or store of one thread."""
 
 SHORT_RUN = 32
 """Runs of fewer vectors share a tile's columns."""
@@ -34,8 +34,8 @@ class Part:
         sizes: sizes of the row dimensions, then the number of columns.
         inner: columns per contiguous run, mostly 1; the last stride is that between runs.
         to, source: operand, offset of the first vector in bytes, and one stride per size.
-        lookups: lookups of both ends, in the order of `every_lookup`; strides are in index loads, and an axis' stride
-            in vectors, or in loads of the lookup that contains it.
+        lookups: lookups of both ends, in the order of `every_lookup`. Their `strides` are in index loads, and their
+            `stride` in vectors, or in loads of the lookup that contains them.
         is_run: whether the columns form one element.
     """
 
@@ -100,13 +100,13 @@ def index_bytes(lookup: Lookup) -> int:
 
 
 def targets(move: Move) -> tuple[int, ...]:
-    """Return which address each lookup adds to: 0 the destination's, 1 the source's, 2 + n lookup n's."""
+    """Return, for each lookup, the address it is added to: 0 for the destination, 1 the source, 2 + n lookup n."""
     result: list[int] = []
 
-    def add(lookups: Sequence[Lookup], own: int) -> None:
+    def add(lookups: Sequence[Lookup], target: int) -> None:
         for lookup in lookups:
             add(lookup.lookups, len(result) + len([*every_lookup(lookup.lookups)]) + 2)
-            result.append(own)
+            result.append(target)
 
     add(move.destination.lookups, 0)
     add(accessed(move).lookups, 1)

@@ -1,6 +1,6 @@
-"""Moves as assignments of NumPy views.
+"""Moves as assignments between NumPy views.
 
-Views are created at bind; the dispatch is one assignment or one `take` per move.
+Binding creates the views; a dispatch is one assignment or one `take` per move.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
 
 
 def _ends(move: Move, operands: Sequence[Array]) -> tuple[memoryview, memoryview]:
-    """Return the bytes of both ends of a move of one element."""
-    to, source = (_view(move, access, operands).data.cast("B") for access in (move.destination, move.reads))
-    return to, source
+    """Return the bytes of the destination and of the source of a move of one element."""
+    destination, source = (_view(move, access, operands).data.cast("B") for access in (move.destination, move.reads))
+    return destination, source
 
 
 def _copy_bytes(ends: tuple[tuple[memoryview, memoryview], ...]) -> None:
-    for to, source in ends:
-        to[:] = source
+    for destination, source in ends:
+        destination[:] = source
 
 
 def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:
@@ -99,14 +99,15 @@ def _bind_masked(move: Move, operands: Sequence[Array]) -> Callable[[], object] 
         return None
     (lookup,) = source.lookups
     mask = window(operands[lookup.operand], lookup.offset, move.sizes, lookup.strides, np.dtype(np.uint8))
-    to, elements = (_view(move, access, operands) for access in (move.destination, source))
-    if to.ndim > mask.ndim:
+    destination, elements = (_view(move, access, operands) for access in (move.destination, source))
+    if destination.ndim > mask.ndim:
+        # An element of several words has one mask.
         mask = mask[..., np.newaxis]
-    return partial(_copy_masked, to, elements, mask)
+    return partial(_copy_masked, destination, elements, mask)
 
 
-def _copy_masked(to: Array, source: Array, mask: Array) -> None:
-    np.copyto(to, source, where=mask == 0)
+def _copy_masked(destination: Array, source: Array, mask: Array) -> None:
+    np.copyto(destination, source, where=mask == 0)
 
 
 def _take_whole(table: Array, indices: Array, rows: Array) -> None:

@@ -1,4 +1,4 @@
-"""Zarr arrays in folders: their metadata, and their chunks."""
+"""Zarr arrays in folders: their metadata and grids of chunks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from anydml.stores.formats.zarr_metadata import is_zarr
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_BYTES = 1 << 62
-"""Most bytes of an array, and of a chunk; file offsets have 64 bits."""
+"""Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""
 
 
 def require_zarr(place: JsonPath) -> Any:
-    """The module zarr.
+    """Import zarr-python.
 
     Raises:
         ModelError: zarr-python is not installed, or too old.
@@ -42,20 +42,20 @@ def require_zarr(place: JsonPath) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ChunkGrid:
-    """The grid of chunks of an array, each of which is a file.
+    """The division of an array into chunks, and the format of their files. Each file holds one chunk or one shard.
 
     Attributes:
-        shape: of the array.
-        chunk: sizes of a file: a chunk, or a shard of several.
-        dtype: of the elements.
-        version: of the format, 2 or 3.
-        separator: between the indices in the name of a chunk.
-        is_prefixed: whether names begin with ``c``.
-        codec: configuration, for numcodecs, of the only codec that changes bytes; None where chunks are plain.
-        is_own: whether chunks are packed in C order with at most that codec, and are read and written without
-            zarr-python.
-        fill: bytes of an element of chunks that do not exist.
-        inner: sizes of the chunks of a shard; otherwise as `chunk`.
+        shape: sizes of the array.
+        chunk: sizes of the box in one file: those of a chunk, or of a shard if there are shards.
+        dtype: dtype of the elements.
+        version: Zarr format, 2 or 3.
+        separator: text between the indices in a file's name.
+        is_prefixed: whether file names begin with ``c``.
+        codec: numcodecs' configuration of the only codec that changes bytes; None if there is none.
+        is_own: whether anydml reads and writes the files itself, because they are packed in C order with at most that
+            codec; otherwise zarr-python does.
+        fill: bytes of an element of a chunk without a file.
+        inner: sizes of the chunks of a shard; equal to `chunk` without shards.
     """
 
     shape: tuple[int, ...]
@@ -80,29 +80,29 @@ class ChunkGrid:
         return self.is_own and self.codec is None
 
     def name(self, number: Sequence[int]) -> str:
-        """The file of a chunk, relative to the folder of the array."""
+        """The path of a file, relative to the folder of the array."""
         if self.is_prefixed:
             return self.separator.join(["c", *map(str, number)])
         return self.separator.join(map(str, number)) or "0"
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
-        """The chunks that intersect a box."""
+        """The numbers of the files that intersect a box."""
         ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
         return itertools.product(*ranges)
 
     def box(self, number: Sequence[int]) -> Box:
-        """The box of a chunk, which is smaller at the edges of the array."""
+        """The box of elements in a file, clipped to the array."""
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InChunks(StoredArray):
+class ZarrFolder(StoredArray):
     """A Zarr array in a folder, which exists or will be written.
 
     Attributes:
         path: the folder.
         layout: its grid of chunks.
-        metadata: contents of the files that describe it, by name.
+        metadata: contents of its metadata files, by name.
     """
 
     path: Path
@@ -111,33 +111,33 @@ class InChunks(StoredArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes, by dimension."""
+        """Sizes, one per dimension."""
         return self.layout.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the elements."""
+        """The dtype of the elements."""
         return self.layout.dtype
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Sizes of a chunk, by dimension."""
+        """Sizes of a chunk, one per dimension."""
         return self.layout.inner
 
     @property
     def name(self) -> str:
-        """Empty, because it is the only array of its folder."""
+        """Empty, because the folder has no other array."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZarrStore(InChunks):
+class ZarrStore(ZarrFolder):
     """A Zarr array in a folder, whose chunks have not been read.
 
     Attributes:
         path: the folder.
         layout: its grid of chunks.
-        metadata: contents of the files that describe it, by name.
+        metadata: contents of its metadata files, by name.
 
     Examples:
         >>> from anydml import stores
@@ -149,16 +149,19 @@ class ZarrStore(InChunks):
     """
 
     def read(self) -> Array:
-        """Read the whole array into new memory.
+        """Read the whole array.
+
+        Returns:
+            A new array of `shape` and `dtype`.
 
         Raises:
             ModelError: a chunk cannot be read or decoded.
         """
         try:
-            found: Array = np.asarray(bounded(zarr_array(self.path))[...])
+            elements: Array = np.asarray(bounded(zarr_array(self.path))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
-        return found
+        return elements
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
@@ -170,12 +173,12 @@ class ZarrStore(InChunks):
 
 
 def zarr_array(path: Path, mode: Any = "r") -> Any:
-    """zarr-python's array of a folder."""
+    """Open the array in a folder with zarr-python."""
     return _opened(require_zarr(JsonPath(str(path))).open_array, str(path), mode)
 
 
 def in_memory(metadata: Mapping[str, bytes]) -> Any:
-    """The array of zarr-python for metadata in memory."""
+    """Return zarr-python's array with this metadata, whose chunks are in memory."""
     import zarr
     from zarr.core.buffer import default_buffer_prototype
 
@@ -185,7 +188,7 @@ def in_memory(metadata: Mapping[str, bytes]) -> Any:
 
 
 def _opened(function: Any, store: Any, mode: str) -> Any:
-    """Open an array by zarr-python, without its warnings to those who write metadata."""
+    """Open an array with zarr-python, without its warnings about metadata."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return function(store, mode=mode)
 
@@ -194,7 +197,7 @@ def open_zarr(path: Path) -> ZarrStore:
     """Open a Zarr array, reading only its metadata.
 
     Raises:
-        ModelError: the folder is a group, or its metadata are broken.
+        ModelError: the folder is a group, its metadata are broken, or zarr-python is not installed.
     """
     place = JsonPath(str(path))
     zarr = require_zarr(place)
@@ -202,7 +205,7 @@ def open_zarr(path: Path) -> ZarrStore:
         try:
             array = _opened(zarr.open, str(path), "r")
         except Exception as error:
-            # Broken metadata raise any error.
+            # Broken metadata can raise any exception.
             raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")
@@ -214,35 +217,35 @@ def open_zarr(path: Path) -> ZarrStore:
 
 
 def store_of(array: Any, path: Path) -> ZarrStore:
-    """The store of an array of zarr-python in a folder."""
+    """Return the store of zarr-python's array in a folder."""
     return ZarrStore(path, layout_of(array), metadata_of(path))
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
-    """Contents of the files that describe an array, by name."""
+    """Return the contents of an array's metadata files, by name."""
     return {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
 
 
 def layout_of(array: Any) -> ChunkGrid:
-    """The grid of chunks of an array of zarr-python.
+    """Return the grid of chunks of zarr-python's array.
 
     Raises:
-        ModelError: its elements are not plain bytes.
+        ModelError: elements are not plain bytes, a chunk is empty, or the array is too large for any file system.
     """
-    said = array.metadata.to_dict()
+    metadata = array.metadata.to_dict()
     dtype = np.dtype(array.dtype)
     if dtype.hasobject or dtype.kind == "T":
         raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
-    refused = next((name for name in names_of(said) if name in OF_OBJECTS), None)
+    refused = next((name for name in names_of(metadata) if name in OF_OBJECTS), None)
     if refused is not None:
         raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
-    version = int(said["zarr_format"])
-    codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(said)
+    version = int(metadata["zarr_format"])
+    codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(metadata)
     if version == 3:
-        dtype = as_stored(dtype, said["codecs"])
-    encoding = said.get("chunk_key_encoding", {})
+        dtype = as_stored(dtype, metadata["codecs"])
+    encoding = metadata.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
-    separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
+    separator = metadata.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
     shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
     outer = inner if array.shards is None else tuple(map(int, array.shards))
     if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.zarr_array import InChunks, ZarrStore, in_memory, layout_of, require_zarr
+from anydml.stores.formats.zarr_array import ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.text import counted
@@ -21,7 +21,7 @@ HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZarrTarget(InChunks):
+class ZarrTarget(ZarrFolder):
     """A Zarr array that a plan will write.
 
     Attributes:
