@@ -74,16 +74,17 @@ def test_a_file_with_holes(tmp_path):
 
 def test_as_many_as_may_be(monkeypatch):
     monkeypatch.setattr(block_list, "MOST_BLOCKS", 3)
-    blocks = block_list.BlockList("f", tuple, 2)
-    for k in range(3):
-        blocks.append([k])
-    assert [*blocks] == [(0, 0), (1, 0), (2, 0)]
-    assert blocks[-1] == (2, 0)
-    assert blocks[::2] == [(0, 0), (2, 0)]
+    blocks = block_list.BlockList("f", 2)
+    given = [(k, 0, ((0, k), (k, 9))[:k]) for k in range(3)]
+    for each in given:
+        blocks.append(block_list.Block(*each))
+    assert [*blocks] == given
+    assert blocks[-1] == given[2]
+    assert blocks[::2] == given[::2]
     with pytest.raises(IndexError):
         blocks[3]
     with pytest.raises(dml.BindingError, match="f: it would take 4 blocks"):
-        blocks.append([3])
+        blocks.append(block_list.Block(*given[0]))
 
 
 def test_a_union_counts_each_byte_once(monkeypatch):

@@ -19,6 +19,7 @@ from anydml.arrays.lazy import refuse_lazy
 from anydml.errors import BindingError
 from anydml.functions.traced import is_lazy
 from anydml.operators.registry import FUNCTIONS
+from anydml.tensor import Layout
 from anydml.tracing import own_calls
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.results import Known, Result, results_of
@@ -67,7 +68,6 @@ def lazily(
         FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
     from anydml.dask.graphs import lazy_array
-    from anydml.stores.planning.coordinates import far_strides
 
     trace = Trace(name, TracedNdarray)
     inputs: list[Any] = []
@@ -86,7 +86,8 @@ def lazily(
         _check_chunks(name, path, leaf._meta)
         check_dtype(leaf.dtype, path)
         shape = tuple(map(int, leaf.shape))
-        value = trace.composer.input(path, shape, far_strides(leaf.ndim), leaf.dtype.itemsize)
+        size = leaf.dtype.itemsize
+        value = trace.composer.input(path, shape, Layout.packed(shape, size).strides, size)
         inputs.append(leaf)
         return trace.made(value, leaf.dtype, len(inputs) - 1)
 

@@ -6,31 +6,25 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.dask.natural_chunks import FEW_MOVES, Bounds, CoordinateMove, natural_bounds
 from anydml.dask.tasks import ChunkBuilder
 from anydml.errors import BindingError
-from anydml.moves import Fill
-from anydml.moves.compose import CONSTANT, INPUT, Composer
-from anydml.moves.pieces import Piece
+from anydml.moves.compose import INPUT, Composer
 from anydml.moves.value import Value
-from anydml.stores.planning.coordinates import coordinates
 from anydml.stores.planning.regions import RegionMap
+from anydml.tensor import Layout
 from anydml.text import bytes_text, parse_size
 
 MEMORY = "1GB"
 """Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
 
-FEW_PIECES = 64
-"""Values of up to this many pieces are planned piece by piece, others chunk by chunk."""
-
 Number = tuple[int, ...]
 """Index of a chunk along each axis."""
-
-Bounds = tuple[int, ...]
-"""Start of each chunk along an axis, followed by the size of the axis."""
 
 
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
@@ -39,7 +33,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     Args:
         name: the function's name in error messages and task keys.
         composer: composed `value`; names its operands.
-        value: the result; its inputs have the strides of `far_strides`.
+        value: the result; its inputs have packed strides.
         dtype: of the result.
         inputs: the Dask arrays that `value` reads, in the order of its operands.
 
@@ -52,11 +46,10 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    constants = {
-        number: np.asarray(operand.value)
-        for number, operand in composer._operands.items()
-        if operand.role == "constant"
-    }
+    every = composer.copy()
+    every.output("result", value)
+    program = every.program(is_simple=False)
+    constants = dict(enumerate(program.constants, len(inputs) + 1))
 
     def indices(operand: int) -> np.ndarray[Any, Any]:
         found = constants.get(operand)
@@ -65,21 +58,24 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
                                "so pass indices.compute()", name)  # fmt: skip
         return found
 
-    mapping = RegionMap(name, value, [each.ndim for each in inputs], indices)
+    layouts = [Layout.packed(tuple(map(int, each.shape)), each.dtype.itemsize) for each in inputs]
+    packed = Layout.packed(value.sizes, value.element_size)
+    mapping = RegionMap(program, len(inputs), packed, layouts, indices)
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
     given = [(composer.name_of(INPUT + k), each.dtype) for k, each in enumerate(inputs)]
     builder = ChunkBuilder(name, mapping, own, bounds, given, np.dtype(dtype), constants)
-    token = tokenize(name, mapping.value, [each.name for each in inputs], own, str(dtype), list(constants.values()))
+    names = [each.name for each in inputs]
+    token = tokenize(name, repr(mapping.moves), [*value.sizes], names, own, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
     shared = f"{key}-program"
     graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
-    program, names = TaskRef(shared), [each.name for each in inputs]
+    made = TaskRef(shared)
     for number, chunks in needs.items():
         place = (key, *number)
         refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
-        graph[place] = Task(place, _build_chunk, program, number, tuple(chunks), *refs)
+        graph[place] = Task(place, _build_chunk, made, number, tuple(chunks), *refs)
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in own)
@@ -102,11 +98,12 @@ def _within_memory(
     name: str, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], limit: int
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
-    own = [_natural_bounds(mapping, axis, bounds) for axis in range(len(mapping.value.sizes))]
+    parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
+    own = [natural_bounds(size, parts, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
     while True:
         found: Needs = {}
         worst = 0, ()  # type: tuple[int, Number]
-        for number, chunks, needed in _chunk_needs(mapping, own, bounds, itemsizes):
+        for number, chunks, needed in _chunk_needs(mapping, parts, own, bounds, itemsizes):
             found[number] = chunks
             worst = max(worst, (needed, number))
         if worst[0] <= limit:
@@ -119,37 +116,6 @@ def _within_memory(
                 f"is {bytes_text(limit)}: rechunk the inputs, or raise it by dask.config.set({{'anydml.memory': …}})"
             )
         own[axis] = tuple(sorted({*own[axis], *((a + b) // 2 for a, b in itertools.pairwise(own[axis]))}))
-
-
-def _natural_bounds(mapping: RegionMap, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
-    """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible."""
-    size = mapping.value.sizes[axis]
-    cuts, known, widest = {0, size}, 0, 1
-    for piece in mapping.value.pieces:
-        own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1]
-        start = piece.start[axis]
-        reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
-        cuts |= {start, start + reach + 1}
-        source = piece.source
-        if isinstance(source, Fill) or source.operand >= CONSTANT or not own:
-            continue
-        operand = source.operand - INPUT
-        outer = max(own, key=lambda k: piece.factors[k].step)
-        first = coordinates(source.offset, mapping.rank(source.operand))
-        for own_axis, step in enumerate(coordinates(source.strides[outer], mapping.rank(source.operand))):
-            if not step:
-                continue
-            starts = bounds[operand][own_axis]
-            known += len(starts)
-            widest = max(widest, *(b - a for a, b in itertools.pairwise(starts)))
-            for bound in starts[1:-1]:
-                digit = -((first[own_axis] - bound) // step) if step > 0 else (first[own_axis] - bound) // -step + 1
-                if 0 < digit < piece.factors[outer].size:
-                    cuts.add(start + digit * piece.factors[outer].step)
-    cuts = {cut for cut in cuts if 0 <= cut <= size}
-    if len(cuts) > 2 * known + 16 and len(mapping.value.pieces) > FEW_PIECES:
-        cuts = {0, size, *range(0, size, widest)}
-    return tuple(sorted(cuts)) if size else (0,)
 
 
 class _Range(NamedTuple):
@@ -178,14 +144,18 @@ def _range(bounds: Bounds, low: int, high: int) -> _Range:
 
 
 def _chunk_needs(
-    mapping: RegionMap, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int]
+    mapping: RegionMap,
+    parts: Sequence[CoordinateMove],
+    own: Sequence[Bounds],
+    bounds: Sequence[tuple[Bounds, ...]],
+    itemsizes: Sequence[int],
 ) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
     """Yield each chunk of the result, the input chunks that it reads, and its task's peak memory in bytes."""
-    size = mapping.value.element_size
+    size = mapping.output.element_size
     spans: list[Any]
     numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in own))
-    pieces = [_by_axis(mapping, piece, own, bounds) for piece in mapping.value.pieces[: FEW_PIECES + 1]]
-    if len(pieces) > FEW_PIECES or None in pieces:
+    pieces = [_by_axis(part, own, bounds) for part in parts[: FEW_MOVES + 1]]
+    if len(pieces) > FEW_MOVES or None in pieces:
         for number in numbers:
             box = tuple(
                 (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(own, number, strict=True)
@@ -241,31 +211,23 @@ def _summed(
 
 
 def _by_axis(
-    mapping: RegionMap, piece: Piece, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
+    part: CoordinateMove, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
-    """Return the chunks that a piece reads, by axis of the result; None unless the axes are independent."""
-    rank = len(mapping.value.sizes)
-    axes = [factor.axis for factor in piece.factors if factor.size > 1]
-    if len({*axes}) < len(axes) or any(factor.step != 1 for factor in piece.factors if factor.size > 1):
+    """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
+    runs, first = {run.axis: run for run in part.runs}, part.first
+    if len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
         return None
-    source = piece.source
-    is_filled = isinstance(source, Fill) or source.operand >= CONSTANT
-    operand = -1 if isinstance(source, Fill) or is_filled else source.operand - INPUT
-    first = () if isinstance(source, Fill) or is_filled else coordinates(source.offset, mapping.rank(source.operand))
-    fixed = [_range(bounds[operand][k], at, at + 1) for k, at in enumerate(first)]
+    fixed = [_range(bounds[part.operand][k], at, at + 1) for k, at in enumerate(first)]
     found: list[list[Any]] = []
     seen: set[int] = set()
-    for axis in range(rank):
-        k = next((k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1), None)
-        count = 1 if k is None else piece.factors[k].size
-        steps: tuple[int, ...] = ()
-        if k is not None and not isinstance(source, Fill) and not is_filled:
-            steps = coordinates(source.strides[k], len(first))
-        moving = [(s, step) for s, step in enumerate(steps) if step]
+    for axis in range(len(own)):
+        run = runs.get(axis)
+        count = 1 if run is None else run.size
+        moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
         if seen & {s for s, _ in moving}:
             return None
         seen |= {s for s, _ in moving}
-        start = piece.start[axis]
+        start = part.start[axis]
         spans: list[Any] = []
         for low, high in itertools.pairwise(own[axis]):
             begin, end = max(low, start) - start, min(high, start + count) - start
@@ -275,7 +237,7 @@ def _by_axis(
             each = []
             for s, step in moving:
                 ends = (first[s] + begin * step, first[s] + (end - 1) * step)
-                each.append((s, _range(bounds[operand][s], min(ends), max(ends) + 1)))
+                each.append((s, _range(bounds[part.operand][s], min(ends), max(ends) + 1)))
             spans.append(tuple(each))
         found.append(spans)
-    return operand, fixed, found
+    return part.operand, fixed, found

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Box
-from anydml.stores.planning.boxes import packed, word
+from anydml.stores.planning.boxes import word
 from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a
 
@@ -63,21 +63,19 @@ class ChunkBuilder:
         result = np.empty([high - low for low, high in box], self.dtype)
         if not result.size:
             return result
-        value = self.mapping.within(box)
+        parts = self.mapping.within(box)
         given = {
             (operand, self._box(operand, chunk)): self._checked(operand, chunk, array)
             for (operand, chunk), array in zip(chunks, arrays, strict=True)
         }
         regions, held = [], []
-        for region in self.mapping.regions(value):
+        for region in self.mapping.regions(parts):
             whole, array = self._held(region, given)
             if whole not in regions:
                 regions.append(whole)
                 held.append(array)
         numbers: dict[int, int] = {}
-        layouts = [(k, array.strides) for k, array in enumerate(held)]
-        strides = packed(result.shape, self.dtype.itemsize)
-        found = self.mapping.moves(value, strides, regions, layouts, len(held), numbers)
+        found = self.mapping.between(parts, box, result.strides, regions, held, numbers)
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
         operands: list[Any] = [*flat, *(self.constants[each] for each in numbers)]

@@ -74,10 +74,8 @@ def of_program(program: Program, arrays: Sequence[Any], device: str) -> Section:
 
 def of_plan(plan: Any) -> Section:
     """Return the section of a plan over files: its program between stored arrays, and the plan as text."""
-    from anydml.stores.planning.grid_program import strides_of
-
     arrays = dict(enumerate([*plan.inputs, *plan.outputs]))
-    shapes = {k: (array.shape, strides_of(array), array.dtype) for k, array in arrays.items()}
+    shapes = {k: (array.shape, array.strides, array.dtype) for k, array in arrays.items()}
     chunks = {k: array.chunks for k, array in arrays.items() if hasattr(array, "chunks")}
     return section(plan.name, plan.program, shapes, {}, str(plan), chunks)
 

@@ -14,8 +14,6 @@ from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Content, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.coordinates import far_strides
-from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -54,15 +52,13 @@ def plan_function(
     """
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
-    is_chunked = any(isinstance(leaf, (ZarrStore, ZarrTarget)) for leaf in leaves((inputs, outputs)))
 
     def traced(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, (Store, ZarrStore)):
             return leaf
         check_dtype(leaf.dtype, path)
         stores.append(leaf)
-        strides = far_strides(leaf.ndim) if is_chunked or isinstance(leaf, ZarrStore) else leaf.strides
-        value = trace.composer.input(path, leaf.shape, strides, leaf.dtype.itemsize)
+        value = trace.composer.input(path, leaf.shape, leaf.strides, leaf.dtype.itemsize)
         return trace.made(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
@@ -86,12 +82,9 @@ def plan_function(
         raise BindingError(
             f"{name}: {error} is not of the structure of the results: {shapes}", name, "outputs"
         ) from None
-    if is_chunked:
-        values = [result.array.value for result in results]
-        return Plan(ComposedProgram(name, trace.composer, values), stores, targets, memory, overwrite, folder, others)
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
-    return Plan(trace.composer.program(), stores, targets, memory, overwrite, folder, others)
+    return Plan(trace.composer.program(is_simple=False), stores, targets, memory, overwrite, folder, others)
 
 
 def _no_store(name: str, inputs: Any) -> BindingError:
@@ -163,6 +156,5 @@ def plan(
         if file.shape != tuple(tensor.sizes) or file.dtype != dtype:
             message = f"{name}: {field} is {file.dtype} {file.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"
             raise BindingError(message, name, field, "files must have the tensors' sizes and types")
-        strides = file.strides if isinstance(file, Store) else Layout.packed(file.shape, dtype.itemsize).strides
-        layouts.append(Layout(file.shape, strides, dtype.itemsize))
+        layouts.append(Layout(file.shape, file.strides, dtype.itemsize))
     return Plan(desc.program(layouts), inputs, outputs, memory, overwrite)

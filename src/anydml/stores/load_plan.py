@@ -15,13 +15,14 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.files.json_path import names
 from anydml.moves import Move
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Box, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
-from anydml.stores.planning.runs import ByteRun, Offsets, box_of, check_few, contiguous, listed
+from anydml.stores.planning.regions import box_of
+from anydml.stores.planning.runs import ByteRun, Offsets, check_few, contiguous, listed
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.stores.running.scattered_io import Bytes
 from anydml.tensor import Layout
@@ -162,9 +163,10 @@ class LoadPlan:
         for name, move, store in self._moves():
             if name in lines:
                 shape, dtype = self.tensors[name]
-                to = box_of(move.destination, move, shape, Layout.packed(shape, dtype.itemsize).strides)
-                source = box_of(move.reads, move, store.shape, store.strides)
-                lines[name].append(f"  {to} = {store.path.name}: {store.name}{source}")
+                to = _slices(box_of(move.destination, move, Layout.packed(shape, dtype.itemsize)))
+                source = box_of(move.reads, move, store.packed)
+                source = source[::-1] if store.fortran_order else source
+                lines[name].append(f"  {to} = {store.path.name}: {store.name}{_slices(source)}")
         return "\n".join(line for own in lines.values() for line in own)
 
     def to_json(self, gap: int = 0) -> str:
@@ -198,3 +200,7 @@ class LoadPlan:
         for output, kind, own in every:
             for move in self._program.alike[kind].moves:
                 yield names[output - len(self._inputs)], move, self._inputs[own[move.reads.operand]]
+
+
+def _slices(box: Box) -> str:
+    return f"[{', '.join(f'{low}:{high}' for low, high in box)}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
+from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,6 +60,16 @@ class StoredArray:
     def nbytes(self: _HasShape) -> int:
         """Bytes of the elements, without compression."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def packed(self: _HasShape) -> Layout:
+        """The layout of the elements in row-major order."""
+        return Layout.packed(self.shape, self.dtype.itemsize)
+
+    @property
+    def strides(self: _HasShape) -> tuple[int, ...]:
+        """Bytes from one element to the next, by dimension, without chunks."""
+        return Layout.packed(self.shape, self.dtype.itemsize).strides
 
 
 class StoredPiece(NamedTuple):
@@ -126,17 +137,13 @@ class Store(StoredArray):
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, by dimension."""
-        strides, step = [], self.dtype.itemsize
-        for extent in self.shape if self.fortran_order else reversed(self.shape):
-            strides.append(step)
-            step *= extent
-        return tuple(strides if self.fortran_order else reversed(strides))
+        strides = self.packed.strides
+        return strides[::-1] if self.fortran_order else strides
 
-    def as_it_lies(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
-        """Shape, bytes of an element, and the sizes of a box, in row-major order."""
-        if self.fortran_order:
-            return self.shape[::-1], self.dtype.itemsize, [*sizes][::-1]
-        return self.shape, self.dtype.itemsize, sizes
+    @property
+    def packed(self) -> Layout:
+        """As `StoredArray.packed`; axes in column-major order are reversed."""
+        return Layout.packed(self.shape[::-1] if self.fortran_order else self.shape, self.dtype.itemsize)
 
     def read(self) -> Array:
         """Read the whole array into new memory.

@@ -1,12 +1,14 @@
-"""Compact lists of blocks, and limits of their length."""
+"""Blocks, compact lists of them, and limits of their length."""
 
 from __future__ import annotations
 
+import itertools
 from array import array
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, overload
+from collections.abc import Sequence
+from typing import NamedTuple, overload
 
 from anydml.errors import BindingError
+from anydml.stores.formats.store import Box
 
 MOST_BLOCKS = 1 << 20
 """Most blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""
@@ -16,46 +18,59 @@ MOST_CHUNKS = 1 << 24
 
 MORE_MEMORY = "give more memory, or take less at once"
 
-B = TypeVar("B")
+
+class Block(NamedTuple):
+    """A part of a plan's outputs that is in memory at once.
+
+    Attributes:
+        group: number of the moves that it belongs to.
+        operand: the file or array of these that blocks divide.
+        area: a box of it.
+    """
+
+    group: int
+    operand: int
+    area: Box
 
 
-class BlockList(Sequence[B], Generic[B]):
+class BlockList(Sequence[Block]):
     """Blocks, each stored as a row of integers.
 
     Args:
         name: of the program, for errors.
-        make: makes a block from its row.
-        width: integers per row.
+        rank: most axes of an area.
 
     Attributes:
         rows: the integers of all blocks.
     """
 
-    def __init__(self, name: str, make: Callable[[Sequence[int]], B], width: int) -> None:
-        self._name, self._make, self._width = name, make, width
+    def __init__(self, name: str, rank: int) -> None:
+        self._name, self._width = name, 3 + 2 * rank
         self.rows = array("q")
 
-    def append(self, row: Sequence[int]) -> None:
-        """Add a block; shorter rows are padded with zeros.
+    def append(self, block: Block) -> None:
+        """Add a block.
 
         Raises:
             BindingError: there are too many.
         """
         check_count(self._name, len(self) + 1, "blocks", MORE_MEMORY)
+        row = block.group, block.operand, len(block.area), *itertools.chain.from_iterable(block.area)
         self.rows.extend((*row, *(0,) * (self._width - len(row))))
 
     def __len__(self) -> int:
         return len(self.rows) // self._width
 
     @overload
-    def __getitem__(self, index: int) -> B: ...
+    def __getitem__(self, index: int) -> Block: ...
     @overload
-    def __getitem__(self, index: slice) -> list[B]: ...
-    def __getitem__(self, index: int | slice) -> B | list[B]:
+    def __getitem__(self, index: slice) -> list[Block]: ...
+    def __getitem__(self, index: int | slice) -> Block | list[Block]:
         numbers = range(len(self))[index]
         if isinstance(numbers, range):
             return [self[k] for k in numbers]
-        return self._make(self.rows[numbers * self._width : (numbers + 1) * self._width])
+        group, operand, rank, *ends = self.rows[numbers * self._width : (numbers + 1) * self._width]
+        return Block(group, operand, tuple(zip(ends[: 2 * rank : 2], ends[1 : 2 * rank : 2], strict=True)))
 
 
 def check_count(name: str, count: int, what: str, hint: str) -> None:

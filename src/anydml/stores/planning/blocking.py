@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 from anydml.moves import Program
 from anydml.stores.planning.block_list import BlockList
@@ -17,8 +17,6 @@ THREADS = min(4, max(2, os.cpu_count() or 2))
 
 FEW, LOOKED = 1024, 128
 """Number of blocks of an array up to which all are counted before a plan runs; and size of the sample of more."""
-
-B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Summary(NamedTuple):
     buffers: str
 
 
-class Blocking(ABC, Generic[B]):
+class Blocking(ABC):
     """The blocks of a plan.
 
     Attributes:
@@ -73,10 +71,10 @@ class Blocking(ABC, Generic[B]):
     count: int
     totals: Totals
     is_estimate = False
-    _blocks: BlockList[B]
+    _blocks: BlockList
 
     @property
-    def blocks(self) -> BlockList[B]:
+    def blocks(self) -> BlockList:
         """In the order in which they are begun; many are listed on first use only."""
         if self.is_estimate:
             self._list(None)

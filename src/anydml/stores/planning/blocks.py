@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,9 +14,8 @@ from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.stores.formats.store import Box
-from anydml.stores.planning.boxes import block_count, box_at
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
-from anydml.stores.planning.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
+from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.planning.transfers import Spans, Transfer, aligned, direct, together
 
 
@@ -35,6 +35,20 @@ class Cut(NamedTuple):
     gap: int
     height: int
     width: int
+
+    @property
+    def pitches(self) -> tuple[int, ...]:
+        """As in `parts`."""
+        return (self.pitch,) if self.pitch else ()
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """Sizes of a block."""
+        return (self.height, self.width) if self.pitch else (self.width,)
+
+    def grid(self, size: int) -> tuple[int, ...]:
+        """Rows and columns of a file of a number of bytes."""
+        return (size // self.pitch, self.pitch) if self.pitch else (size,)
 
 
 class BlockIO(NamedTuple):
@@ -148,24 +162,23 @@ def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
     return np.array(spans, np.int64).reshape(-1, 2)
 
 
-def block_io(group: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> BlockIO:
+def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     """The requests and moves of a block."""
     side, pitch = cut.side, cut.pitch
     known = group.moves_at(side, operand, pitch)
     if known is None:
         raise AssertionError(f"{cut} does not fit")
     moves, extents = known
-    low, high = (area.top * pitch, area.bottom * pitch) if pitch else (area.left, area.right)
+    low, high = (end * (pitch or 1) for end in area[0])
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
-    width = area.right - area.left
-    whole = (area.bottom - area.top) * width
+    whole = math.prod(high - low for low, high in area)
     transfers: list[Transfer | Spans] = []
     inside: list[Move] = []
     waiting: list[int] = []
     written = 0
     for number in near:
-        for part in parts(moves[number], side, pitch, area):
-            move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area, width))
+        for part in parts(moves[number], side, cut.pitches, area):
+            move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area))
             written += move.bytes_written
             source = move.source
             if isinstance(source, Access) and group.sizes[source.operand] >= 0:
@@ -179,13 +192,13 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Rectangle) -> Block
     transfers += requests
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
-    own = _own_transfer(operand, pitch, area, width)
+    own = _own_transfer(operand, pitch, area)
     constants = {number: 2 + k for k, number in enumerate(group.held)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None
         if rows := [each for each in group.copies if each.destination == operand]:
-            spans, copied, used = copies_of_block(rows, area.left, area.right, cut.gap, used)
+            spans, copied, used = copies_of_block(rows, *area[0], cut.gap, used)
             written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == whole and not group.is_ordered
@@ -197,21 +210,22 @@ def _other(side: Side) -> Side:
     return "source" if side == "destination" else "destination"
 
 
-def _in_buffer(end: Access, pitch: int, area: Rectangle, width: int) -> Access:
+def _in_buffer(end: Access, pitch: int, area: Box) -> Access:
+    left, right = area[-1]
     if not pitch:
-        return end._replace(offset=end.offset - area.left)
+        return end._replace(offset=end.offset - left)
     row, column = divmod(end.offset, pitch)
-    strides = tuple(stride // pitch * width if stride % pitch == 0 else stride for stride in end.strides)
-    return end._replace(offset=(row - area.top) * width + column - area.left, strides=strides)
+    strides = tuple(stride // pitch * (right - left) if stride % pitch == 0 else stride for stride in end.strides)
+    return end._replace(offset=(row - area[0][0]) * (right - left) + column - left, strides=strides)
 
 
-def _own_transfer(operand: int, pitch: int, area: Rectangle, width: int) -> Transfer:
-    rows = area.bottom - area.top
+def _own_transfer(operand: int, pitch: int, area: Box) -> Transfer:
+    (top, bottom), (left, right) = area if pitch else ((0, 1), *area)
+    rows, width = bottom - top, right - left
     if width == pitch or rows == 1:
-        first = np.array([area.top * pitch + area.left], np.int64)
-        return Transfer(operand, first, np.zeros(1, np.int64), rows * width)
+        return Transfer(operand, np.array([top * pitch + left], np.int64), np.zeros(1, np.int64), rows * width)
     lines = np.arange(rows, dtype=np.int64)
-    return Transfer(operand, (area.top + lines) * pitch + area.left, lines * width, width)
+    return Transfer(operand, (top + lines) * pitch + left, lines * width, width)
 
 
 def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
@@ -221,39 +235,3 @@ def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
     if isinstance(source, Access):
         source = source._replace(operand=constants.get(source.operand, 0))
     return Move(move.sizes, to, source, move.element_size)
-
-
-def grid_of(group: MoveGroup, cut: Cut, operand: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and columns of an operand's file, in bytes, and those of a block; one row where there is no pitch."""
-    size = group.sizes[operand]
-    return ((size // cut.pitch, cut.pitch) if cut.pitch else (1, size)), (cut.height, cut.width)
-
-
-def areas(group: MoveGroup, cut: Cut, operand: int, most: int | None = None) -> Iterator[Rectangle]:
-    """The blocks of an operand in file order; or `most` of them, evenly spread."""
-    grid, count = grid_of(group, cut, operand), areas_of(group, cut, operand)
-    looked = count if most is None else min(most, count)
-    for k in range(looked):
-        yield rectangle(box_at(*grid, k * count // looked))
-
-
-def areas_of(group: MoveGroup, cut: Cut, operand: int) -> int:
-    """The number of blocks of an operand."""
-    return block_count(*grid_of(group, cut, operand))
-
-
-def rectangle(box: Box) -> Rectangle:
-    """A box of rows and columns."""
-    return Rectangle(*box[0], *box[1])
-
-
-def halves(area: Rectangle, pitch: int, unit: int) -> list[Rectangle]:
-    """A block as two, or as one if it is a single element."""
-    top, bottom, left, right = area
-    if pitch and bottom - top > 1:
-        middle = (top + bottom) // 2
-        return [area._replace(bottom=middle), area._replace(top=middle)]
-    middle = left + (right - left) // unit // 2 * unit
-    if middle == left:
-        return [area]
-    return [area._replace(right=middle), area._replace(left=middle)]

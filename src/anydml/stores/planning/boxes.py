@@ -33,6 +33,11 @@ def packed(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
 
 
+def size_of(box: Box) -> int:
+    """Coordinates in a box."""
+    return math.prod(high - low for low, high in box)
+
+
 def requests(
     shape: Sequence[int], itemsize: int, sizes: Sequence[int], is_read: bool = True, span: int = MOST_SPAN
 ) -> tuple[int, int, int]:
@@ -114,6 +119,22 @@ def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
 def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
     """The number of blocks."""
     return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
+
+
+def boxes_of(shape: Sequence[int], block: Sequence[int], most: int | None = None) -> Iterator[Box]:
+    """The blocks in C order; or `most` of them, evenly spread."""
+    count = block_count(shape, block)
+    looked = count if most is None else min(most, count)
+    return (box_at(shape, block, k * count // looked) for k in range(looked))
+
+
+def halves(box: Box, unit: Sequence[int]) -> list[Box]:
+    """A box as two, cut along its first axis with several units; or as one."""
+    for axis, ((low, high), step) in enumerate(zip(box, unit, strict=True)):
+        middle = low + -(-(high - low) // step) // 2 * step
+        if middle > low:
+            return [(*box[:axis], part, *box[axis + 1 :]) for part in ((low, middle), (middle, high))]
+    return [box]
 
 
 def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:

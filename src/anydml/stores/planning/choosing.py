@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
-from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io, grid_of, halves, rectangle
-from anydml.stores.planning.boxes import middle
-from anydml.stores.planning.cutting import Rectangle, Side, end_of
+from anydml.stores.formats.store import Box
+from anydml.stores.planning.block_list import Block
+from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io
+from anydml.stores.planning.boxes import halves, middle
+from anydml.stores.planning.cutting import Side, end_of
 from anydml.stores.planning.transfers import TooManyRunsError
 
 GAPS = (0, 4 << 10, 64 << 10)
@@ -36,14 +37,6 @@ MANY_MOVES = 4096
 
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds per byte, where everything is read, moved and written once by long requests."""
-
-
-class Block(NamedTuple):
-    """A block of a group of moves."""
-
-    group: int
-    operand: int
-    area: Rectangle
 
 
 def chosen(group: MoveGroup, most: int) -> Cut | None:
@@ -141,7 +134,8 @@ def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     """The block by which a cut is judged; the last one is cached."""
     key = cut, operand
     if group.seen.get("key") != key:
-        group.seen.update(key=key, io=block_io(group, cut, operand, rectangle(middle(*grid_of(group, cut, operand)))))
+        area = middle(cut.grid(group.sizes[operand]), cut.block)
+        group.seen.update(key=key, io=block_io(group, cut, operand, area))
     found: BlockIO = group.seen["io"]
     return found
 
@@ -183,14 +177,14 @@ def seconds_of(io: BlockIO) -> float:
 def blocks_of(
     number: int,
     operand: int,
-    wholes: Iterable[Rectangle],
+    wholes: Iterable[Box],
     group: MoveGroup,
     cut: Cut,
     most: int,
-    io_of: Callable[[int, int, Rectangle], BlockIO],
+    io_of: Callable[[int, int, Box], BlockIO],
 ) -> Iterator[tuple[Block, BlockIO]]:
     """The blocks of an operand, none of which takes more than `most` bytes, in the order of its areas."""
-    unit = group.units[operand]
+    unit = (1, group.units[operand]) if cut.pitch else (group.units[operand],)
     for whole in wholes:
         waiting = [whole]
         while waiting:
@@ -199,9 +193,9 @@ def blocks_of(
                 io = io_of(number, operand, area)
             except TooManyRunsError:
                 # A single element takes one.
-                waiting += halves(area, cut.pitch, unit)[::-1]
+                waiting += halves(area, unit)[::-1]
                 continue
-            smaller = halves(area, cut.pitch, unit) if sum(io.sizes) > most else [area]
+            smaller = halves(area, unit) if sum(io.sizes) > most else [area]
             if len(smaller) == 1 and io.writes:
                 yield Block(number, operand, area), io
             elif len(smaller) > 1:

@@ -1,34 +1,23 @@
-"""Parts of moves: the coordinates whose bytes, at one end, lie in an interval or a rectangle of a file.
+"""Parts of moves: the coordinates whose bytes, at one end, lie in a box of an array.
 
-A rectangle has a pitch: byte ``a`` lies in row ``a // pitch`` and column ``a % pitch``.
+An array is seen as bytes with a pitch per axis but the last: byte ``a`` lies in row ``a // pitch`` of the first axis,
+and the other axes divide ``a % pitch`` likewise. Without a pitch, a box is an interval of bytes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from anydml.moves import Access, Fill, Move
 from anydml.moves.simplify import is_injective
+from anydml.stores.formats.store import Box
 
 Side = Literal["destination", "source"]
 
 Span = tuple[int, int]
 """First coordinate, and the number of coordinates."""
-
-
-class Rectangle(NamedTuple):
-    """Half-open ranges of rows and columns of bytes; one row where there is no pitch."""
-
-    top: int
-    bottom: int
-    left: int
-    right: int
-
-    @property
-    def bytes(self) -> int:
-        """Of all rows."""
-        return (self.bottom - self.top) * (self.right - self.left)
 
 
 def end_of(move: Move, side: Side) -> Access:
@@ -72,7 +61,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
             count = pitch // stride
             if pitch % stride or count < 1 or size % count:
                 return None
-            return pitched(_split_dimension(move, axis, count), side, pitch)
+            return pitched(split_dimension(move, axis, count), side, pitch)
     return move
 
 
@@ -85,7 +74,7 @@ def _dimension_of_run(move: Move, run: int) -> Move:
     return Move((*move.sizes, move.element_size // run), further, source, run)
 
 
-def _split_dimension(move: Move, axis: int, inner: int) -> Move:
+def split_dimension(move: Move, axis: int, inner: int) -> Move:
     """The move with one dimension as two, of which the last has `inner` coordinates."""
 
     def split(end: Access) -> Access:
@@ -97,28 +86,27 @@ def _split_dimension(move: Move, axis: int, inner: int) -> Move:
     return Move(sizes, split(move.destination), source, move.element_size)
 
 
-def parts(move: Move, side: Side, pitch: int, area: Rectangle) -> Iterator[Move]:
-    """The parts of a move that lie in a rectangle; no byte is in two of them.
+def parts(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[Move]:
+    """The parts of a move that lie in a box; no byte is in two of them.
 
     Args:
-        move: one that can be cut on that side, and, where there is a pitch, as `pitched` gave it.
-        side: the end whose bytes lie in the rectangle.
-        pitch: bytes per row; 0 where all bytes are one row.
-        area: the rectangle.
+        move: one that can be cut on that side, and each of whose dimensions is along one axis, as of `pitched`.
+        side: the end whose bytes lie in the box.
+        pitches: bytes per step along each axis but the last, whose steps are bytes.
+        area: the box.
     """
     end = end_of(move, side)
-    columns = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
-    columns.append((move.element_size, 1, len(columns)))
-    if not pitch:
-        for box in _boxes(_nested(columns), end.offset, area.left, area.right):
-            yield _part(move, box)
-        return
-    rows = [(size, stride // pitch, k) for size, stride, k in columns if stride % pitch == 0 and k < len(move.sizes)]
-    columns = [each for each in columns if each[1] % pitch or each[2] == len(move.sizes)]
-    row, column = divmod(end.offset, pitch)
-    below = [*_boxes(_nested(columns), column, area.left, area.right)]
-    for box in _boxes(_nested(rows), row, area.top, area.bottom):
-        yield from (_part(move, {**box, **other}) for other in below)
+    left = [(size, stride, k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
+    at, found = end.offset, []
+    for pitch, (low, high) in zip(pitches, area, strict=False):
+        own = [(size, stride // pitch, k) for size, stride, k in left if stride % pitch == 0]
+        left = [each for each in left if each[1] % pitch]
+        row, at = divmod(at, pitch)
+        found.append([*_boxes(_nested(own), row, low, high)])
+    left.append((move.element_size, 1, len(move.sizes)))
+    found.append([*_boxes(_nested(left), at, *area[-1])])
+    for boxes in itertools.product(*found):
+        yield _part(move, {k: span for box in boxes for k, span in box.items()})
 
 
 _Level = tuple[int, int, int, int]

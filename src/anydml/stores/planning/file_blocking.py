@@ -11,16 +11,16 @@ from typing import Self
 
 from anydml.errors import BindingError
 from anydml.moves import Program, simplify
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Box, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.blocks import BlockIO, Cut, areas, areas_of, block_io
-from anydml.stores.planning.choosing import Block, blocks_of, chosen
+from anydml.stores.planning.blocks import BlockIO, Cut, block_io
+from anydml.stores.planning.boxes import block_count, boxes_of, size_of
+from anydml.stores.planning.choosing import blocks_of, chosen
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.covered import Covered
-from anydml.stores.planning.cutting import Rectangle
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
 from anydml.text import bytes_text, counted
@@ -32,7 +32,7 @@ SPARE = 64
 """Bytes of a block's buffers that go into their alignment."""
 
 
-class FileBlocking(Blocking[Block]):
+class FileBlocking(Blocking):
     """The blocks of a program between plain files.
 
     Args:
@@ -57,7 +57,7 @@ class FileBlocking(Blocking[Block]):
     ) -> None:
         if isinstance(program, Program):
             moves = AlikeMoves(simplify(program.moves), [range(len(inputs) + len(outputs))])
-            program = AlikeProgram(program.name, [moves], program)
+            program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.rest.scratch_bytes:
             why = next(each.reason for each in program.rest.operands if each.role == "scratch")
@@ -93,11 +93,13 @@ class FileBlocking(Blocking[Block]):
                     f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}"
                 )
             self.cuts.append(cut)
-            count += groups[number] * sum(areas_of(kind, cut, operand) for operand in kind.operands(cut.side))
+            count += groups[number] * sum(
+                block_count(cut.grid(kind.sizes[operand]), cut.block) for operand in kind.operands(cut.side)
+            )
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
     def _list(self, few: int | None) -> None:
-        blocks, block_ios = BlockList(self.name, _block_of, 6), self.block_ios()
+        blocks, block_ios = BlockList(self.name, 2), self.block_ios()
         totals, largest = Counter[str](), 0
         covered: dict[Hashable, tuple[Interval, Covered]] = {}
         read: set[int] = set()
@@ -106,13 +108,14 @@ class FileBlocking(Blocking[Block]):
             group, cut = self.kinds[kind], self.cuts[kind]
             for operand in group.operands(cut.side):
                 own = Counter[str]()
-                wholes: Iterable[Rectangle] = areas(group, cut, operand)
+                grid = cut.grid(group.sizes[operand])
+                wholes: Iterable[Box] = boxes_of(grid, cut.block)
                 whole = looked = 1
-                if few is not None and areas_of(group, cut, operand) > few:
-                    self.is_estimate, wholes = True, (some := [*areas(group, cut, operand, LOOKED)])
-                    whole, looked = group.sizes[operand], sum(area.bytes for area in some)
+                if few is not None and block_count(grid, cut.block) > few:
+                    self.is_estimate, wholes = True, (some := [*boxes_of(grid, cut.block, LOOKED)])
+                    whole, looked = group.sizes[operand], sum(map(size_of, some))
                 for block, io in blocks_of(number, operand, wholes, group, cut, self.most, block_ios):
-                    blocks.append((block.group, block.operand, *block.area))
+                    blocks.append(block)
                     own["blocks"] += 1
                     for each in io.reads:
                         own["reads"] += each.file.size
@@ -134,12 +137,12 @@ class FileBlocking(Blocking[Block]):
         self.count = totals.pop("blocks", 0)
         self._blocks, self.totals = blocks, Totals(**totals, block_bytes=largest)
 
-    def block_ios(self) -> Callable[[int, int, Rectangle], BlockIO]:
+    def block_ios(self) -> Callable[[int, int, Box], BlockIO]:
         """A function that returns requests and moves of a block, by its group, operand and area."""
-        known: dict[tuple[int, int, Rectangle], BlockIO] = {}
+        known: dict[tuple[int, int, Box], BlockIO] = {}
         several = Counter(each.kind for each in self.groups)
 
-        def io_of(number: int, operand: int, area: Rectangle) -> BlockIO:
+        def io_of(number: int, operand: int, area: Box) -> BlockIO:
             kind = self.groups[number].kind
             io = known.get((kind, operand, area))
             if io is None:
@@ -186,7 +189,3 @@ class FileBlocking(Blocking[Block]):
         found = copy.copy(self)
         found.intervals = {k: each._replace(path=change(each.path)) for k, each in self.intervals.items()}
         return found
-
-
-def _block_of(row: Sequence[int]) -> Block:
-    return Block(row[0], row[1], Rectangle(*row[2:]))

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from anydml.errors import BindingError
-from anydml.moves.compose import CONSTANT, INPUT
-from anydml.moves.program import Program
+from anydml.moves import Program, simplify
 from anydml.stores.formats.store import Box, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning import boxes
-from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
+from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.boxes import block_count, box_at, middle, shapes
+from anydml.stores.planning.boxes import block_count, box_at, halves, middle, shapes, size_of
 from anydml.stores.planning.covered import ChunkCount
-from anydml.stores.planning.grid_program import ComposedProgram, program_between
+from anydml.stores.planning.indices import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
 from anydml.text import bytes_text, counted
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
-
-
-class GridBlock(NamedTuple):
-    """A box of an output."""
-
-    output: int
-    box: Box
 
 
 @dataclass(frozen=True)
@@ -55,14 +42,14 @@ class BlockShape:
     seconds: float
 
 
-class GridBlocking(Blocking[GridBlock]):
+class GridBlocking(Blocking):
     """The blocks of a program between arrays of which at least one lies in chunks.
 
     Args:
-        composed: the outputs.
+        program: whose moves are not simplified, each dimension of which is along one axis of an output.
         inputs: stores.
         outputs: targets.
-        memory: bytes of the plan.
+        free: bytes of all buffers.
 
     Attributes:
         mappings: from each output to the inputs.
@@ -77,38 +64,26 @@ class GridBlocking(Blocking[GridBlock]):
 
     def __init__(
         self,
-        composed: ComposedProgram,
+        program: Program,
         inputs: Sequence[Store | ZarrStore],
         outputs: Sequence[Target | ZarrTarget],
-        memory: int,
+        free: int,
     ) -> None:
-        self.name, self.inputs, self.outputs = composed.name, inputs, outputs
-        self.constants = composed.constants
-        self._memory, self._known = memory, dict[int, Any]()
-        ranks = [store.ndim for store in inputs]
-        self.mappings = [RegionMap(self.name, value, ranks, self._indices) for value in composed.values]
-        self._known.clear()
+        self.name, self._program, self.inputs, self.outputs = program.name, program, inputs, outputs
+        self.constants = dict(enumerate(program.constants, len(inputs) + len(outputs)))
+        read = reader_of(self.name, inputs, self.constants, free)
+        layouts = [store.packed for store in inputs]
+        self.mappings = [
+            RegionMap(program, k, target.packed, layouts, read) for k, target in enumerate(outputs, len(inputs))
+        ]
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        free = memory - composed.constant_bytes
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
         self._list(FEW)
-
-    def _indices(self, operand: int) -> np.ndarray[Any, Any]:
-        """The elements of a constant, or of an input that holds indices."""
-        if operand >= CONSTANT:
-            return self.constants[operand]
-        if operand not in self._known:
-            store = self.inputs[operand - INPUT]
-            if store.nbytes > self._memory:
-                raise BindingError(f"{self.name}: the indices in {store!r} need {bytes_text(store.nbytes)} of memory")
-            self._known[operand] = store.read()
-        found: np.ndarray[Any, Any] = self._known[operand]
-        return found
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
@@ -123,9 +98,10 @@ class GridBlocking(Blocking[GridBlock]):
         threads = max(1, min(THREADS, free // 3 // need))
         most = free - threads * need
         if most < need // 2:
+            held = self._program.constant_bytes
             raise BindingError(
-                f"{self.name}: {bytes_text(self._memory)} of memory are too few: chunks of {bytes_text(need)} need at "
-                f"least {bytes_text(2 * need + self._memory - free)}"
+                f"{self.name}: {bytes_text(free + held)} of memory are too few: chunks of {bytes_text(need)} need at "
+                f"least {bytes_text(2 * need + held)}"
             )
         return threads, most
 
@@ -172,7 +148,8 @@ class GridBlocking(Blocking[GridBlock]):
         for operand, own in regions:
             store = self.inputs[operand]
             if isinstance(store, Store):
-                spent += boxes.seconds(*store.as_it_lies([high - low for low, high in own]), span=self.span)
+                sizes_read = [high - low for low, high in own]
+                spent += boxes.seconds(store.packed.sizes, store.dtype.itemsize, sizes_read, span=self.span)
                 continue
             layout = store.layout
             count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
@@ -201,8 +178,7 @@ class GridBlocking(Blocking[GridBlock]):
         check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
 
     def _list(self, few: int | None) -> None:
-        ranks = [len(target.shape) for target in self.outputs]
-        self._blocks = BlockList(self.name, partial(_block_of, ranks), 1 + 2 * max(ranks, default=0))
+        self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
         bytes_read = reads = writes = largest = again = 0
         seen: dict[int, ChunkCount] = {}
@@ -213,14 +189,16 @@ class GridBlocking(Blocking[GridBlock]):
             before = len(self._blocks)
             for k in range(looked):
                 for box in self._fitting(number, box_at(target.shape, choice.block, k * whole // looked)):
-                    self._blocks.append((number, *itertools.chain.from_iterable(box)))
+                    self._blocks.append(Block(number, 0, box))
                     regions = self.regions(number, box)
                     largest = max(largest, self._held(regions))
                     for operand, own in regions:
                         store = self.inputs[operand]
                         if isinstance(store, Store):
                             sizes = [high - low for low, high in own]
-                            _, count, length = boxes.requests(*store.as_it_lies(sizes), span=self.span)
+                            _, count, length = boxes.requests(
+                                store.packed.sizes, store.dtype.itemsize, sizes, span=self.span
+                            )
                             reads += count * whole // looked
                             bytes_read += count * length * whole // looked
                             continue
@@ -256,26 +234,26 @@ class GridBlocking(Blocking[GridBlock]):
         if held <= self.most:
             yield box
             return
-        counts = [-(-(high - low) // step) for (low, high), step in zip(box, unit, strict=True)]
-        axis = max(range(len(counts)), key=lambda k: counts[k], default=None)
-        if axis is None or counts[axis] == 1:
+        smaller = halves(box, unit)
+        if len(smaller) == 1:
             raise BindingError(
                 f"{self.name}: {bytes_text(held)} of inputs are needed at once for a chunk of "
                 f"{self.outputs[number]!r}: give more memory, or smaller chunks"
             )
-        middle = box[axis][0] + counts[axis] // 2 * unit[axis]
-        for part in ((box[axis][0], middle), (middle, box[axis][1])):
-            yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
+        for part in smaller:
+            yield from self._fitting(number, part)
 
     def block_bytes(self, number: int) -> int:
         """As `Blocking.block_bytes`."""
-        output, box = self.blocks[number]
-        return math.prod(high - low for low, high in box) * self.outputs[output].dtype.itemsize
+        output, _, box = self.blocks[number]
+        return size_of(box) * self.outputs[output].dtype.itemsize
 
     @property
     def program(self) -> Program:
         """As `Blocking.program`."""
-        return program_between(self.name, self.inputs, self.outputs, self.constants, self.mappings)
+        arrays, named = [*self.inputs, *self.outputs], self._program.operands
+        operands = [each._replace(name=str(array.path)) for each, array in zip(named, arrays, strict=False)]
+        return Program(self.name, (*operands, *named[len(arrays) :]), simplify(self._program.moves))
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
@@ -283,7 +261,7 @@ class GridBlocking(Blocking[GridBlock]):
         for store in self.inputs:
             yield repr((os.path.realpath(store.path), getattr(store, "offset", 0), store.shape)).encode()
         for mapping in self.mappings:
-            yield repr(mapping.value).encode()
+            yield repr(mapping.moves).encode()
         for value in self.constants.values():
             yield value.tobytes()
         for target in self.outputs:
@@ -302,9 +280,3 @@ class GridBlocking(Blocking[GridBlock]):
             sizes + self.threads * self.need,
             f"{bytes_text(sizes)}, and {bytes_text(self.need)} for each of {threads}",
         )
-
-
-def _block_of(ranks: Sequence[int], row: Sequence[int]) -> GridBlock:
-    """A block of its output's number, and the two ends of its box along each axis."""
-    ends = row[1 : 1 + 2 * ranks[row[0]]]
-    return GridBlock(row[0], tuple(zip(ends[::2], ends[1::2], strict=True)))

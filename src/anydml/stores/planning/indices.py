@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,51 @@ from anydml.moves import Access, Fill, Lookup, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.copies import FEW, MOST_COPIES, RunCopies, copies_of
+from anydml.text import bytes_text
 
 MOST_RUNS = 1 << 16
 """Most runs that one move may pick."""
 
 ReadOperand = Callable[[int], Array]
 """Returns the bytes of an operand."""
+
+
+def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], most: int) -> ReadOperand:
+    """A function that returns the bytes of a constant by its number, or of an input, which it reads once.
+
+    Args:
+        name: of the program, for errors.
+        inputs: stores, by number.
+        constants: by number.
+        most: bytes of an input.
+    """
+    known = {k: value.reshape(-1).view(np.uint8) for k, value in constants.items()}
+
+    def read(operand: int) -> Array:
+        if operand not in known:
+            if (size := inputs[operand].nbytes) > most:
+                raise BindingError(f"{name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory")
+            known[operand] = np.frombuffer(inputs[operand].read().tobytes("A"), np.uint8)
+        return known[operand]
+
+    return read
+
+
+def resolved_moves(program: Program, read: ReadOperand) -> Iterator[Move]:
+    """As `resolved`, with moves for rows as well."""
+    for each in resolved(program, read):
+        yield from (each,) if isinstance(each, Move) else moves_of(program.name, each)
+
+
+def moves_of(name: str, rows: RunCopies) -> Iterator[Move]:
+    """Rows as moves.
+
+    Raises:
+        BindingError: there are too many.
+    """
+    if rows.to.size > MOST_RUNS:
+        raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+    return rows.moves()
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:

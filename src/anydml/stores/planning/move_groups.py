@@ -17,9 +17,8 @@ from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
-from anydml.stores.planning.indices import MOST_RUNS, resolved
+from anydml.stores.planning.indices import moves_of, reader_of, resolved
 from anydml.stores.planning.intervals import Interval, Places, joined
-from anydml.text import bytes_text
 
 SMALL = 1 << 20
 """Most bytes of an output that shares blocks with others."""
@@ -59,23 +58,11 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequ
     places = Places.of(inputs, outputs)
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.rest.constants, count)}
 
-    def read(operand: int) -> np.ndarray[Any, Any]:
-        if operand in constants:
-            return constants[operand]
-        if operand not in known:
-            if (size := inputs[operand].nbytes) > free:
-                raise BindingError(
-                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(size)} of memory"
-                )
-            array = inputs[operand].read()
-            known[operand] = np.frombuffer(array.tobytes("A"), np.uint8)
-        return known[operand]
-
-    known: dict[int, np.ndarray[Any, Any]] = {}
     tables: list[RunCopies] = []
     alike = program.alike
     if any(move.has_lookups for each in alike for move in each.moves):
         sizes = dict(enumerate(places.size.tolist()))
+        read = reader_of(program.name, inputs, constants, free)
         every = [*_in_any_order(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
         alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), [range(count)])]
         tables = [each for each in every if isinstance(each, RunCopies)]
@@ -123,10 +110,8 @@ def _in_any_order(name: str, every: Sequence[Move | RunCopies], sizes: Mapping[i
     for each in every:
         if isinstance(each, Move) or written[each.destination] == sizes[each.destination]:
             yield each
-            continue
-        if each.to.size > MOST_RUNS:
-            raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
-        yield from each.moves()
+        else:
+            yield from moves_of(name, each)
 
 
 def _written(each: Move | RunCopies) -> tuple[int, int]:

@@ -20,7 +20,6 @@ from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.grid_blocking import GridBlocking
-from anydml.stores.planning.grid_program import ComposedProgram
 from anydml.stores.planning.identities import identities_of
 from anydml.text import bytes_text, counted, parse_size
 
@@ -36,7 +35,7 @@ class Planned:
 
     def __init__(
         self,
-        program: Program | AlikeProgram | ComposedProgram,
+        program: Program | AlikeProgram,
         inputs: Sequence[Store | ZarrStore],
         outputs: Sequence[Target | ZarrTarget],
         memory: int | str = "256MB",
@@ -68,10 +67,12 @@ class Planned:
         if is_apart:
             self._check_apart()
         self.blocking: FileBlocking | GridBlocking
-        if isinstance(program, ComposedProgram):
-            self.blocking = GridBlocking(program, self.inputs, self.outputs, self.memory)
+        is_chunked = any(isinstance(each, ZarrStore | ZarrTarget) for each in (*self.inputs, *self.outputs))
+        free = self.memory - constants
+        if isinstance(program, Program) and is_chunked:
+            self.blocking = GridBlocking(program, self.inputs, self.outputs, free)
         else:
-            self.blocking = FileBlocking(program, self.inputs, self.outputs, self.memory - constants)
+            self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
 
     @property
     def program(self) -> Program:

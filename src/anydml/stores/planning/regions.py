@@ -1,6 +1,6 @@
-"""Boxes of inputs that a box of a value needs, and the moves between them.
+"""Boxes of inputs that a box of an output needs, and the moves between boxes in memory.
 
-Values over arrays in chunks are traced with far strides, so that an address determines its coordinates.
+Arrays are addressed in bytes, in row-major order, whether they lie in one file or in chunks.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Move, Operand, Program
-from anydml.moves.compose import CONSTANT, INPUT, SCRATCH
-from anydml.moves.pieces import Piece
-from anydml.moves.value import Value
 from anydml.stores.formats.store import Box
-from anydml.stores.planning.coordinates import Indices, coordinates, runs_of
+from anydml.stores.planning.cutting import parts, split_dimension
+from anydml.stores.planning.indices import ReadOperand, resolved_moves
+from anydml.tensor import Layout
 
 NEIGHBOURS = 8
 """Most preceding boxes that a box is compared with, to be merged."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class InputBox(NamedTuple):
@@ -41,64 +42,127 @@ class InputBox(NamedTuple):
         return tuple(high - low for low, high in self.box)
 
 
+def coordinates(distance: int, layout: Layout) -> tuple[list[int], int]:
+    """An address, or a step, as coordinates of a packed array and a rest in bytes, all of one sign."""
+    found, rest, sign = [], abs(distance), -1 if distance < 0 else 1
+    for stride in layout.strides:
+        count, rest = divmod(rest, stride)
+        found.append(sign * count)
+    return found, sign * rest
+
+
+def box_of(end: Access, move: Move, layout: Layout) -> Box:
+    """The smallest box of a packed array that holds all elements of one end of a move.
+
+    Where a run continues in the next row, the box has all of the axes after that one.
+    """
+    offset, steps, found = end.offset, end.strides, list[tuple[int, int]]()
+    for axis, stride in enumerate(layout.strides):
+        whole = [step // stride if step >= 0 else -(-step // stride) for step in steps]
+        rest = [step - own * stride for step, own in zip(steps, whole, strict=True)]
+        first, inside = divmod(offset, stride)
+        (low, high), (left, right) = (_reach(move.sizes, each) for each in (whole, rest))
+        if inside + left < 0 or inside + right + move.element_size > stride:
+            low, high = _reach(move.sizes, steps)
+            low, high = (inside + low) // stride, (inside + high + move.element_size - 1) // stride
+            return (*found, (first + low, first + high + 1), *((0, size) for size in layout.sizes[axis + 1 :]))
+        found.append((first + low, first + high + 1))
+        offset, steps = inside, tuple(rest)
+    return tuple(found)
+
+
+def _reach(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
+    """The smallest and the largest sum of steps."""
+    ends = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
+    return sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+
+
+def in_box(end: Access, layout: Layout, box: Box, strides: Sequence[int], operand: int) -> Access:
+    """One end of a move in a box that is in memory, or written there.
+
+    Args:
+        end: in the whole array.
+        layout: of the whole array, which is packed.
+        box: as `box_of`, or larger.
+        strides: of the box in memory, in bytes.
+        operand: that is the box.
+    """
+
+    def placed(distance: int) -> int:
+        counts, rest = coordinates(distance, layout)
+        return rest + sum(count * stride for count, stride in zip(counts, strides, strict=True))
+
+    first = sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
+    return Access(operand, placed(end.offset) - first, tuple(map(placed, end.strides)))
+
+
 class RegionMap:
     """The way from boxes of an output to boxes of the inputs.
 
     Args:
-        name: of the program, for errors.
-        value: of the output, over inputs with far strides and without scratch.
-        ranks: number of axes of each input.
-        indices: returns the elements of a constant, or of an input that holds indices.
+        program: whose moves are not simplified, so that each dimension is along one axis of an output.
+        number: of the output's operand.
+        output: its layout.
+        inputs: layouts of all inputs, which are packed.
+        read: returns the bytes of a constant, or of an input that holds indices.
+
+    Attributes:
+        moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
+        output: as above.
+        inputs: likewise.
 
     Raises:
-        BindingError: the value needs scratch, or looks up indices by indices.
+        BindingError: the output needs scratch, or looks up indices by indices.
         IndexError: an index lies outside where that is refused.
     """
 
-    def __init__(self, name: str, value: Value, ranks: Sequence[int], indices: Indices) -> None:
-        self.ranks = tuple(ranks)
-        pieces: list[Piece] = []
-        for piece in value.pieces:
-            source = piece.source
-            if isinstance(source, Access) and source.operand >= SCRATCH:
-                raise BindingError(f"{name}: a step needs its whole input at once: write what comes before it first")
-            if isinstance(source, Access) and source.lookups:
-                pieces += runs_of(name, piece, source, self.rank, indices)
-            else:
-                pieces.append(piece)
-        self.value = Value(value.sizes, value.element_size, tuple(pieces))
-        bounds = [
-            [
-                (first, first + sum((f.size - 1) * f.step for f in piece.factors if f.axis == axis))
-                for axis, first in enumerate(piece.start)
-            ]
-            for piece in pieces
-        ]
-        self._bounds = np.array(bounds, np.int64).reshape(len(pieces), len(value.sizes), 2)
+    def __init__(
+        self, program: Program, number: int, output: Layout, inputs: Sequence[Layout], read: ReadOperand
+    ) -> None:
+        self.output, self.inputs = output, tuple(inputs)
+        own = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
+        for move in own:
+            if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
+                raise BindingError(
+                    f"{program.name}: a step needs its whole input at once "
+                    f"({program.operands[move.source.operand].reason}): write what comes before it to a file, and plan "
+                    "the rest from there"
+                )
+        self.moves = tuple(map(self._by_axes, resolved_moves(program.with_moves(own), read)))
+        bounds = [box_of(move.destination, move, output) for move in self.moves]
+        self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
 
-    def rank(self, operand: int) -> int:
-        """Number of axes of an operand; constants are flat."""
-        return self.ranks[operand - INPUT] if operand < CONSTANT else 1
+    def _by_axes(self, move: Move) -> Move:
+        """The move with a dimension per axis where one runs over several axes of an input."""
+        source = move.source
+        if isinstance(source, Access) and source.operand < len(self.inputs):
+            for pitch in self.inputs[source.operand].strides:
+                for k, (size, stride) in enumerate(zip(move.sizes, move.reads.strides, strict=True)):
+                    count = pitch // abs(stride) if stride else 0
+                    if 1 < count < size and pitch % stride == 0 and size % count == 0:
+                        move = split_dimension(move, k, count)
+                        break
+        return move
 
-    def within(self, box: Box) -> Value:
-        """The value of a box of the output."""
-        pieces = self.value.pieces
-        if len(pieces) > 1 and box:
+    def within(self, box: Box) -> list[Move]:
+        """The parts of the moves that write a box of the output."""
+        moves: Sequence[Move] = self.moves
+        if len(moves) > 1 and box:
             low, high = np.array(box, np.int64).T
-            near = ((self._bounds[:, :, 0] < high) & (self._bounds[:, :, 1] >= low)).all(1)
-            pieces = tuple(pieces[k] for k in np.flatnonzero(near))
-        value = Value(self.value.sizes, self.value.element_size, pieces)
-        sizes = [high - low for low, high in box]
-        return value.slice([low for low, _ in box], sizes, [1] * len(box))
+            near = ((self._bounds[:, :, 0] < high) & (self._bounds[:, :, 1] > low)).all(1)
+            moves = [moves[k] for k in np.flatnonzero(near).tolist()]
+        size = self.output.element_size
+        area = (*box[:-1], (box[-1][0] * size, box[-1][1] * size)) if box else ((0, size),)
+        return [each for move in moves for each in parts(move, "destination", self.output.strides[:-1], area)]
 
-    def regions(self, value: Value) -> list[InputBox]:
-        """Boxes of inputs that a value reads; close ones of one input are merged."""
+    def regions(self, moves: Sequence[Move]) -> list[InputBox]:
+        """Boxes of inputs that moves read; close ones of one input are merged."""
         found: list[InputBox] = []
-        for piece in value.pieces:
-            source = piece.source
-            if isinstance(source, Fill) or source.operand >= CONSTANT:
+        for move in moves:
+            source = move.source
+            if isinstance(source, Fill) or source.operand >= len(self.inputs):
                 continue
-            region = InputBox(source.operand - INPUT, self._box(piece, source))
+            region = InputBox(source.operand, box_of(source, move, self.inputs[source.operand]))
             last = range(max(0, len(found) - NEIGHBOURS), len(found))
             merged = next((k for k in last if _is_close(region, found[k])), None)
             if merged is None:
@@ -107,75 +171,44 @@ class RegionMap:
                 found[merged] = _union(region, found[merged])
         return found
 
-    def _box(self, piece: Piece, source: Access) -> Box:
-        rank = self.rank(source.operand)
-        low = [*coordinates(source.offset, rank)]
-        high = [*low]
-        for factor, stride in zip(piece.factors, source.strides, strict=True):
-            if stride:
-                for axis, step in enumerate(coordinates(stride, rank)):
-                    reach = (factor.size - 1) * step
-                    if reach < 0:
-                        low[axis] += reach
-                    else:
-                        high[axis] += reach
-        return tuple((first, last + 1) for first, last in zip(low, high, strict=True))
-
-    def moves(
+    def between(
         self,
-        value: Value,
+        moves: Sequence[Move],
+        box: Box,
         strides: Sequence[int],
         regions: Sequence[InputBox],
-        layouts: Sequence[tuple[int, Sequence[int]]],
-        target: int,
-        constants: dict[int, int],
+        held: Sequence[Array],
+        numbers: dict[int, int],
     ) -> list[Move]:
-        """The moves that write a value.
+        """Moves between boxes in memory.
 
         Args:
-            value: as `within` returns it.
-            strides: of the operand that is written, in bytes, by axis.
-            regions: boxes that hold the elements; each piece of the value lies in one of them.
-            layouts: for each box the operand that holds it, and its strides in bytes.
-            target: number of the operand that is written; those of constants follow.
-            constants: operand numbers by the numbers of constants; missing ones are added.
+            moves: as `within` returns them.
+            box: of the output.
+            strides: of its memory, in bytes, by axis; its operand follows those of the regions.
+            regions: boxes that hold the elements; what a move reads lies in one of them.
+            held: their memory.
+            numbers: operands by the numbers of constants; missing ones are added.
         """
         found = []
-        for piece in value.pieces:
-            source = piece.source
-            if isinstance(source, Access):
-                source = self._placed(piece, source, regions, layouts, target, constants)
-            to = sum(first * strides[axis] for axis, first in enumerate(piece.start))
-            steps = tuple(step * strides[axis] for axis, _, step in piece.factors)
-            sizes = tuple(factor.size for factor in piece.factors)
-            found.append(Move(sizes, Access(target, to, steps), source, value.element_size))
+        for move in moves:
+            source = move.source
+            if isinstance(source, Access) and source.operand >= len(self.inputs):
+                operand = numbers.setdefault(source.operand, len(regions) + 1 + len(numbers))
+                source = source._replace(operand=operand)
+            elif isinstance(source, Access):
+                layout = self.inputs[source.operand]
+                own = InputBox(source.operand, box_of(source, move, layout))
+                place = next(k for k, each in enumerate(regions) if _is_inside(own, each))
+                source = in_box(source, layout, regions[place].box, held[place].strides, place)
+            to = in_box(move.destination, self.output, box, strides, len(regions))
+            found.append(move._replace(destination=to, source=source))
         return found
 
-    def _placed(
-        self,
-        piece: Piece,
-        source: Access,
-        regions: Sequence[InputBox],
-        layouts: Sequence[tuple[int, Sequence[int]]],
-        target: int,
-        constants: dict[int, int],
-    ) -> Access:
-        if source.operand >= CONSTANT:
-            return source._replace(operand=constants.setdefault(source.operand, target + 1 + len(constants)))
-        box, operand = self._box(piece, source), source.operand - INPUT
-        place = next(k for k, each in enumerate(regions) if each.operand == operand and _is_inside(box, each.box))
-        region, (number, own) = regions[place], layouts[place]
-        rank = self.rank(source.operand)
-        first = coordinates(source.offset, rank)
-        offset = sum((n - low) * step for n, (low, _), step in zip(first, region.box, own, strict=True))
-        steps = tuple(
-            sum(n * step for n, step in zip(coordinates(stride, rank), own, strict=True)) for stride in source.strides
-        )
-        return Access(number, offset, steps)
 
-
-def _is_inside(box: Box, outer: Box) -> bool:
-    return all(low >= first and high <= last for (low, high), (first, last) in zip(box, outer, strict=True))
+def _is_inside(one: InputBox, other: InputBox) -> bool:
+    pairs = zip(one.box, other.box, strict=False)
+    return one.operand == other.operand and all(low >= first and high <= last for (low, high), (first, last) in pairs)
 
 
 def _union(one: InputBox, other: InputBox) -> InputBox:
@@ -188,9 +221,6 @@ def _is_close(one: InputBox, other: InputBox) -> bool:
     if one.operand != other.operand:
         return False
     return math.prod(_union(one, other).shape) * 4 <= 5 * (math.prod(one.shape) + math.prod(other.shape))
-
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def compiled(moves: Sequence[Move], count: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,31 +74,3 @@ def check_few(count: int, what: str, instead: str) -> None:
     """
     if count > MOST_RUNS:
         raise ModelError(f"plan_load: {what} are {counted(count, 'run')} of bytes; {MOST_RUNS} are the most: {instead}")
-
-
-def box_of(access: Access, move: Move, shape: Sequence[int], strides: Sequence[int]) -> str:
-    """The smallest box of a packed array that holds all elements of one end of a move, as text of slices.
-
-    Where a run continues in the next row, the box has all of the axes after that one.
-    """
-    offset, steps = access.offset, [*access.strides]
-    slices = [f"0:{size}" for size in shape]
-    for axis in sorted(range(len(shape)), key=lambda k: -strides[k]):
-        whole = [int(math.copysign(abs(step) // strides[axis], step)) for step in steps]
-        first, offset = divmod(offset, strides[axis])
-        rest = [step - own * strides[axis] for step, own in zip(steps, whole, strict=True)]
-        (low, high), (left, right) = (_reach(move.sizes, each) for each in (whole, rest))
-        if offset + left < 0 or offset + right + move.element_size > strides[axis]:
-            low, high = _reach(move.sizes, steps)
-            low, high = (offset + low) // strides[axis], (offset + high + move.element_size - 1) // strides[axis]
-            slices[axis] = f"{first + low}:{first + high + 1}"
-            break
-        slices[axis] = f"{first + low}:{first + high + 1}"
-        steps = rest
-    return f"[{', '.join(slices)}]"
-
-
-def _reach(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
-    """The smallest and the largest sum of steps."""
-    ends = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
-    return sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)

@@ -77,7 +77,7 @@ class GridBlocks(BlocksWriter):
             finished(number, self._blocking.block_bytes(number))
 
     def _block(self, number: int) -> None:
-        output, box = self._blocking.blocks[number]
+        output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
         held = self._held(regions)
         self._opened.together(
@@ -113,13 +113,13 @@ class GridBlocks(BlocksWriter):
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
         own, shape = writer.box(part), writer.shape(part)
         flat = self._flat(math.prod(shape) * kind.itemsize)
+        mapping, numbers = self._blocking.mappings[output], dict[int, int]()
+        parts = mapping.within(own)
+        found = mapping.between(parts, own, packed(shape, kind.itemsize), regions, held, numbers)
         if any(high - low != size for (low, high), size in zip(own, shape, strict=True)):
             flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
-        mapping = self._blocking.mappings[output]
-        numbers: dict[int, int] = {}
-        layouts = [(k, array.strides) for k, array in enumerate(held)]
-        strides = packed(shape, kind.itemsize)
-        found = mapping.moves(mapping.within(own), strides, regions, layouts, len(regions), numbers)
+        elif sum(move.bytes_written for move in parts) < flat.size:
+            flat[:] = 0
         constants: list[Any] = [np.asarray(self._blocking.constants[number]) for number in numbers]
         moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
         operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]

@@ -95,12 +95,10 @@ class PlainReader:
         """Tasks that read a box.
 
         Args:
-            box: in coordinates of the array.
+            box: in coordinates of the array, as it lies.
             out: of the shape of the box, with elements of a `word`.
         """
-        shape = self._store.shape
-        if self._store.fortran_order:
-            shape, box, out = shape[::-1], box[::-1], out.T
+        shape = self._store.packed.sizes
         for part in parts([high - low for low, high in box], out.nbytes, max(self._span, 1 << 20)):
             own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
             place: Any = (*(slice(a, b) for a, b in part), ...)
