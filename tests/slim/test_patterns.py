@@ -9,7 +9,7 @@ from onnx import TensorProto, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 from anydml.slim import proved, slim
-from anydml.slim.steps import cost
+from anydml.slim.expressions import cost
 
 HEADER = '<ir_version: 8, opset_import: ["": 18]> '
 
@@ -210,7 +210,7 @@ def rewritten(text, what):
     onnx.checker.check_model(slimmed.model, full_check=True)
     for a, b in zip(run(before), run(slimmed.model), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert [stage.what for stage in slimmed.stages if stage.what] == [what]
+    assert [stage.title for stage in slimmed.stages if stage.title] == [what]
     lines = proved(before, slimmed)
     assert f"{what}: every result has the same fingerprint" in lines
     return [node.op_type for node in slimmed.model.graph.node]
@@ -278,7 +278,7 @@ def test_softmax_keeps_its_axis():
     text = """g (float[2,3,4] x) => (float[3,2,4] z) {
         a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) c = Exp (b)
         z = Transpose <perm = [0, 1, 2]> (c) }"""
-    assert slim(model(text)).stages[-1].what == ""
+    assert slim(model(text)).stages[-1].title == ""
     text = """g (float[2,3,4] x) => (float[2,3,4] z) {
         a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) z = Transpose <perm = [1, 0, 2]> (b) }"""
     assert rewritten(text, "transposes move through nodes") == ["Softmax", "Identity"]
@@ -327,7 +327,7 @@ def test_reshapes_move_through_nodes(steps):
 def test_reshapes_stay_where_axes_are_needed(steps):
     more = "int64[1] one = {1}, float[2,1,4] l = {1, 2, 3, 4, 5, 6, 7, 8}, float[4] s"
     text = TWICE.replace("float[4] s", more).replace("STEPS", steps)
-    assert RESHAPED not in [stage.what for stage in slim(model(text)).stages]
+    assert RESHAPED not in [stage.title for stage in slim(model(text)).stages]
 
 
 def test_heads_that_share_keys_stay_in_groups():
@@ -355,9 +355,9 @@ def test_what_is_there_for_its_size_alone_goes():
 
 
 def test_many_parts_are_not_tried_one_by_one(monkeypatch):
-    """Each try looks at all steps: a thousand parts took two seconds."""
+    """Each try looks at all expressions: a thousand parts took two seconds."""
     tries = []
-    monkeypatch.setattr("anydml.slim.planning.cost", lambda *steps: tries.append(steps) or cost(*steps))
+    monkeypatch.setattr("anydml.slim.planning.cost", lambda *exprs: tries.append(exprs) or cost(*exprs))
     names = [f"p{k}" for k in range(1000)]
     results = ", ".join(f"float[1,2] {name}" for name in names)
     text = f"g () => ({results}) {{ a = Concat <axis = 0> (w, w)"

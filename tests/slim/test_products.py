@@ -16,12 +16,12 @@ from slim.test_random_models import run
 
 from anydml.errors import ModelError
 from anydml.slim import proved, slim
-from anydml.slim.layouts import Layout
-from anydml.slim.running import compared
+from anydml.slim.orders import Order
+from anydml.slim.proof import compare
 
 LAID = "products are computed as they are read"
 CUT = "products are cut where their results are"
-RESIZED = "Resize to the same size is nothing"
+RESIZED = "Resize to the same size is removed"
 
 
 def model(text, **constants):
@@ -53,7 +53,7 @@ def kinds(found):
 
 
 def whats(found):
-    return [stage.what for stage in found.stages if stage.what]
+    return [stage.title for stage in found.stages if stage.title]
 
 
 ATTENTION = """g (float[1,64,32] x) => (float[1,64,64] z) {
@@ -199,28 +199,28 @@ def test_sums_in_other_blocks_may_differ_by_little():
         made.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "c"))
         models.append(made)
     first, near, far = models
-    assert "bit for bit" in compared(first, first, is_exact=False)
-    assert "units in the last place" in compared(first, near, is_exact=False)
+    assert "bit for bit" in compare(first, first, is_exact=False)
+    assert "units in the last place" in compare(first, near, is_exact=False)
     with pytest.raises(ModelError, match="bit for bit"):
-        compared(first, near)
+        compare(first, near)
     with pytest.raises(ModelError, match="units in the last place"):
-        compared(first, far, is_exact=False)
+        compare(first, far, is_exact=False)
 
 
 FACTORS = st.sampled_from([1, 2, 3, 4, 6])
 
 
 @given(st.data())
-def test_layouts_put_constants_where_values_are(data):
+def test_orders_put_constants_where_values_are(data):
     sizes = data.draw(st.lists(FACTORS, min_size=1, max_size=5), "sizes")
     groups = data.draw(st.lists(st.integers(0, 3), min_size=len(sizes), max_size=len(sizes)), "groups")
     shape = [math.prod(size for size, own in zip(sizes, groups, strict=True) if own == k) for k in range(4)]
     sizes = [size for _, size in sorted(zip(groups, sizes, strict=True), key=lambda pair: pair[0])]
-    layout = Layout(tuple(sizes), tuple(data.draw(st.permutations(range(len(sizes))), "perm")))
-    fine = layout.cut(shape)
+    order = Order(tuple(sizes), tuple(data.draw(st.permutations(range(len(sizes))), "perm")))
+    fine = order.split(shape)
     values = np.arange(math.prod(shape)).reshape(shape)
     assert fine is not None
-    expected = values.reshape(layout.sizes).transpose(layout.perm)
+    expected = values.reshape(order.sizes).transpose(order.perm)
     np.testing.assert_array_equal(values.reshape(fine.sizes).transpose(fine.perm).reshape(expected.shape), expected)
     first = data.draw(st.integers(0, 4), "first")
     constant = np.random.default_rng(0).random([data.draw(st.sampled_from([1, size])) for size in shape[first:]])
@@ -265,9 +265,9 @@ def test_random_products():
     @given(st.data())
     def check(data):
         found = slimmed(drawn(data.draw))
-        assert all(stage.cost[1] < stage.cost[0] for stage in found.stages if stage.what)
+        assert all(stage.cost[1] < stage.cost[0] for stage in found.stages if stage.title)
         total = sum(region.before.nodes for region in found.regions)
-        shapes = [stage.cost for stage in found.stages if stage.what.startswith("Reshapes")]
+        shapes = [stage.cost for stage in found.stages if stage.title.startswith("Reshapes")]
         assert all(after.nodes <= max(before.nodes, total) for before, after in shapes)
         changed.append(LAID in whats(found))
 

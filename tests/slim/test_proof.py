@@ -9,9 +9,9 @@ from slim.claims import claimed, is_accepted
 
 from anydml.errors import ModelError
 from anydml.slim import proved, slim
-from anydml.slim.following import Following
+from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Graph
-from anydml.slim.parts import parts_of, places
+from anydml.slim.pieces import flat_pieces
 
 TEXT = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,4] x) => (float[3,4,2] z)
     { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [0, 2, 1]> (a) z = Relu (b) }"""
@@ -61,15 +61,15 @@ def test_what_cannot_be_composed_is_compared_by_elements():
     proved(before, claimed(slim(before).model, ""))
 
 
-def test_parts_say_where_elements_come_from():
+def test_pieces_say_where_elements_come_from():
     text = """<ir_version: 8, opset_import: ["": 18]> g (float[4,6] x) => (float[3,8] z)
         <int64[1] one = {1}, int64[1] end = {9}, int64[1] zero = {0}, int64[2] n = {3, 8}>
         { a = Slice (x, one, end, one) b = Slice (x, zero, one, one) c = Concat <axis = 1> (a, b)
           d = Transpose <perm = [1, 0]> (c) z = Reshape (d, n) }"""
-    following = Following(Graph.of(parser.parse_model(text)), {})
+    analysis = Analysis(Graph.of(parser.parse_model(text)), {})
     found = np.full(24, -1)
-    for part in parts_of(following.values["z"].forms[0]):
-        to, there = places(part)
+    for piece in flat_pieces(analysis.values["z"].compositions[0]):
+        to, there = piece.elements()
         found[to] = there
     expected = np.roll(np.arange(24).reshape(4, 6), -1, 1).T.reshape(-1)
     np.testing.assert_array_equal(found, expected)

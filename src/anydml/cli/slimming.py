@@ -70,7 +70,7 @@ def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, 
 def _lines(found: Slimmed) -> Iterator[str]:
     from anydml.slim import listed
 
-    regions = sorted(found.changed, key=lambda region: region.after.moved - region.before.moved)
+    regions = found.changed
     for region in regions[:SHOWN]:
         before, after = listed(region.kinds_before), listed(region.kinds_after)
         yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
@@ -78,7 +78,7 @@ def _lines(found: Slimmed) -> Iterator[str]:
     if len(regions) > SHOWN:
         yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
     for stage in found.stages:
-        if stage.what:
+        if stage.title:
             yield f"    {stage}"
     for region in found.regions:
         if region.refused:

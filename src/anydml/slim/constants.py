@@ -1,4 +1,4 @@
-"""Constants of models: initializers and Constant nodes, some of them with external data, and new ones."""
+"""The constants of a model: initializers, Constant nodes, external data, and constants made while it is rewritten."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from anydml.onnx.tensors import to_array
 from anydml.onnx.values import Array
 
 NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
-"""Attributes of Constant that are no tensors, and their dtypes."""
+"""Attributes of Constant that are not tensors, and their dtypes."""
 
 
 class Constants:
-    """The constants of a model by name, and those that are made while it is rewritten.
+    """Constants by name.
 
     Args:
         model: the model.
-        folder: where its external data lies; None if it is loaded, or has none.
+        folder: folder of its external data; None if it has none or has been loaded.
 
     Attributes:
-        made: new constants, by name.
+        made: new constants by name.
     """
 
     def __init__(self, model: ModelProto, folder: Folder | None) -> None:
@@ -48,7 +48,7 @@ class Constants:
         return name in self._tensors or name in self.made or name in self._arrays
 
     def new(self, array: Array, name: Callable[[], str]) -> str:
-        """Return the name of a new constant; that of an equal one if it was made before."""
+        """Return the name of a new constant, or that of an equal one that was made before."""
         packed = np.ascontiguousarray(array).reshape(array.shape)
         key = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest(), str(packed.dtype), packed.shape
         if key not in self._names:
@@ -57,7 +57,7 @@ class Constants:
         return self._names[key]
 
     def added(self) -> Iterator[tuple[str, TensorProto]]:
-        """New constants as ONNX stores them."""
+        """Yield new constants, by name, as initializers."""
         for name, array in self.made.items():
             yield name, numpy_helper.from_array(array, name)
 
@@ -82,20 +82,24 @@ class Constants:
             raise ModelError(message, field=tensor.name, rule="tensors must be loaded before they are moved")
         copy = TensorProto()
         copy.CopyFrom(tensor)
-        find_external(copy, self._folder, JsonPath(str(self._folder.root))).load()
+        _load(copy, self._folder)
         return copy
 
 
 def with_data(model: ModelProto, folder: Folder | None) -> ModelProto:
-    """Return the model with its external data inside; the model itself if it has none.
+    """Return the model with its external data loaded; the model itself if it has none.
 
     Raises:
-        ModelError: it cannot be read.
+        ModelError: the data cannot be read.
     """
     if folder is None or not external_tensors(model):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
     for tensor in external_tensors(copy):
-        find_external(tensor, folder, JsonPath(str(folder.root))).load()
+        _load(tensor, folder)
     return copy
+
+
+def _load(tensor: TensorProto, folder: Folder) -> None:
+    find_external(tensor, folder, JsonPath(str(folder.root))).load()

@@ -1,4 +1,4 @@
-"""What movement costs, in bytes, nodes and products, as ONNX Runtime takes time."""
+"""The cost of movement in bytes, nodes and products, weighted by the time that ONNX Runtime takes."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 CALL = 1 << 14
-"""Bytes whose movement takes as long as it takes to call a node."""
+"""Bytes that are moved in the time of one node call."""
 
 ROW = 128
-"""Bytes whose movement takes as long as it takes to begin another row that is copied."""
+"""Bytes that are moved in the time it takes to start copying a row."""
 
-SLOW = {"Transpose": 4, "DepthToSpace": 2}
-"""How many times as long that takes in operators that find rows by more than one axis."""
+ROW_FACTORS = {"Transpose": 4, "DepthToSpace": 2}
+"""Multiples of `ROW` for operators that compute the address of a row from several axes."""
 
-WORKED_OUT = CALL // 2
-"""What it takes to work out shapes or indices when the model runs."""
+INDEX_ARITHMETIC = CALL // 2
+"""Cost of shapes or indices that are computed when the model runs."""
 
-SHAPES = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that give elements another shape."""
+RESHAPES = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
+"""Operators that only change the shape."""
 
-FREE = SHAPES | {"Dropout", "Identity"}
-"""Operators that copy nothing: runtimes only rename the buffer."""
+FREE = RESHAPES | {"Dropout", "Identity"}
+"""Operators that copy nothing, because runtimes reuse the buffer."""
 
 GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
 """Operators that read their input once and write a larger output."""
 
-LEAST_ROWS = 16
-"""Fewest rows of a product in another order: kernels compute as many columns at once."""
+COLUMN_BLOCK = 16
+"""Columns of a product that kernels compute at once, and so the fewest rows of a transposed or batched product."""
 
-PACKED = 2
-"""How many times its rows the depth of a product by heads may be: runtimes pack its matrices in each run."""
+LARGEST_DEPTH = 2
+"""Largest ratio of depth to rows of a batched product: runtimes pack its matrices in every run."""
 
 
 class Cost(NamedTuple):
     """A cost; costs are compared by weight, then by nodes.
 
     Attributes:
-        weight: bytes that are read and written, `ROW` or more for each row, and `CALL` for each node and product.
-        nodes: that move.
+        weight: bytes that are read and written, at least `ROW` per row, and `CALL` per node and per reshaped product.
+        nodes: movement nodes.
         moved: bytes that are read and written.
-        products: that runtimes reshape. A product and a row that is added to it are computed by one Gemm, which takes
-            matrices: those of more axes get Reshapes on both sides. These two count as much as one in the model, which
-            a runtime that does without them runs as well.
+        products: products that runtimes reshape. A runtime computes a product and the Add of a bias by one Gemm, which
+            takes matrices, so it inserts a Reshape on either side if there are more axes. The pair counts as one,
+            because Reshapes in the model replace those of the runtime.
     """
 
     weight: int
@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
     @classmethod
     def sum(cls, costs: Iterable[Cost]) -> Cost:
-        """Return the sum of some costs."""
+        """Return the sum of costs."""
         return cls(*map(sum, zip(NOTHING, *costs, strict=True)))
 
 
@@ -62,63 +62,64 @@ NOTHING = Cost(0, 0, 0)
 Sizes = Sequence[int]
 
 
-def movement(kind: str, sources: Sequence[Sizes], results: Sequence[Sizes], width: int, numbers: Any = None) -> Cost:
-    """The cost of a node that moves.
+def movement(kind: str, sources: Sequence[Sizes], results: Sequence[Sizes], width: int, detail: Any = None) -> Cost:
+    """Return the cost of a movement node.
 
     Args:
         kind: the operator.
-        sources: the shapes of what it reads.
-        results: those of what it makes.
-        width: bytes of an element.
-        numbers: the axes of a Transpose; how far apart elements are along each axis, of a Slice or Split; the axis of
-            a Gather.
+        sources: shapes of the tensors that it moves.
+        results: shapes of its outputs.
+        width: bytes per element.
+        detail: the permutation of a Transpose; the step along each axis of a Slice or Split; the axis of a Gather.
     """
     count = sum(map(math.prod, results))
     moved = 0 if kind in FREE else width * (count + (math.prod(sources[0]) if kind in GROWING else count))
-    rows = sum(_rows(kind, sources[0], sizes, numbers) for sizes in results)
-    return Cost(moved + rows * ROW * SLOW.get(kind, 1) + CALL, 1, moved)
+    rows = sum(_rows(kind, sources[0], sizes, detail) for sizes in results)
+    return Cost(moved + rows * ROW * ROW_FACTORS.get(kind, 1) + CALL, 1, moved)
 
 
-def is_quick(rows: int, depth: int, is_transposed: bool) -> bool:
-    """Whether a product takes no longer if it is transposed, or else if it is computed by heads of so many rows."""
-    if is_transposed:
-        # The rows become columns, which are computed in blocks, of which little may be idle.
-        return -rows % LEAST_ROWS * LEAST_ROWS <= rows
-    return rows >= LEAST_ROWS and PACKED * rows >= depth
+def is_fast_transposed(rows: int) -> bool:
+    """Whether a product is as fast if transposed: its rows become columns, which must nearly fill blocks."""
+    return -rows % COLUMN_BLOCK * COLUMN_BLOCK <= rows
 
 
-def _rows(kind: str, source: Sizes, sizes: Sizes, numbers: Any) -> int:
-    """Rows that a node copies one by one."""
+def is_fast_batched(rows: int, depth: int) -> bool:
+    """Whether a product is as fast if it is computed as a batch of products with fewer columns."""
+    return rows >= COLUMN_BLOCK and LARGEST_DEPTH * rows >= depth
+
+
+def _rows(kind: str, source: Sizes, sizes: Sizes, detail: Any) -> int:
+    """Return the number of rows that a node copies one by one."""
     count = math.prod(sizes)
     if kind == "Transpose":
-        return _transposed_rows(source, numbers)
+        return _transposed_rows(source, detail)
     if kind == "Gather":
-        return count // math.prod(source[numbers + 1 :])
+        return count // math.prod(source[detail + 1 :])
     if kind in ("Slice", "Split"):
-        # From the end, up to the first axis of which not all is taken.
+        # A row extends over the last axes, up to the first one that is not taken whole.
         row = 1
-        for size, taken, by in zip(source[::-1], sizes[::-1], numbers[::-1], strict=True):
-            row *= taken if by == 1 else 1
+        for size, taken, step in zip(source[::-1], sizes[::-1], detail[::-1], strict=True):
+            row *= taken if step == 1 else 1
             if size != taken:
                 break
         return count // row
     return count if kind == "DepthToSpace" else 0
 
 
-def _transposed_rows(sizes: Sizes, axes: Sizes) -> int:
-    """Rows that a Transpose copies, elements if the last axis is another, none if one axis changes its place."""
-    moving = [axis for axis in axes if sizes[axis] != 1]
-    heads = _heads(moving)
-    if not moving or heads[-1] == max(heads):
-        return math.prod(sizes[axis] for axis in moving[: moving.index(heads[-1])]) if len(heads) > 1 else 0
-    # It is moved by blocks. Axes of 1 count here: where one moves, too, elements are copied one by one.
-    heads = _heads(axes)
-    is_one = any([k for k in heads if k != one] == sorted({*heads} - {one}) for one in heads)
-    return 0 if is_one else math.prod(sizes)
+def _transposed_rows(sizes: Sizes, perm: Sizes) -> int:
+    """Return the number of rows of a Transpose: elements if the last axis changes, none if a single axis moves."""
+    moving = [axis for axis in perm if sizes[axis] != 1]
+    firsts = _group_starts(moving)
+    if not moving or firsts[-1] == max(firsts):
+        return math.prod(sizes[axis] for axis in moving[: moving.index(firsts[-1])]) if len(firsts) > 1 else 0
+    # A single moving axis is copied in blocks, but only if no axis of size 1 moves.
+    firsts = _group_starts(perm)
+    is_single = any([k for k in firsts if k != one] == sorted({*firsts} - {one}) for one in firsts)
+    return 0 if is_single else math.prod(sizes)
 
 
-def _heads(axes: Sizes) -> list[int]:
-    """The first axes of those that stay together."""
-    order = sorted(axes)
-    places = [order.index(axis) for axis in axes]
-    return [axis for k, axis in enumerate(axes) if not k or places[k] != places[k - 1] + 1]
+def _group_starts(perm: Sizes) -> list[int]:
+    """Return the first axis of each group of axes that stay adjacent."""
+    order = sorted(perm)
+    places = [order.index(axis) for axis in perm]
+    return [axis for k, axis in enumerate(perm) if not k or places[k] != places[k - 1] + 1]

@@ -1,4 +1,4 @@
-"""Slimmed models as files: what was external data stays it, and so does what was moved of it."""
+"""Writing slimmed models: what was external data stays external, and so do large constants that are made of it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from anydml.onnx.external import external_tensors
 from anydml.slim.slimming import Slimmed
 
 LARGE = 1024
-"""Bytes of a new constant from which on it goes where the others are."""
+"""Fewest bytes of a new constant that becomes external data."""
 
-ALIGNED = 4096
-"""Where tensors begin in a file, so that it can be mapped."""
+ALIGNMENT = 4096
+"""Alignment of tensors in a data file, so that it can be mapped."""
 
 
 def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder) -> None:
     """Write a slimmed model.
 
     Args:
-        model: the model as it was.
-        slimmed: what became of it.
-        target: the file. New constants of a model with external data are written beside it, to ``NAME.onnx.data``.
-        folder: where the model's external data lies.
+        model: the original model.
+        slimmed: the result of `slim`.
+        target: the file. New constants of a model with external data are written to ``NAME.onnx.data`` beside it.
+        folder: folder of the model's external data.
 
     Raises:
-        ModelError: it cannot be written, or lies outside of the folder of the external data.
+        ModelError: it cannot be written, or its folder is not that of the external data.
     """
     result = slimmed.model
     if external_tensors(model):
@@ -43,27 +43,24 @@ def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder) -> 
 
 
 def _with_new_data(model: ModelProto, result: ModelProto, target: Path) -> ModelProto:
-    """The model with what is new and large in a file of its own, which is written."""
+    """Write large new constants to a data file; return the model that refers to it."""
     old = {tensor.name for tensor in model.graph.initializer}
     copy = ModelProto()
     copy.CopyFrom(result)
     data = bytearray()
+    path = target.with_name(f"{target.name}.data")
     for tensor in copy.graph.initializer:
         if tensor.name in old or len(tensor.raw_data) < LARGE:
             continue
-        data += bytes(-len(data) % ALIGNED)
-        numbers = {"location": f"{target.name}.data", "offset": str(len(data)), "length": str(len(tensor.raw_data))}
+        data += bytes(-len(data) % ALIGNMENT)
+        entries = {"location": path.name, "offset": str(len(data)), "length": str(len(tensor.raw_data))}
         data += tensor.raw_data
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.extend(StringStringEntryProto(key=key, value=value) for key, value in numbers.items())
+        tensor.external_data.extend(StringStringEntryProto(key=key, value=value) for key, value in entries.items())
     if data:
-        place = target.with_name(f"{target.name}.data")
-        if any(_location(tensor) == place.name for tensor in external_tensors(model)):
-            raise ModelError(f"{place.name} holds the model's own data; write to a file of another name")
-        write_whole(place, lambda file: file.write(data), JsonPath(str(place)))
+        locations = {e.value for each in external_tensors(model) for e in each.external_data if e.key == "location"}
+        if path.name in locations:
+            raise ModelError(f"{path.name} holds the model's own data; write to a file of another name")
+        write_whole(path, lambda file: file.write(data), JsonPath(str(path)))
     return copy
-
-
-def _location(tensor: TensorProto) -> str:
-    return next((entry.value for entry in tensor.external_data if entry.key == "location"), "")

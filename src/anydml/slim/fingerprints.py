@@ -1,9 +1,9 @@
-"""Fingerprints of a model's results: 64 bits for every element that say how it is made, whatever the inputs are.
+"""Fingerprints: 64 bits per element of a model's results that identify how it is computed, whatever the inputs are.
 
-An element that moves keeps its fingerprint. One that is computed gets one of the operator, its attributes and the
-fingerprints of what it is made of: the elements at its place, a row, a row and a column; of a node of which no more is
-known, all of its inputs. So models with the same fingerprints compute the same, but for one chance in
-some 2⁴⁰. Constants of the same name are taken to be the same.
+An element that is moved keeps its fingerprint. One that is computed gets a fingerprint of the operator, its attributes
+and the fingerprints of what it depends on: the elements at its place, a row, or a row and a column; all inputs if no
+more is known of the operator. So models with equal fingerprints compute the same, with an error probability of about
+2⁻⁴⁰. Constants with the same name are assumed to be equal.
 """
 
 from __future__ import annotations
@@ -19,64 +19,61 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import last_use
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Tensor
-from anydml.slim.computing import ELEMENTWISE, is_plain_gemm, row_axes
-from anydml.slim.following import Following
+from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
-from anydml.slim.resizing import is_identity
+from anydml.slim.operators import ELEMENTWISE, is_identity_resize, is_plain_gemm, row_axes
 
 MOST = 1 << 27
-"""Elements of all values of a model; with more there are no fingerprints."""
+"""Most elements of all values of a model."""
 
 Marks = np.ndarray[Any, np.dtype[np.uint64]]
 
+_MASK = 2**64 - 1
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class NoFingerprintError(Exception):
-    """There are too many elements, or sizes are not known."""
+    """A model has no fingerprints: it has too many elements, or unknown shapes."""
 
 
-def fingerprints(following: Following, shared: Set[str] = frozenset()) -> dict[str, bytes]:
-    """One for each output of a graph.
+def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str, bytes]:
+    """Return the fingerprints of each output of a graph.
 
     Args:
-        following: the graph's values.
-        shared: matrices that need not be read, for whatever is compared multiplies by the same in the same way.
+        analysis: the analysis of the graph.
+        shared: names of matrices that need not be read, because all models that are compared multiply by them alike.
 
     Raises:
         NoFingerprintError: there are none.
     """
-    # They are numbers modulo 2⁶⁴, which NumPy warns of where they are scalars.
+    # NumPy warns of overflows of scalars; all arithmetic is modulo 2⁶⁴.
     with np.errstate(over="ignore"):
-        found = _Fingerprints(following, shared)
-        return {name: found.of(name).tobytes() for name in following.graph.outputs}
+        found = _Fingerprints(analysis, shared)
+        return {name: found.of(name).tobytes() for name in analysis.graph.outputs}
 
 
-def of_source(following: Following, name: str) -> Marks:
-    """Of a value that nothing makes, or of which no more is known: of its elements if it is a constant."""
-    value, constants = following.values[name], following.graph.constants
+def of_source(analysis: Analysis, name: str) -> Marks:
+    """Return the fingerprints of a value: by its elements if it is a constant, else by its name."""
+    value, constants = analysis.values[name], analysis.graph.constants
     if name in constants and value.is_constant:
         return of_array(constants.read(name))
     return _numbered(_seed(name), value.sizes)
 
 
-def of_moved(following: Following, op: Op, of: Callable[[str], Marks]) -> Sequence[Marks] | None:
-    """Of what a node moves, of whose inputs `of` gives them; None where that is not known."""
-    node, values = following.node(op), following.values
+def of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence[Marks] | None:
+    """Return the fingerprints of a movement node's outputs, given those of its inputs; None if unknown."""
+    node, values = analysis.node(op), analysis.values
     assert node is not None, "it moves"
-    count = len(values[next(name for name in op.outputs if name)].data)
+    value = next(values[name] for name in op.outputs if name)
+    count = len(value.data)
     given: list[Any] = [of(name).view(np.int64) for name in op.inputs[:count]]
-    for k, name in enumerate(op.inputs[count:]):
-        tensor = values[name].tensor if name else None
-        array = None if tensor is None else tensor.array
-        if array is not None and op.kind == "Pad" and k == 1:
-            array = of_array(array).view(np.int64)
-        given.append(array)
+    given += [values[name].array if name else None for name in op.inputs[count:]]
     if op.kind == "CenterCropPad":
         return None
-    value = values[op.outputs[0]]
-    if op.kind == "Pad" and len(given) < 3 and value.tensor is not None:
-        given.append(of_array(np.zeros((), value.tensor.dtype)).view(np.int64))
+    if op.kind == "Pad" and value.tensor is not None:
+        given += [None] * (3 - len(given))
+        fill = np.zeros((), value.tensor.dtype) if given[2] is None else given[2]
+        given[2] = of_array(fill).view(np.int64)
     try:
         return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
     except (ModelError, ValueError):
@@ -84,87 +81,83 @@ def of_moved(following: Following, op: Op, of: Callable[[str], Marks]) -> Sequen
 
 
 class _Fingerprints:
-    def __init__(self, following: Following, shared: Set[str]) -> None:
-        self._following, self._shared = following, shared
+    """Computes fingerprints of a graph's values in order, and frees those that are not needed any more."""
+
+    def __init__(self, analysis: Analysis, shared: Set[str]) -> None:
+        self._analysis, self._shared = analysis, shared
         self._known: dict[str, Marks] = {}
         self._left = MOST
-        graph = following.graph
+        graph = analysis.graph
         drops = last_use([(op.inputs, op.outputs) for op in graph.ops], graph.outputs)
         for number, op in enumerate(graph.ops):
-            self._op(op)
+            self._visit(op)
             for name in drops.get(number, ()):
-                if not following.values[name].is_constant:
+                if not analysis.values[name].is_constant:
                     self._known.pop(name, None)
 
-    def _ask(self, count: int) -> None:
+    def _require(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
             raise NoFingerprintError("too many elements")
 
     def of(self, name: str) -> Marks:
-        """The fingerprints of a value's elements."""
+        """Return the fingerprints of a value."""
         if name not in self._known:
-            tensor = self._tensor(name)
-            self._ask(tensor.size)
-            self._known[name] = of_source(self._following, name)
+            self._require(self._tensor(name).size)
+            self._known[name] = of_source(self._analysis, name)
         return self._known[name]
 
     def _tensor(self, name: str) -> Tensor:
-        value = self._following.values.get(name)
+        value = self._analysis.values.get(name)
         if value is None or value.tensor is None:
             raise NoFingerprintError(name)
-        tensor: Tensor = value.tensor
-        return tensor
+        return value.tensor
 
-    def _op(self, op: Op) -> None:
+    def _visit(self, op: Op) -> None:
         if op.kind == "Constant":
             return
         names = [name for name in op.outputs if name]
         tensors = [self._tensor(name) for name in names]
         arrays = [tensor.array for tensor in tensors if tensor.array is not None]
         if len(arrays) == len(tensors):
-            self._known.update(zip(names, map(of_array, map(np.asarray, arrays)), strict=True))
+            self._known.update(zip(names, map(of_array, arrays), strict=True))
             return
-        self._ask(sum(tensor.size for tensor in tensors))
-        is_moved = self._following.moves(op)
-        found = (of_moved(self._following, op, self.of) if is_moved else self._computed(op)) or self._unknown(op)
-        self._known.update((name, marks) for name, marks in zip(op.outputs, found, strict=False) if name)
+        self._require(sum(tensor.size for tensor in tensors))
+        found: Sequence[Marks] | None
+        if self._analysis.moves(op):
+            found = of_moved(self._analysis, op, self.of)
+        else:
+            computed = self._computed(op)
+            found = None if computed is None else [computed]
+        self._known.update((n, marks) for n, marks in zip(op.outputs, found or self._unknown(op), strict=False) if n)
 
-    def _computed(self, op: Op) -> Sequence[Marks] | None:
-        """What a node computes; None if it is not known how."""
-        if is_identity(op, self._following):
-            return [self.of(op.inputs[0])]
+    def _computed(self, op: Op) -> Marks | None:
+        """Return the fingerprints of what a node computes; None if the operator is not known."""
+        if is_identity_resize(op, self._analysis):
+            return self.of(op.inputs[0])
         if op.kind == "Neg":
-            return [_negative(self.of(op.inputs[0]))]
+            return _negative(self.of(op.inputs[0]))
         if op.kind == "Mul":
-            return [_product(_seed(_description(op)), *map(self.of, op.inputs))]
+            return _product(_seed(_description(op)), *map(self.of, op.inputs))
         if op.kind in ELEMENTWISE and all(op.inputs):
-            return [_mixed(_seed(_description(op)), *map(self.of, op.inputs))]
+            return _mixed(_seed(_description(op)), *map(self.of, op.inputs))
         if op.kind == "MatMul" and all(len(self._tensor(name).shape) > 1 for name in op.inputs):
-            return [self._products(op.inputs[:2], False, False)]
-        if op.kind == "Gemm" and (found := self._gemm(op)) is not None:
-            return [found]
-        found = self._rows(op)
-        return None if found is None else [found]
+            return self._products(op)
+        if op.kind == "Gemm" and is_plain_gemm(op):
+            found = self._products(op)
+            has_bias = len(op.inputs) > 2 and op.inputs[2]
+            return _mixed(_seed("Add:[]"), found, self.of(op.inputs[2])) if has_bias else found
+        return self._rows(op)
 
-    def _products(self, names: Sequence[str], first_transposed: bool, second_transposed: bool) -> Marks:
-        """Of dot products, whichever of the factors comes first."""
-        rows = self._lines(names[0], -2 if first_transposed else -1)[..., :, None]
-        columns = self._lines(names[1], -1 if second_transposed else -2)[..., None, :]
+    def _products(self, op: Op) -> Marks:
+        """Return the fingerprints of dot products, which do not depend on the order of the factors."""
+        rows = self._lines(op.inputs[0], -2 if op.get("transA", 0) else -1)[..., :, None]
+        columns = self._lines(op.inputs[1], -1 if op.get("transB", 0) else -2)[..., None, :]
         return _mixed(_seed("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
-    def _gemm(self, op: Op) -> Marks | None:
-        """Of products of matrices, to which something may be added; None where they are multiplied by numbers."""
-        if not is_plain_gemm(op):
-            return None
-        found = self._products(op.inputs[:2], bool(op.integer("transA", 0)), bool(op.integer("transB", 0)))
-        if len(op.inputs) < 3 or not op.inputs[2]:
-            return found
-        return _mixed(_seed("Add:[]"), found, self.of(op.inputs[2]))
-
     def _rows(self, op: Op) -> Marks | None:
-        """Of rows that are reduced, or computed with; None of other nodes."""
-        axes = row_axes(op, self._following) if op.inputs and all(op.inputs) else None
+        """Return the fingerprints of what is normalised or reduced along axes; None for other nodes."""
+        axes = row_axes(op, self._analysis) if op.inputs and all(op.inputs) else None
         if axes is None:
             return None
         marks = self.of(op.inputs[0])
@@ -177,7 +170,7 @@ class _Fingerprints:
         return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
-        """Of the rows or columns of matrices; matrices that both models have are told apart by their names."""
+        """Return the fingerprints of the rows or columns of matrices."""
         if name not in self._shared:
             return _row(self.of(name), axis)
         sizes = [*self._tensor(name).shape]
@@ -185,10 +178,10 @@ class _Fingerprints:
         return _numbered(_seed(f"axis {axis} of {name}"), sizes)
 
     def _unknown(self, op: Op) -> Sequence[Marks]:
-        """Of all inputs, and of where an element is."""
+        """Return fingerprints that depend on all inputs and on the place of an element."""
         digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
         for name in op.inputs:
-            is_constant = name and self._following.values[name].is_constant
+            is_constant = name and self._analysis.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
             digest.update(f";{None if not name or is_constant else self._tensor(name).shape};".encode())
         seed = int.from_bytes(digest.digest(), "little")
@@ -196,7 +189,7 @@ class _Fingerprints:
 
 
 def _description(op: Op, without: Sequence[str] = ()) -> str:
-    """The operator, and its attributes by name."""
+    """Return the operator and its attributes by name."""
     attributes = sorted(
         (each.name, each.SerializeToString(deterministic=True))
         for each in op.proto.attribute
@@ -210,7 +203,7 @@ def _seed(text: str) -> int:
 
 
 def _spread(marks: Marks) -> Marks:
-    """Bits that depend on all bits (splitmix64)."""
+    """Make each bit depend on all bits (splitmix64)."""
     marks = marks ^ (marks >> np.uint64(30))
     marks *= np.uint64(0xBF58476D1CE4E5B9)
     marks ^= marks >> np.uint64(27)
@@ -220,49 +213,48 @@ def _spread(marks: Marks) -> Marks:
 
 
 def _mixed(seed: int, *marks: Marks) -> Marks:
-    """Of several, in order, after broadcasting."""
-    found: Marks = np.array([seed & (2**64 - 1)], np.uint64).reshape(())[...]
+    """Combine fingerprints in order, after broadcasting."""
+    found: Marks = np.array(seed & _MASK, np.uint64)
     for each in marks:
         found = _spread(found * _ODD + each)
     return found
 
 
 def _negative(marks: Marks) -> Marks:
-    """Of a number with the other sign."""
+    """Return the fingerprints of negatives."""
     return ~marks + np.uint64(1)
 
 
 def _product(seed: int, first: Marks, second: Marks) -> Marks:
-    """Of products, whose sign is that of both factors."""
-    wrong = (first > _negative(first)) ^ (second > _negative(second))
+    """Return the fingerprints of products, which have the sign of both factors."""
+    is_negative = (first > _negative(first)) ^ (second > _negative(second))
     sizes = np.minimum(first, _negative(first)), np.minimum(second, _negative(second))
     found = _mixed(seed, *sizes) >> np.uint64(1)
-    return np.where(wrong, _negative(found), found)
+    return np.where(is_negative, _negative(found), found)
 
 
 def _row(marks: Marks, axis: int) -> Marks:
-    """One for all along an axis, in order."""
+    """Combine fingerprints along an axis, in order."""
     moved = np.moveaxis(marks, axis, -1)
     weights = _spread(np.arange(1, moved.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     return _spread((_spread(moved) * weights).sum(-1, dtype=np.uint64))
 
 
 def _numbered(seed: int, sizes: Sequence[int]) -> Marks:
+    """Return fingerprints that depend on the place of an element."""
     count = int(np.prod(sizes, dtype=np.int64))
-    start = np.uint64(seed & (2**64 - 1))
-    return _spread(_spread(np.arange(count, dtype=np.uint64) * _ODD + start)).reshape(sizes)
+    return _spread(_spread(np.arange(count, dtype=np.uint64) * _ODD + np.uint64(seed & _MASK))).reshape(sizes)
 
 
 def of_array(array: Any) -> Marks:
-    """Of elements that are known: of their bytes, and their type."""
+    """Return the fingerprints of known elements: of their bytes and dtype."""
     if array.dtype.hasobject:
         raise NoFingerprintError("strings")
     flat = np.ascontiguousarray(array).reshape(-1)
-    sizes = np.abs(flat) if flat.dtype.kind == "f" else flat
-    wide = np.zeros((flat.size, 16), np.uint8)
-    wide[:, : flat.itemsize] = sizes.view(np.uint8).reshape(flat.size, flat.itemsize)
-    halves = wide.view(np.uint64)
-    found = _mixed(_seed(f"constant {array.dtype}"), halves[:, 0], halves[:, 1])
-    if flat.dtype.kind == "f":
-        found = np.where(np.signbit(flat), _negative(found >> np.uint64(1)), found >> np.uint64(1))
+    is_float = flat.dtype.kind == "f"
+    wide = np.zeros((flat.size, -(-flat.itemsize // 8) * 8), np.uint8)
+    wide[:, : flat.itemsize] = (np.abs(flat) if is_float else flat).view(np.uint8).reshape(flat.size, flat.itemsize)
+    found = _mixed(_seed(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
+    if is_float:
+        found = np.where(np.signbit(flat), _negative(found), found)
     return found.reshape(array.shape)

@@ -1,4 +1,4 @@
-"""A model's main graph while it is rewritten: nodes and constants are never changed, only replaced."""
+"""A model's main graph while it is rewritten: nodes and constants are immutable, and are only replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from typing import Any
 
-from onnx import AttributeProto, ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from anydml.files.folder import Folder
 from anydml.onnx.graph import opsets_of
@@ -16,18 +16,18 @@ from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.slim.constants import Constants
 
 OUTSIDE = -1
-"""The number of a reader that is no node of the main graph: a graph inside of a node, or whoever runs the model."""
+"""Stands for the number of a reader that is no node of the main graph: a subgraph, or the caller of the model."""
 
 
 class Op:
-    """A node of a main graph.
+    """A node of the main graph.
 
     Attributes:
-        proto: the node as ONNX stores it.
-        kind: its operator, with the domain in front unless that is ONNX's own.
+        proto: the node in ONNX's format.
+        kind: its operator, prefixed with the domain unless that is ONNX's own.
         inputs: names of values, empty for omitted ones.
-        outputs: the same.
-        captured: names that graphs inside of the node read, some of which may be their own.
+        outputs: names of values, empty for omitted ones.
+        captured: names that its subgraphs read, including their own values.
     """
 
     __slots__ = ("captured", "inputs", "kind", "outputs", "proto")
@@ -41,36 +41,31 @@ class Op:
 
     @classmethod
     def make(cls, kind: str, inputs: Iterable[str], outputs: Iterable[str], name: str, **attributes: Any) -> Op:
-        """A new node of ONNX's own domain."""
+        """Create a node of an operator of ONNX's own domain."""
         return cls(helper.make_node(kind, [*inputs], [*outputs], name, **attributes))
 
-    def attribute(self, name: str) -> AttributeProto | None:
-        """An attribute; None if the node does not have it."""
-        return next((each for each in self.proto.attribute if each.name == name), None)
-
-    def integer(self, name: str, default: int) -> int:
-        """An attribute of type INT, or `default`."""
-        found = self.attribute(name)
-        return default if found is None else found.i
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or `default`; texts are bytes."""
+        found = next((each for each in self.proto.attribute if each.name == name), None)
+        return default if found is None else helper.get_attribute_value(found)
 
     def replaced(
-        self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, name: str = "", **more: Any
+        self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None, name: str = "", **changes: Any
     ) -> Op:
-        """The same node with other inputs, outputs, name or attributes; an attribute that is None is left out."""
+        """Return the node with other inputs, outputs, name or attributes."""
         inputs = self.inputs if inputs is None else tuple(inputs)
         outputs = self.outputs if outputs is None else tuple(outputs)
-        if (inputs, outputs, name or self.proto.name) == (self.inputs, self.outputs, self.proto.name) and not more:
+        name = name or self.proto.name
+        if (inputs, outputs, name) == (self.inputs, self.outputs, self.proto.name) and not changes:
             return self
         proto = NodeProto()
         proto.CopyFrom(self.proto)
         del proto.input[:], proto.output[:]
         proto.input.extend(inputs)
         proto.output.extend(outputs)
-        proto.name = name or proto.name
-        for key, value in more.items():
-            _keep(proto.attribute, {each.name for each in proto.attribute} - {key})
-            if value is not None:
-                proto.attribute.append(helper.make_attribute(key, value))
+        proto.name = name
+        _keep(proto.attribute, {each.name for each in proto.attribute} - changes.keys())
+        proto.attribute.extend(helper.make_attribute(key, value) for key, value in changes.items())
         return Op(proto)
 
 
@@ -78,9 +73,9 @@ class Graph:
     """The main graph of a model.
 
     Attributes:
-        model: has the inputs, outputs, functions and metadata.
-        ops: the nodes, in order.
-        constants: of this graph, and of all that are made of it.
+        model: the original model, for its inputs, outputs, functions and metadata.
+        ops: the nodes in order.
+        constants: the constants of this graph, shared with all graphs that are derived from it.
         opset: version of ONNX's own domain.
         outputs: names of the outputs.
     """
@@ -92,11 +87,11 @@ class Graph:
 
     @classmethod
     def of(cls, model: ModelProto, folder: Folder | None = None) -> Graph:
-        """The graph of a model whose external data lies in `folder`."""
+        """Return the main graph of a model whose external data is in `folder`."""
         return cls(model, [*map(Op, model.graph.node)], Constants(model, folder), FreshNames(model))
 
     def with_ops(self, ops: Sequence[Op]) -> Graph:
-        """The graph with other nodes, those of them that something needs or whose operators are not ONNX's own."""
+        """Return the graph with other nodes; those that nothing needs are dropped if they are ONNX's own operators."""
         needed = {*self.outputs}
         found = []
         for op in reversed(ops):
@@ -107,12 +102,12 @@ class Graph:
 
     @cached_property
     def makers(self) -> dict[str, int]:
-        """The numbers of the nodes that make values, by name."""
+        """By name of a value, the number of the node that makes it."""
         return {name: number for number, op in enumerate(self.ops) for name in op.outputs if name}
 
     @cached_property
-    def users(self) -> dict[str, list[int]]:
-        """The numbers of those that read values, by name, once for each time."""
+    def readers(self) -> dict[str, list[int]]:
+        """By name of a value, the numbers of the nodes that read it, once for each time, and `OUTSIDE`."""
         found: dict[str, list[int]] = {}
         for number, op in enumerate(self.ops):
             for name in op.inputs:
@@ -124,33 +119,33 @@ class Graph:
         return found
 
     def maker(self, name: str) -> Op | None:
-        """The node that makes a value; None of inputs and initializers."""
+        """Return the node that makes a value; None for inputs and initializers."""
         return self.ops[self.makers[name]] if name in self.makers else None
 
     def is_read_once(self, name: str) -> bool:
-        """Whether one node alone reads a value."""
-        users = self.users.get(name, ())
-        return len(users) == 1 and OUTSIDE not in users
+        """Whether a value is read by a single node, once, and not outside."""
+        readers = self.readers.get(name, ())
+        return len(readers) == 1 and OUTSIDE not in readers
 
     def new_name(self, base: str, what: str) -> str:
-        """A name that nothing has."""
+        """Return an unused name."""
         return self._fresh.new(base, what)
 
     def constant(self, base: str, array: Array) -> str:
-        """The name of a constant, which is new if there is none like it."""
+        """Return the name of a constant that equals an array; a new one is named after `base`."""
         return self.constants.new(array, lambda: self._fresh.new(base, "constant"))
 
-    def written(self) -> ModelProto:
-        """The model of this graph, without the initializers and declarations that only nodes before it needed."""
+    def to_model(self) -> ModelProto:
+        """Return the model of this graph, without initializers and declarations that only removed nodes needed."""
         result = ModelProto()
         result.CopyFrom(self.model)
         graph = result.graph
         del graph.node[:]
         graph.node.extend(op.proto for op in self.ops)
-        used = self.users.keys()
-        before = {name for node in self.model.graph.node for name in (*node.input, *_captured(node))}
+        used = self.readers.keys()
+        formerly = {name for node in self.model.graph.node for name in (*node.input, *_captured(node))}
         inputs = {value.name for value in graph.input}
-        gone = {tensor.name for tensor in graph.initializer if tensor.name in before - used - inputs}
+        gone = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
         _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - gone)
         graph.initializer.extend(tensor for name, tensor in self.constants.added() if name in used)
         _keep(graph.value_info, self.makers.keys())
@@ -169,7 +164,7 @@ def _captured(node: NodeProto) -> Iterator[str]:
 
 
 def _keep(repeated: Any, names: Set[str]) -> None:
-    """Keep only those of a repeated field that have some names."""
+    """Delete the items of a repeated field whose names are not in `names`."""
     for k in reversed(range(len(repeated))):
         if repeated[k].name not in names:
             del repeated[k]

@@ -1,4 +1,4 @@
-"""Which steps make the results of regions: those of the graph's own nodes, or cheaper ones."""
+"""The choice of expressions for the results of regions: those of the graph's own nodes, or cheaper ones."""
 
 from __future__ import annotations
 
@@ -6,59 +6,58 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from anydml.slim.costs import SHAPES, Cost
-from anydml.slim.finding import Finder
-from anydml.slim.following import Following
+from anydml.slim.analysis import Analysis
+from anydml.slim.costs import RESHAPES, Cost
+from anydml.slim.expressions import Expr, cost, in_order, operators_of, with_splits
 from anydml.slim.graph import Op
-from anydml.slim.regions import Key, Region, Regions
+from anydml.slim.regions import Key, Region, Regions, sliced_at_once
+from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns
-from anydml.slim.slicing import sliced_at_once, with_splits
-from anydml.slim.steps import Step, cost, every
 
-MOST_MIXED = 1 << 14
-"""Most steps that are tried in a region so that its results share more of them."""
+MOST_SHARING = 1 << 14
+"""Most expressions that are tried in a region so that its results share more nodes."""
 
-SPLIT_SIZES = 13
-"""Opset from which on Split takes its sizes as an input."""
+OPSET_OF_SPLIT = 13
+"""First opset in which Split takes its lengths as an input."""
 
-PARTS = 1000
-"""Most parts for which steps are searched, in values of several parts; one more per node of the graph."""
+MOST_PIECES = 1000
+"""Total number of pieces, besides one per node, of the values of several pieces for which expressions are searched."""
 
 FOLDED_BYTES = 1 << 16
-"""Largest constant that may be larger than what it is made of, in bytes."""
+"""Largest size of a new constant, in bytes, that is larger than the constants that it is moved from."""
 
 
 class Plan:
-    """The steps that make each value.
+    """The expressions of a graph's values.
 
     Args:
-        followings: the graph's values; then the same for other sizes.
-        stand_ins: the sizes of the first.
-        settled: regions that are as cheap as they get, and what they cost.
-        kept: results whose regions stay as they are.
+        analyses: the analysis of the graph, and those for other sizes.
+        stand_ins: the sizes of the first analysis.
+        settled: costs of regions that have been planned before.
+        kept: names of results whose regions must stay.
 
     Attributes:
-        following: the graph's values.
-        steps: where steps are made.
-        regions: all of them, in order.
-        chosen: the steps of the results of regions that change, by name.
-        before: what all movement costs.
-        after: what it costs as it is planned.
+        analysis: the first analysis.
+        builder: builds expressions.
+        regions: all regions in order.
+        chosen: expressions of the results of regions that change, by name.
+        before: cost of all movement.
+        after: cost of all movement with the plan.
     """
 
     def __init__(
-        self, followings: Sequence[Following], stand_ins: StandIns, settled: Mapping[Key, Cost], kept: Set[str]
+        self, analyses: Sequence[Analysis], stand_ins: StandIns, settled: Mapping[Key, Cost], kept: Set[str]
     ) -> None:
-        self.following, *self._others = followings
-        self._stand_ins, self._kept_names = stand_ins, kept
-        self._found = Regions(self.following)
-        self.steps, self.regions = self._found.steps, self._found.every
-        self.chosen: dict[str, Step] = {}
-        self._best: dict[str, Step] = {}
-        self._ways: dict[str, list[Step]] = {}
+        self.analysis, *self._others = analyses
+        self._stand_ins, self._kept = stand_ins, kept
+        self._regions = Regions(self.analysis)
+        self.builder, self.regions = self._regions.builder, self._regions.all
+        self.chosen: dict[str, Expr] = {}
+        self._best: dict[str, Expr] = {}
+        self._ways: dict[str, list[Expr]] = {}
         self._folded: dict[str, bool] = {}
-        self._constant_roots: dict[str, frozenset[str]] = {}
-        self._left = PARTS + len(self.following.graph.ops)
+        self._constant_sources: dict[str, frozenset[str]] = {}
+        self._left = MOST_PIECES + len(self.analysis.graph.ops)
         for region in self.regions:
             if region.key in settled:
                 region.before = region.after = settled[region.key]
@@ -68,73 +67,71 @@ class Plan:
         self.after = Cost.sum(region.after for region in self.regions)
 
     def replaces(self, op: Op) -> bool:
-        """Whether a node goes, because its region changes."""
-        region = self._found.region_of(next((name for name in op.outputs if name), ""))
+        """Whether a node is removed, because its region changes."""
+        region = self._regions.region_of(next((name for name in op.outputs if name), ""))
         return region is not None and region.after != region.before
 
-    def step(self, name: str) -> Step:
-        """What makes a value."""
-        region = self._found.region_of(name)
-        return self.chosen.get(name) or (self._step(name) if region is None else self._steps(region)[name])
+    def expr(self, name: str) -> Expr:
+        """Return the expression of a value."""
+        region = self._regions.region_of(name)
+        return self.chosen.get(name) or (self._expr(name) if region is None else self._exprs(region)[name])
 
     def is_folded(self, name: str) -> bool:
-        """Whether a value becomes part of the model: its elements are few, and the same for all sizes."""
+        """Whether a value becomes a constant, because its elements are known and do not depend on symbolic sizes."""
         if name not in self._folded:
-            self._folded[name] = name not in self._kept_names and self._is_known(name)
+            self._folded[name] = name not in self._kept and self._is_known(name)
         return self._folded[name]
 
     def _is_known(self, name: str) -> bool:
-        found = self.following.values.get(name)
-        if found is None or found.is_constant or found.tensor is None or found.tensor.array is None:
+        found = self.analysis.values.get(name)
+        if found is None or found.is_constant or found.array is None:
             return False
-        others = [following.values[name].tensor for following in self._others]
-        array = found.tensor.array
-        return all(each and each.array is not None and np.array_equal(each.array, array) for each in others)
+        arrays = [analysis.values[name].array for analysis in self._others]
+        return all(array is not None and np.array_equal(array, found.array) for array in arrays)
 
     def _choose(self, region: Region) -> None:
-        old = self._found.originals(region)
+        old = self._regions.originals(region)
         region.before = region.after = cost(*old.values())
-        if not self._kept_names.isdisjoint(region.results):
+        if not self._kept.isdisjoint(region.results):
             region.refused = "it could not be proved"
             return
-        first, *more = region.ops
-        if not more and first.kind in SHAPES and self._is_needed(first):
+        if len(region.ops) == 1 and self._is_needed(region.ops[0]):
             return
-        names = [n for n in region.results if not self.is_folded(n) or n in self.following.graph.outputs]
-        steps = self._steps(region)
-        found = [steps, sliced_at_once(self._found, region, self._stand_ins) if len(region.ops) > 1 else old]
+        names = [n for n in region.results if not self.is_folded(n) or n in self.analysis.graph.outputs]
+        exprs = self._exprs(region)
+        found = [exprs, sliced_at_once(self._regions, region, self._stand_ins) if len(region.ops) > 1 else old]
         if len(names) > 1:
-            # Of the same nodes for several readers, none is cheaper alone.
+            # Nodes that several results share may be worth it although they are not the cheapest for any of them.
             ways = {name: self._ways.get(name, ())[1:] for name in names}
-            found.append({name: min(ways[name], key=self.steps.cost, default=steps[name]) for name in names})
-        starts = [self._split({name: each[name] for name in names}) for each in found]
+            found.append({name: min(ways[name], key=self.builder.cost, default=exprs[name]) for name in names})
+        starts = [{name: each[name] for name in names} for each in found]
+        if self.analysis.graph.opset >= OPSET_OF_SPLIT:
+            starts = [with_splits(self.builder, start) for start in starts]
         if len(names) > 1:
-            starts = [self._mixed(old, start) for start in starts]
+            starts = [self._sharing_more(old, start) for start in starts]
         new = min(starts, key=lambda start: cost(*start.values()))
         best = cost(*new.values())
         if best.moved <= region.before.moved and best < region.before:
             region.after = best
-            region.kinds_before, region.kinds_after = _kinds(old), _kinds(new)
+            region.kinds_before, region.kinds_after = operators_of(old.values()), operators_of(new.values())
             self.chosen.update(new)
 
     def _is_needed(self, op: Op) -> bool:
-        """Whether a node gives what is no constant another shape, which is a constant: no other node is cheaper."""
-        values = self.following.values
+        """Whether a node reshapes a variable to another, constant shape, so that no other node is cheaper."""
+        if op.kind not in RESHAPES:
+            return False
+        values = self.analysis.values
         before, after, *shape = (values[name] for name in (op.inputs[0], op.outputs[0], *op.inputs[1:]) if name)
-        is_moved = before.sizes != after.sizes and not before.is_constant and not self.is_folded(op.outputs[0])
-        return is_moved and all(each.is_constant for each in shape)
+        is_reshaped = before.sizes != after.sizes and not before.is_constant and not self.is_folded(op.outputs[0])
+        return is_reshaped and all(each.is_constant for each in shape)
 
-    def _split(self, steps: Mapping[str, Step]) -> dict[str, Step]:
-        """The same with Splits, where there are such."""
-        return with_splits(self.steps, steps) if self.following.graph.opset >= SPLIT_SIZES else {**steps}
-
-    def _mixed(self, old: Mapping[str, Step], steps: Mapping[str, Step]) -> dict[str, Step]:
-        """Steps that share more: each is tried in all ways that were found, beside those of the others."""
-        found, best = dict(steps), cost(*steps.values())
-        size = sum(1 for _ in every(steps.values()))
-        if size * sum(1 + len(self._ways.get(name, ())) for name in steps) > MOST_MIXED:
+    def _sharing_more(self, old: Mapping[str, Expr], exprs: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Try all expressions that were found for each result, beside those of the others."""
+        found, best = dict(exprs), cost(*exprs.values())
+        size = sum(1 for _ in in_order(exprs.values()))
+        if size * sum(1 + len(self._ways.get(name, ())) for name in exprs) > MOST_SHARING:
             return found
-        for name in steps:
+        for name in exprs:
             for way in (old[name], *self._ways.get(name, ())):
                 if way is not found[name]:
                     price = cost(*{**found, name: way}.values())
@@ -142,74 +139,59 @@ class Plan:
                         found[name], best = way, price
         return found
 
-    def _steps(self, region: Region) -> Mapping[str, Step]:
-        """The cheapest that is found for each value of a region, those first that others are made of."""
+    def _exprs(self, region: Region) -> Mapping[str, Expr]:
+        """Return the cheapest expressions of a region's values; in order, so that no recursion is deep."""
         for op in region.ops:
             for name in filter(None, op.outputs):
-                self._step(name)
+                self._expr(name)
         return self._best
 
-    def _step(self, name: str) -> Step:
+    def _expr(self, name: str) -> Expr:
         if name not in self._best:
             self._best[name] = self._cheapest(name)
         return self._best[name]
 
-    def _cheapest(self, name: str) -> Step:
-        following = self.following
-        value = following.values[name]
+    def _cheapest(self, name: str) -> Expr:
+        analysis = self.analysis
+        value = analysis.values[name]
         if value.op is None:
-            return self._found.kept(name, {})
+            return self._regions.original(name, {})
         if self._is_foldable(name):
-            return self.steps.fold(name, value.sizes)
-        best = self._found.kept(name, {each: self._step(each) for each in value.data})
-        ways = self._ways[name] = [best]
-        for parts in value.parts:
-            if parts is None or (len(parts) > 1 and self._left < 0):
+            return self.builder.constant(name, value.sizes)
+        ways = self._ways[name] = [self._regions.original(name, {each: self._expr(each) for each in value.data})]
+        for pieces in value.pieces:
+            if pieces is None or (len(pieces) > 1 and self._left < 0):
                 continue
-            self._left -= len(parts) if len(parts) > 1 else 0
-            assert value.tensor is not None, "it has a form"
-            names = {part.source: following.names[part.source] for part in parts if part.source >= 0}
+            self._left -= len(pieces) if len(pieces) > 1 else 0
+            assert value.tensor is not None, "it has been composed"
+            names = {piece.source: analysis.names[piece.source] for piece in pieces if piece.source >= 0}
             if name in names.values():
                 continue
-            sources = {number: self._step(each) for number, each in names.items()}
-            finder = Finder(self.steps, self._stand_ins, sources.__getitem__, value.tensor.dtype)
-            step = finder.find(parts, value.sizes)
-            if step is not None:
-                ways.append(step)
-                best = min(best, step, key=self.steps.cost)
-        return best
+            sources = {number: self._expr(each) for number, each in names.items()}
+            search = Search(self.builder, self._stand_ins, sources.__getitem__, value.tensor.dtype)
+            found = search.cheapest(pieces, value.sizes)
+            if found is not None:
+                ways.append(found)
+        return min(ways, key=self.builder.cost)
 
     def _is_foldable(self, name: str) -> bool:
-        """Whether a value is moved from constants alone, and not much larger than they are."""
-        values = self.following.values
-        roots, size = self._roots(name), values[name].bytes
+        """Whether a value is moved from constants alone and is not much larger than these."""
+        values = self.analysis.values
+        sources, size = self._constants(name), values[name].bytes
         return (
-            bool(roots)
+            bool(sources)
             and self._stand_ins.is_constant(*values[name].sizes)
-            and (size <= FOLDED_BYTES or size <= sum(values[root].bytes for root in roots))
+            and (size <= FOLDED_BYTES or size <= sum(values[source].bytes for source in sources))
         )
 
-    def _roots(self, name: str) -> frozenset[str]:
-        """The constants that a value is moved from; none where it is moved from others, too."""
-        if name not in self._constant_roots:
-            value = self.following.values[name]
+    def _constants(self, name: str) -> frozenset[str]:
+        """Return the names of the constants that a value is moved from; none if other values are, too."""
+        if name not in self._constant_sources:
+            value = self.analysis.values[name]
             if value.op is None:
-                roots = frozenset([name] if value.is_constant else [])
+                found = frozenset([name] if value.is_constant else [])
             else:
-                each = [self._roots(data) for data in value.data]
-                roots = frozenset().union(*each) if all(each) else frozenset()
-            self._constant_roots[name] = roots
-        return self._constant_roots[name]
-
-
-def _kinds(steps: Mapping[str, Step]) -> list[str]:
-    """Operators of the nodes of some steps."""
-    found: dict[object, str] = {}
-    for step in every(steps.values()):
-        if step.kind == "Split":
-            found[id(step.inputs[0])] = step.kind
-        elif step.kind:
-            found[id(step)] = step.kind
-        elif isinstance(step.numbers[0], Op):
-            found[step.numbers[0]] = step.numbers[0].kind
-    return [kind for kind in found.values() if kind != "Constant"]
+                each = [self._constants(data) for data in value.data]
+                found = frozenset().union(*each) if all(each) else frozenset()
+            self._constant_sources[name] = found
+        return self._constant_sources[name]

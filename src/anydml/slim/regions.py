@@ -1,4 +1,4 @@
-"""Regions of movement: connected nodes that only move, and what they cost as they are."""
+"""Regions: connected nodes that only move elements."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from anydml.slim.costs import NOTHING, WORKED_OUT, Cost, movement
-from anydml.slim.following import Following
+from anydml.slim.analysis import Analysis
+from anydml.slim.costs import INDEX_ARITHMETIC, NOTHING, RESHAPES, Cost, movement
+from anydml.slim.expressions import Builder, Expr, cost
 from anydml.slim.graph import Op
-from anydml.slim.steps import Step, Steps, cost
-from anydml.slim.windows import windows
+from anydml.slim.operators import Window, permutation, windows
+from anydml.slim.sizes import StandIns
 
 Key = tuple[frozenset[Op], tuple[str, ...]]
 
 
 @dataclass
 class Region:
-    """Movement nodes that are connected, or read one value.
+    """Movement nodes that are connected or read the same value.
 
     Attributes:
-        ops: its nodes, in order.
-        results: names of the values that others read.
-        before: what it cost.
-        after: what it costs once it is composed.
-        refused: why its nodes stay, where they had to.
+        ops: its nodes in order.
+        results: names of its values that are read outside.
+        before: its cost in the model.
+        after: its cost once it is composed.
+        refused: why its nodes had to stay; empty otherwise.
         kinds_before: the operators of its nodes.
-        kinds_after: of those that take their place.
+        kinds_after: the operators of the nodes that replace them.
     """
 
     ops: list[Op]
@@ -39,108 +40,107 @@ class Region:
 
     @property
     def title(self) -> str:
-        """A name for messages: the first result."""
+        """A name for messages: that of its first result."""
         more = f" and {len(self.results) - 1} more" if len(self.results) > 1 else ""
         return f"{self.results[0]}{more}"
 
     @property
     def key(self) -> Key:
-        """The same for the same nodes with the same results."""
+        """Equal for regions with the same nodes and results."""
         return frozenset(self.ops), tuple(self.results)
 
 
 class Regions:
-    """The regions of a graph, and the steps that its own nodes are.
+    """The regions of a graph, and the expressions of their nodes.
 
     Attributes:
-        following: the same.
-        steps: where steps are made.
-        every: all regions that have results, in order.
+        analysis: the analysis of the graph.
+        builder: builds expressions.
+        all: all regions that have results, in order.
     """
 
-    def __init__(self, following: Following) -> None:
-        self.following = following
-        self.steps = Steps()
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.builder = Builder()
         self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
-        self.every = self._found()
+        self.all = self._found()
 
     def region_of(self, name: str) -> Region | None:
-        """The region that makes a value."""
-        value = self.following.values.get(name)
+        """Return the region that makes a value."""
+        value = self.analysis.values.get(name)
         return None if value is None or value.op is None else self._of[value.op]
 
-    def originals(self, region: Region) -> dict[str, Step]:
-        """What makes the results of a region, by its own nodes."""
-        found: dict[str, Step] = {}
+    def originals(self, region: Region) -> dict[str, Expr]:
+        """Return the results of a region as its own nodes make them."""
+        found: dict[str, Expr] = {}
         for op in region.ops:
             for name in filter(None, op.outputs):
-                data = self.following.values[name].data
-                found[name] = self.kept(name, {each: found.get(each) or self.kept(each, {}) for each in data})
+                data = self.analysis.values[name].data
+                found[name] = self.original(name, {each: found.get(each) or self.original(each, {}) for each in data})
         return {name: found[name] for name in region.results}
 
     def cost(self, region: Region) -> Cost:
-        """What a region's own nodes cost."""
+        """Return the cost of a region's own nodes."""
         return cost(*self.originals(region).values())
 
-    def kept(self, name: str, data: Mapping[str, Step]) -> Step:
-        """What makes a value, by the node that does, from steps that make what the node moves."""
-        found = self.following.values[name]
+    def original(self, name: str, data: Mapping[str, Expr]) -> Expr:
+        """Return a value as an output of its own node, which moves `data`; the value itself if no movement makes it."""
+        found = self.analysis.values[name]
         op = found.op
         if op is None:
-            return self.steps.there(name, found.sizes if found.tensor is not None else ())
+            return self.builder.value(name, found.sizes if found.tensor is not None else ())
         if op not in self._costs:
             self._costs[op] = self._cost(op, found.data)
-        return self.steps.kept(op, found.output, [data[each] for each in found.data], found.sizes, self._costs[op])
+        inputs = [data[each] for each in found.data]
+        return self.builder.output(op, found.output, inputs, found.sizes, self._costs[op])
 
     def _cost(self, op: Op, data: Sequence[str]) -> Cost:
-        """What a node costs."""
-        values = self.following.values
+        values = self.analysis.values
         results = [values[each] for each in op.outputs if each]
         shapes = ([values[each].sizes for each in data], [each.sizes for each in results])
-        found = movement(op.kind, *shapes, results[0].width, self._numbers(op))
-        is_worked_out = any(not values[each].is_constant for each in op.inputs[len(data) :] if each)
-        return found._replace(weight=found.weight + WORKED_OUT) if is_worked_out else found
+        found = movement(op.kind, *shapes, results[0].width, self._detail(op))
+        is_computed = any(not values[each].is_constant for each in op.inputs[len(data) :] if each)
+        return found._replace(weight=found.weight + INDEX_ARITHMETIC) if is_computed else found
 
-    def _numbers(self, op: Op) -> Any:
-        """What the rows depend on that a node copies."""
-        rank = len(self.following.values[op.inputs[0]].sizes)
-        perm = op.attribute("perm")
+    def _detail(self, op: Op) -> Any:
+        """See `movement`."""
+        rank = len(self.analysis.values[op.inputs[0]].sizes)
         if op.kind == "Transpose":
-            return [*perm.ints] if perm is not None else [*reversed(range(rank))]
+            return permutation(op, rank)
         if op.kind in ("Slice", "Split"):
-            found = windows(self.following, op)
-            return [1] * rank if found is None else [by for _, _, by in found[0]]
-        return op.integer("axis", 0) % max(1, rank)
+            found = windows(op, self.analysis)
+            return [1] * rank if found is None else [step for _, _, step in found[0]]
+        return op.get("axis", 0) % max(1, rank)
 
     def _found(self) -> list[Region]:
-        values = self.following.values
+        values = self.analysis.values
         readers: dict[str, Op] = {}
-        for op in self.following.graph.ops:
-            if not self.following.moves(op):
+        for op in self.analysis.graph.ops:
+            if not self.analysis.moves(op):
                 continue
             own = self._of[op] = Region([op])
             made = next(values[name] for name in op.outputs if name)
             for name in made.data:
                 before = values[name].op
                 if before is not None:
-                    own = self._joined(self._of[before], own)
+                    own = self._united(self._of[before], own)
                 elif not values[name].is_constant:
-                    # What two nodes make of one value may be the same.
-                    own = self._joined(self._of[readers.setdefault(name, op)], own)
-        for name in dict.fromkeys(self._demanded()):
+                    # Two nodes may make the same of one value.
+                    own = self._united(self._of[readers.setdefault(name, op)], own)
+        for name in dict.fromkeys(self._read_outside()):
             region = self.region_of(name)
             if region is not None:
                 region.results.append(name)
         found = {id(region): region for region in self._of.values()}
         for region in found.values():
             region.ops.clear()
-        for op in self.following.graph.ops:
+        for op in self.analysis.graph.ops:
             if op in self._of:
                 self._of[op].ops.append(op)
         return [region for region in found.values() if region.results]
 
-    def _joined(self, first: Region, second: Region) -> Region:
+    def _united(self, first: Region, second: Region) -> Region:
         if first is second:
             return first
         if len(first.ops) < len(second.ops):
@@ -150,10 +150,46 @@ class Regions:
             self._of[op] = first
         return first
 
-    def _demanded(self) -> Iterable[str]:
-        """Names that nodes that compute, subgraphs and the caller read."""
-        for op in self.following.graph.ops:
+    def _read_outside(self) -> Iterable[str]:
+        """Yield the names that nodes that compute, subgraphs and the caller read."""
+        for op in self.analysis.graph.ops:
             if op not in self._of:
                 yield from op.inputs
             yield from op.captured
-        yield from self.following.graph.outputs
+        yield from self.analysis.graph.outputs
+
+
+def sliced_at_once(regions: Regions, region: Region, stand_ins: StandIns) -> dict[str, Expr]:
+    """Return the results of a region by its own nodes, with consecutive Slices merged, and Reshapes as well.
+
+    Slices of a result of the region are not merged with it, because it is made anyway.
+    """
+    found: dict[str, Expr] = {}
+    sliced: dict[str, tuple[Expr, Window]] = {}
+    unshaped: dict[str, Expr] = {}
+    values = regions.analysis.values
+    for op in region.ops:
+        taken = windows(op, regions.analysis)
+        for k, name in enumerate(op.outputs):
+            if not name:
+                continue
+            data = values[name].data
+            given = {each: found.get(each) or regions.original(each, {}) for each in data}
+            if taken is None:
+                found[name] = regions.original(name, given)
+                if op.kind in RESHAPES:
+                    source = unshaped[name] = unshaped.get(data[0], given[data[0]])
+                    if data[0] in unshaped and stand_ins.shape(source.sizes, values[name].sizes) is not None:
+                        found[name] = regions.builder.reshape(source, values[name].sizes)
+                continue
+            whole, outer = sliced.get(data[0], (given[data[0]], None))
+            window = taken[k] if outer is None else _within(outer, taken[k])
+            found[name] = regions.builder.slice(whole, window, values[name].width)
+            if name not in region.results:
+                sliced[name] = whole, window
+    return {name: found[name] for name in region.results}
+
+
+def _within(outer: Window, inner: Window) -> Window:
+    """Return the window of a tensor that takes a window of what another one takes of it."""
+    return [(a + c * by, n, by * step) for (a, _, by), (c, n, step) in zip(outer, inner, strict=True)]

@@ -1,9 +1,9 @@
-"""Slimming a model: follow, plan, write, and compare what was written with what was there."""
+"""Slimming a model: its graph is analysed, planned, rewritten, and compared with the original."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from onnx import ModelProto
@@ -11,33 +11,26 @@ from onnx import ModelProto
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
+from anydml.slim.analysis import Analysis
+from anydml.slim.comparing import compute_the_same, differing
 from anydml.slim.costs import CALL, NOTHING, Cost
-from anydml.slim.cutting import Cutting
-from anydml.slim.following import Following
 from anydml.slim.graph import Graph
-from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan
-from anydml.slim.products import fusing
-from anydml.slim.proving import are_alike, differing
-from anydml.slim.pushing import Pushing
+from anydml.slim.products import fused_products
 from anydml.slim.regions import Key, Region, Regions
-from anydml.slim.reshaping import Reshaping
-from anydml.slim.resizing import Resizing
-from anydml.slim.rewriting import Rewriting
-from anydml.slim.sharing import Sharing
-from anydml.slim.signs import Signs
+from anydml.slim.rewrites import REWRITES
 from anydml.slim.sizes import StandIns, size_names
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
 OLDEST = 11
-"""Opset from which on Slice and Pad take numbers as inputs."""
-
-MOST_TRIES = 3
-"""Plans that are compared with the model, each without the regions that were wrong in the one before."""
+"""First opset in which Slice and Pad take numbers as inputs."""
 
 OLDEST_IR = 4
-"""From which on initializers need not be inputs."""
+"""First IR version in which initializers need not be inputs."""
+
+MOST_TRIES = 3
+"""Most plans that are compared with a graph; each leaves alone the regions in which the one before was wrong."""
 
 
 @dataclass(frozen=True)
@@ -45,59 +38,57 @@ class Stage:
     """A step from one graph to the next.
 
     Attributes:
-        graph: the one that was made.
-        what: is done to nodes that compute; empty where they stay as they are.
-        cost: of all movement, before and after.
-        is_exact: whether nodes that compute get their numbers in the same shapes, so that results are the same bit for
-            bit; else dot products are the same, and a runtime may add them up in other blocks.
+        graph: the new graph.
+        title: what is done to nodes that compute; empty if only movement changes.
+        cost: cost of all movement, before and after.
+        is_exact: see `Rewrite.is_exact`.
     """
 
     graph: Graph
-    what: str
+    title: str
     cost: tuple[Cost, Cost]
     is_exact: bool = True
 
     def __str__(self) -> str:
         """What is done, and what it saves."""
-        more = [
-            f" and {counted(cost.products, 'product')} reshaped" if cost.products != self.cost[1 - k].products else ""
-            for k, cost in enumerate(self.cost)
-        ]
+        changes_products = self.cost[0].products != self.cost[1].products
         before, after = (
-            f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}{also}"
-            for cost, also in zip(self.cost, more, strict=True)
+            f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}"
+            + (f" and {counted(cost.products, 'product')} reshaped" if changes_products else "")
+            for cost in self.cost
         )
-        return f"{self.what}: {before} → {after}{'' if self.is_exact else ', the last bits of sums may differ'}"
+        return f"{self.title}: {before} → {after}{'' if self.is_exact else ', the last bits of sums may differ'}"
 
 
 @dataclass
 class Slimmed:
-    """What became of a model.
+    """A slimmed model.
 
     Attributes:
-        model: the new one; the old one where nothing could be better.
-        regions: of movement nodes, with what they cost before, and once they are composed.
+        model: the new model; the original if nothing could be improved.
+        regions: the movement nodes of the original, with their costs before and after composition.
         notes: what was left alone, and why.
-        before: the model as it was followed.
-        stages: from the model to the new one.
-        after: what all movement costs in the end.
+        before: the analysis of the original.
+        stages: the steps from the original to the new model.
+        after: cost of all movement in the new model.
     """
 
     model: ModelProto
     regions: list[Region] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    before: Following | None = None
+    before: Analysis | None = None
     stages: list[Stage] = field(default_factory=list)
     after: Cost = NOTHING
 
     @property
     def changed(self) -> list[Region]:
-        """The regions that are cheaper."""
-        return [region for region in self.regions if region.after != region.before]
+        """The regions that are cheaper, those that save most bytes first."""
+        changed = [region for region in self.regions if region.after != region.before]
+        return sorted(changed, key=lambda region: region.after.moved - region.before.moved)
 
     @property
     def is_exact(self) -> bool:
-        """Whether results are the same bit for bit."""
+        """Whether results are equal bit for bit."""
         return all(stage.is_exact for stage in self.stages)
 
 
@@ -106,15 +97,15 @@ class _Composed:
     """A graph whose movement is composed.
 
     Attributes:
-        found: the graph, followed for all stand-ins of sizes.
-        regions: those that it was made of.
-        settled: its own regions, and what each costs.
-        before: what all movement cost, and products that runtimes reshape.
-        after: what they cost.
-        is_proved: whether it is right; else it is the graph that was there.
+        analyses: the analyses of the graph, one per set of stand-ins.
+        regions: the regions of the graph that it was made of.
+        settled: costs of its own regions.
+        before: cost of all movement before.
+        after: cost of all movement after.
+        is_proved: whether it equals the graph before; otherwise it is that graph.
     """
 
-    found: list[Following]
+    analyses: list[Analysis]
     regions: list[Region]
     settled: dict[Key, Cost]
     before: Cost
@@ -123,33 +114,22 @@ class _Composed:
 
     @property
     def graph(self) -> Graph:
-        return self.found[0].graph
+        return self.analyses[0].graph
 
-
-REWRITINGS: Sequence[tuple[str, bool, type[Rewriting]]] = (
-    ("Resize to the same size is nothing", True, Resizing),
-    ("what repeats is broadcast", True, Sharing),
-    ("products are cut where their results are", False, Cutting),
-    ("transposes move through nodes", True, Pushing),
-    ("signs move into constants", True, Signs),
-    ("products are computed as they are read", False, Laying),
-    ("Reshapes move through nodes", True, Reshaping),
-    # Of axes that have gone more may.
-    ("Reshapes move again", True, Reshaping),
-)
-"""What is done to nodes that compute, and whether each computes with the same shapes as before."""
+    def stage(self, title: str = "", before: Cost | None = None, is_exact: bool = True) -> Stage:
+        return Stage(self.graph, title, (before or self.before, self.after), is_exact)
 
 
 def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -> Slimmed:
-    """Compose a model's movement, and write it again as fewer and cheaper standard nodes.
+    """Compose a model's movement, and write it as fewer and cheaper standard nodes.
 
     Args:
-        model: any model, valid in itself. It is not changed.
-        folder: where its external data lies, of which only what moves is read; None where it is loaded, or has none.
-        exact: leave products in the shapes that they have, in which runtimes add their terms up in one order.
+        model: a valid model, which is not changed.
+        folder: folder of its external data, of which only what moves is read; None if it has none or it is loaded.
+        exact: whether to keep the shapes of matrix products, so that runtimes add their terms in the same order.
 
     Returns:
-        A model of the same opsets, inputs and outputs, which computes the same numbers.
+        A model with the same opsets, inputs and outputs, which computes the same numbers.
 
     Raises:
         ModelError: the model is not valid.
@@ -158,93 +138,88 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST or model.ir_version < OLDEST_IR:
         return Slimmed(model, [], [f"nothing is changed before opset {OLDEST} and IR version {OLDEST_IR}"])
-    names = size_names(model)
-    several = StandIns.several(names, _constants(model))
+    names, several = size_names(model), StandIns.several(model)
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
-    graph = Graph.of(model, folder)
-    followings = [Following(graph, each.sizes) for each in several]
-    first = _composed(followings, several[0], {})
-    stages = [Stage(first.graph, "", (first.before, first.after))] if first.graph is not graph else []
+    graph, stand_ins = Graph.of(model, folder), several[0]
+    analyses = [Analysis(graph, each.sizes) for each in several]
+    first = last = _composed(analyses, stand_ins, {})
+    stages = [first.stage()] if first.graph is not graph else []
     if names and stages:
-        # Values that were there for their sizes alone are needed no more.
-        again = _composed(first.found, several[0], {})
+        # Values that were only needed for their shapes are not needed any more.
+        again = _composed(first.analyses, stand_ins, {})
         if again.after.moved < first.after.moved:
-            stages.append(Stage(again.graph, "", (again.before, again.after)))
-            first.found, first.settled, first.after = again.found, again.settled, again.after
-    rewritten, last = _rewritten(first, several[0], exact, lambda *_: True)
-    if rewritten and not are_alike(first.found[0], last.found[0], names):
-        # One that is not the same is left out.
-        rewritten, last = _rewritten(first, several[0], exact, lambda a, b: are_alike(a.found[0], b.found[0], names))
+            stages.append(again.stage())
+            last = again
+    last.before = first.before
+    rewritten, final = _rewritten(last, stand_ins, exact, lambda *_: True)
+    if rewritten and not compute_the_same(last.analyses[0], final.analyses[0], names):
+
+        def is_equal(a: _Composed, b: _Composed) -> bool:
+            return compute_the_same(a.analyses[0], b.analyses[0], names)
+
+        rewritten, final = _rewritten(last, stand_ins, exact, is_equal)
     stages += rewritten
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
-    result = last.graph.written() if stages else model
-    return Slimmed(result, first.regions, notes, followings[0], stages, last.after)
+    result = final.graph.to_model() if stages else model
+    return Slimmed(result, first.regions, notes, analyses[0], stages, final.after)
 
 
 def _rewritten(
-    first: _Composed, stand_ins: StandIns, exact: bool, is_kept: Callable[[_Composed, _Composed], bool]
+    first: _Composed, stand_ins: StandIns, exact: bool, is_right: Callable[[_Composed, _Composed], bool]
 ) -> tuple[list[Stage], _Composed]:
-    """A graph in which nodes that compute are rewritten, where that is cheaper and is kept, and the stages to it."""
+    """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph."""
     stages, current = list[Stage](), first
-    for what, is_exact, rewriting in REWRITINGS:
-        if exact and not is_exact:
+    for rewrite in REWRITES:
+        if exact and not rewrite.is_exact:
             continue
-        ops = rewriting(current.found[0], stand_ins, first.before.nodes - current.after.nodes).rewritten()
+        ops = rewrite(current.analyses[0], stand_ins, first.before.nodes - current.after.nodes).rewritten()
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
-        found = [Following(graph, each.sizes, each) for each in current.found]
-        made = _composed(found, stand_ins, current.settled, is_compared=False)
+        analyses = [Analysis(graph, each.sizes, each) for each in current.analyses]
+        made = _composed(analyses, stand_ins, current.settled, is_compared=False)
         before, after = current.after, made.after
-        if after.moved <= before.moved and after.weight < before.weight and is_kept(current, made):
-            stages.append(Stage(made.graph, what, (before, after), is_exact))
+        if after.moved <= before.moved and after.weight < before.weight and is_right(current, made):
+            stages.append(made.stage(rewrite.title, before, rewrite.is_exact))
             current = made
     return stages, current
 
 
 def _composed(
-    found: list[Following], stand_ins: StandIns, settled: dict[Key, Cost], is_compared: bool = True
+    analyses: list[Analysis], stand_ins: StandIns, settled: dict[Key, Cost], is_compared: bool = True
 ) -> _Composed:
-    """A graph whose movement alone is written again; what others compare later need not be compared."""
+    """Compose the movement of a graph, and compare the result unless the caller does."""
     kept: set[str] = set()
-    count = sum(not product.is_of_matrices for product in fusing(found[0]))
+    count = sum(len(product.leading) > 1 for product in fused_products(analyses[0]))
     reshaped = Cost(count * CALL, 0, 0, count)
     for _ in range(MOST_TRIES):
-        plan = Plan(found, stand_ins, settled, kept)
+        plan = Plan(analyses, stand_ins, settled, kept)
         before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
-            return _Composed(found, plan.regions, costs, before, before)
+            return _Composed(analyses, plan.regions, costs, before, before)
         graph = Writer(plan, stand_ins).written()
-        written = [Following(graph, each.sizes, each) for each in found]
-        pairs = zip(found, written, strict=True) if is_compared else ()
+        written = [Analysis(graph, each.sizes, each) for each in analyses]
+        pairs = zip(analyses, written, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
         if not wrong:
             regions = Regions(written[0])
             known = {**settled, **{region.key: region.before for region in plan.regions}}
-            costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.every}
+            costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
         kept |= wrong
-    return _Composed(found, plan.regions, {}, before, before, False)
+    return _Composed(analyses, plan.regions, {}, before, before, False)
 
 
 def total(slimmed: Slimmed) -> str:
-    """Bytes and nodes of a model's movement, before and after."""
+    """Return the bytes and nodes of a model's movement, before and after, as a text."""
     before, after = Cost.sum(region.before for region in slimmed.regions), slimmed.after
     first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
     return f"{first}, {bytes_text(after.moved)} by {after.nodes} after"
 
 
 def listed(kinds: list[str]) -> str:
-    """Operators, and how often each."""
+    """Return operators as a text, with how often each occurs."""
     counts = Counter(kinds)
     return ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()) or "no node"
-
-
-def _constants(model: ModelProto) -> list[int]:
-    """Sizes that the model says."""
-    found = [size for tensor in model.graph.initializer for size in tensor.dims]
-    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
-        found += [dim.dim_value for dim in value.type.tensor_type.shape.dim]
-    return found

@@ -1,8 +1,8 @@
-"""A graph written again, with the steps of a plan in the places of the movement that they are cheaper than."""
+"""Writing a graph with the expressions of a plan in place of its movement nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,71 +10,74 @@ import numpy as np
 from anydml.onnx.budget import Budget
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
+from anydml.slim.expressions import Expr
 from anydml.slim.graph import Graph, Op
+from anydml.slim.operators import Window
 from anydml.slim.planning import Plan
 from anydml.slim.sizes import StandIns
-from anydml.slim.steps import Step
 
 LAST = 2**63 - 1
-"""What Slice takes as "to the end"."""
+"""End of a Slice that takes an axis up to its end."""
 
 
 class Writer:
     """Writes a graph."""
 
     def __init__(self, plan: Plan, stand_ins: StandIns) -> None:
-        self._plan, self._stand_ins, self._following = plan, stand_ins, plan.following
-        self._graph = plan.following.graph
+        self._plan, self._stand_ins, self._analysis = plan, stand_ins, plan.analysis
+        self._graph = plan.analysis.graph
         self._ops: list[Op] = []
         self._names: dict[int, str] = {}
         self._splits: dict[int, list[str]] = {}
         self._kept: dict[Op, Op] = {}
-        self._wanted = {id(step): name for name, step in plan.chosen.items()}
+        self._results = {id(expr): name for name, expr in plan.chosen.items()}
         self._arrays: dict[str, Array] = {}
         self._made: set[str] = set()
 
     def written(self) -> Graph:
-        """The graph."""
+        """Return the graph."""
         for op in self._graph.ops:
             if self._plan.replaces(op):
                 continue
             for name in op.captured:
-                self._named(name)
+                self._make(name)
             self._add(op.replaced([self._read(name) for name in op.inputs]))
         for name in self._graph.outputs:
-            self._named(name)
+            self._make(name)
         return self._graph.with_ops(self._ops)
 
     def _add(self, op: Op) -> None:
         self._ops.append(op)
         self._made.update(op.outputs)
 
-    def _is_there(self, name: str) -> bool:
-        """Whether a value need not be made, or was made."""
-        value = self._following.values.get(name)
+    def _add_node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+        self._add(Op.make(kind, inputs, [output], self._graph.new_name(output, kind), **attributes))
+
+    def _exists(self, name: str) -> bool:
+        value = self._analysis.values.get(name)
         return name in self._made or value is None or value.op is None
 
     def _read(self, name: str) -> str:
-        """The name under which a value is read from now on."""
+        """Return the name under which a value is read from now on."""
         if name and self._plan.is_folded(name):
             return self._graph.constant(name, self._array(name))
-        return name if self._is_there(name) else self._step(self._plan.step(name), name)
+        return name if self._exists(name) else self._written(self._plan.expr(name), name)
 
-    def _named(self, name: str) -> None:
+    def _make(self, name: str) -> None:
         """Make a value under its own name."""
-        if not self._is_there(name):
-            found = self._step(self._plan.step(name), name)
+        if not self._exists(name):
+            found = self._written(self._plan.expr(name), name)
             if found != name:
-                self._make("Identity", [found], name)
+                self._add_node("Identity", [found], name)
 
-    def _free(self, step: Step, base: str, what: str) -> str:
-        """The name for what a step makes: a result's own if it is one, else a new one."""
-        asked = self._wanted.get(id(step), "")
-        return asked if asked and asked not in self._made else self._graph.new_name(base, what)
+    def _output_name(self, expr: Expr, base: str, what: str) -> str:
+        """Return the name of what an expression makes: that of a result, or a new one."""
+        result = self._results.get(id(expr), "")
+        return result if result and result not in self._made else self._graph.new_name(base, what)
 
-    def _step(self, step: Step, name: str) -> str:
-        """Make a step; return the name of what it makes, which is like `name` if it is no result."""
-        stack = [step]
+    def _written(self, expr: Expr, base: str) -> str:
+        """Write the nodes of an expression; return the name of what it makes, which resembles `base` if it is new."""
+        stack = [expr]
         while stack:
             missing = [each for each in stack[-1].inputs if id(each) not in self._names]
             if missing:
@@ -82,53 +85,58 @@ class Writer:
                 continue
             each = stack.pop()
             if id(each) not in self._names:
-                # A node whose outputs are steps is made with the first of them.
-                self._names[id(each)] = "" if each.is_node else self._new(each, name)
-        return self._names[id(step)]
+                self._names[id(each)] = self._name(each, base)
+        return self._names[id(expr)]
 
-    def _new(self, step: Step, name: str) -> str:
-        if step.kind == "":
-            return str(step.numbers) if isinstance(step.numbers, str) else self._node(step)
-        if step.kind == "Split":
-            return self._part(step, name)
-        if step.kind == "Constant":
-            return self._graph.constant(step.numbers, self._array(step.numbers))
-        inputs = [self._names[id(each)] for each in step.inputs]
-        found = self._free(step, name, step.kind.lower())
-        more, attributes = self._details(step, found)
-        self._make(step.kind, [*inputs, *more], found, **attributes)
-        return found
+    def _name(self, expr: Expr, base: str) -> str:
+        match expr.kind:
+            case "value":
+                return str(expr.detail)
+            case "node":
+                # It is written with the first of its outputs.
+                return ""
+            case "output":
+                return self._kept_output(expr, base)
+            case "Split":
+                return self._part(expr, base)
+            case "Constant":
+                return self._graph.constant(expr.detail, self._array(expr.detail))
+        inputs = [self._names[id(each)] for each in expr.inputs]
+        output = self._output_name(expr, base, expr.kind.lower())
+        more, attributes = self._details(expr, output)
+        self._add_node(expr.kind, [*inputs, *more], output, **attributes)
+        return output
 
-    def _part(self, step: Step, name: str) -> str:
-        """An output of a Split, whose node is written with the first of them."""
-        (node,) = step.inputs
-        axis, lengths, number = step.numbers
+    def _part(self, expr: Expr, base: str) -> str:
+        """Return the name of an output of a Split."""
+        (node,) = expr.inputs
+        axis, lengths, number = expr.detail
         if id(node) not in self._splits:
-            inputs = [self._names[id(node.inputs[0])], self._integers(name, lengths)]
-            parts = [self._plan.steps.part(node, k) for k in range(len(lengths))]
-            outputs = self._splits[id(node)] = [self._free(part, name, "part") for part in parts]
-            self._add(Op.make("Split", inputs, outputs, self._graph.new_name(name, "Split"), axis=axis))
+            inputs = [self._names[id(node.inputs[0])], self._integers(base, lengths)]
+            outputs = [self._output_name(part, base, "part") for part in self._plan.builder.parts(node)]
+            self._splits[id(node)] = outputs
+            self._add(Op.make("Split", inputs, outputs, self._graph.new_name(base, "Split"), axis=axis))
         return self._splits[id(node)][int(number)]
 
-    def _node(self, step: Step) -> str:
-        """A node that stays; its data may come from elsewhere."""
-        op, output = step.numbers
+    def _kept_output(self, expr: Expr, base: str) -> str:
+        """Return the name of an output of a node that stays, whose inputs may change."""
+        op, output = expr.detail
         if op not in self._kept:
-            moved = [self._names[id(each)] for each in step.inputs[0].inputs]
+            moved = [self._names[id(each)] for each in expr.inputs[0].inputs]
             inputs = [*moved, *map(self._read, op.inputs[len(moved) :])]
-            # A name may have been given to a cheaper way to make the same.
-            outputs = [self._graph.new_name(name, "kept") if name in self._made else name for name in op.outputs]
+            # Its name may be that of another expression already.
+            outputs = [self._graph.new_name(base, "kept") if name in self._made else name for name in op.outputs]
             self._kept[op] = op.replaced(inputs, outputs)
             self._add(self._kept[op])
         return str(self._kept[op].outputs[output])
 
     def _array(self, name: str) -> Array:
-        """A constant, moved as the graph's nodes do."""
+        """Return the elements of a value that is moved from constants."""
         stack = [name]
         while stack:
-            tensor = self._following.values[stack[-1]].tensor
-            if tensor is not None and tensor.array is not None:
-                self._arrays[stack[-1]] = tensor.array
+            array = self._analysis.values[stack[-1]].array
+            if array is not None:
+                self._arrays[stack[-1]] = array
             elif stack[-1] in self._graph.constants:
                 self._arrays[stack[-1]] = self._graph.constants.read(stack[-1])
             op = self._graph.maker(stack[-1])
@@ -137,39 +145,36 @@ class Writer:
             elif missing := [each for each in op.inputs if each and each not in self._arrays]:
                 stack += missing
             else:
-                node = self._following.node(op)
+                node = self._analysis.node(op)
                 assert node is not None, "it moves"
                 inputs = [self._arrays.get(each) for each in node.inputs]
                 self._arrays.update(zip(node.outputs, run_node(node, inputs, Budget()), strict=False))
         return self._arrays[name]
 
-    def _make(self, kind: str, inputs: Iterable[str], output: str, **attributes: Any) -> None:
-        self._add(Op.make(kind, inputs, [output], self._graph.new_name(output, kind), **attributes))
-
-    def _details(self, step: Step, base: str) -> tuple[list[str], dict[str, Any]]:
-        """A step's inputs that say how elements are moved, and its attributes."""
-        (source, *_), numbers = step.inputs, step.numbers
-        match step.kind:
+    def _details(self, expr: Expr, base: str) -> tuple[list[str], dict[str, Any]]:
+        """Return a node's inputs that say how it moves elements, and its attributes."""
+        (source, *_), detail = expr.inputs, expr.detail
+        match expr.kind:
             case "Reshape":
-                shape = self._stand_ins.shape(source.sizes, step.sizes)
-                assert shape is not None, "it was found before"
+                shape = self._stand_ins.shape(source.sizes, expr.sizes)
+                assert shape is not None, "the search has checked it"
                 return [self._integers(base, shape)], {}
             case "Transpose":
-                return [], {"perm": numbers}
+                return [], {"perm": detail}
             case "DepthToSpace":
-                return [], {"blocksize": numbers[0], "mode": numbers[1]}
+                return [], {"blocksize": detail[0], "mode": detail[1]}
             case "SpaceToDepth":
-                return [], {"blocksize": numbers[0]}
+                return [], {"blocksize": detail[0]}
             case "Concat":
-                return [], {"axis": numbers}
+                return [], {"axis": detail}
             case "Gather":
-                return [self._integers(base, numbers[1])], {"axis": numbers[0]}
+                return [self._integers(base, detail[1])], {"axis": detail[0]}
             case "Expand":
-                wide = [1 if a == b else b for a, b in zip(source.sizes, step.sizes, strict=True)]
+                wide = [1 if a == b else b for a, b in zip(source.sizes, expr.sizes, strict=True)]
                 return [self._integers(base, wide)], {}
             case "Slice":
-                return [self._integers(base, each) for each in _window(source.sizes, numbers)], {}
-        pads, fill, dtype = numbers
+                return [self._integers(base, each) for each in _slice_inputs(source.sizes, detail)], {}
+        pads, fill, dtype = detail
         value = self._graph.constant(base, np.frombuffer(fill, dtype).reshape(()))
         return [self._integers(base, pads), value], {}
 
@@ -177,11 +182,11 @@ class Writer:
         return self._graph.constant(base, np.array(numbers, np.int64))
 
 
-def _window(sizes: Sequence[int], taken: Sequence[tuple[int, int, int]]) -> list[list[int]]:
-    """What Slice is given: starts, ends, axes and steps, of the axes along which it does not take all."""
+def _slice_inputs(sizes: Sequence[int], window: Window) -> list[list[int]]:
+    """Return starts, ends, axes and steps of a Slice, for the axes that it does not take whole."""
     cut = []
-    for axis, (size, (first, count, by)) in enumerate(zip(sizes, taken, strict=True)):
-        if (first, count, by) != (0, size, 1):
-            last = first + (count - 1) * by
-            cut.append((first, LAST if last + by >= size else last + 1, axis, by))
+    for axis, (size, (first, count, step)) in enumerate(zip(sizes, window, strict=True)):
+        if (first, count, step) != (0, size, 1):
+            last = first + (count - 1) * step
+            cut.append((first, LAST if last + step >= size else last + 1, axis, step))
     return [list(column) for column in zip(*cut, strict=True)]

@@ -1,0 +1,305 @@
+"""Analysis of a graph for given sizes: what is known of each value, and what movement composes it of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from onnx import ValueInfoProto
+
+from anydml.errors import BindingError, DescError, ModelError
+from anydml.moves.move import Access
+from anydml.moves.pieces import NotComposableError
+from anydml.moves.value import Value
+from anydml.onnx.budget import Budget
+from anydml.onnx.folding import folded
+from anydml.onnx.graph import ComputesError, Node, opsets_of
+from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
+from anydml.onnx.lowering import ShapeContext, UnknownElementsError
+from anydml.onnx.read import read_node
+from anydml.onnx.table import NODES
+from anydml.onnx.values import Array, Sizes, Tensor
+from anydml.onnx.walk import plain_domain
+from anydml.slim.composing import MOST_PIECES, CompositionContext
+from anydml.slim.graph import Graph, Op
+from anydml.slim.pieces import Pieces, flat_pieces
+from anydml.slim.sizes import unnamed_size
+from anydml.tensor import Layout
+
+_MOVEMENT = """
+    CenterCropPad Concat DepthToSpace Dropout Expand Flatten Gather Identity Pad Reshape Slice SpaceToDepth Split
+    Squeeze Tile Transpose Unsqueeze
+"""
+
+MOVEMENT = frozenset(_MOVEMENT.split())
+"""Operators of ONNX's own domain that move elements if their other inputs are known."""
+
+WORK, WORK_PER_NODE = 2048, 16
+"""Number of pieces that all compositions may have; beyond it, each node's inputs count as sources."""
+
+MOST_COMPOSITIONS = 4
+"""Most compositions of a value."""
+
+_REFUSALS = (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError)
+
+
+@dataclass(eq=False)
+class ValueInfo:
+    """What is known of a value.
+
+    Attributes:
+        tensor: its dtype and shape, and its elements if they are few and known; None if nothing is known.
+        compositions: ways in which it is composed of other values; the first of values that no movement makes.
+        op: the movement node that makes it, if any.
+        output: which output of that node it is.
+        data: names of the values whose elements that node moves.
+        is_constant: whether it is an initializer or made by Constant.
+    """
+
+    tensor: Tensor | None
+    compositions: list[Value] = field(default_factory=list)
+    op: Op | None = None
+    output: int = 0
+    data: tuple[str, ...] = ()
+    is_constant: bool = False
+
+    @cached_property
+    def pieces(self) -> list[Pieces | None]:
+        """The flat pieces of each composition; None if it contains lookups."""
+        return [*map(_flat, self.compositions)]
+
+    @property
+    def pieces_of_sources(self) -> Pieces | None:
+        """The flat pieces of the first composition; None if there is none or it contains lookups."""
+        return self.pieces[0] if self.compositions else None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Its shape, which must be known."""
+        assert self.tensor is not None, "its shape is known"
+        return self.tensor.shape
+
+    @property
+    def width(self) -> int:
+        """Bytes per element, which must be known."""
+        assert self.tensor is not None, "its dtype is known"
+        return self.tensor.dtype.itemsize
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes; 0 if unknown."""
+        return 0 if self.tensor is None else self.tensor.nbytes
+
+    @property
+    def array(self) -> Array | None:
+        """Its elements; None if unknown."""
+        return None if self.tensor is None else self.tensor.array
+
+    def is_like(self, other: ValueInfo) -> bool:
+        """Whether a node that computes cannot tell them apart."""
+        if self.tensor is None or other.tensor is None:
+            return False
+        first, second = self.tensor, other.tensor
+        is_same = (first.dtype, first.shape, self.is_constant) == (second.dtype, second.shape, other.is_constant)
+        if first.array is None or second.array is None:
+            return is_same and first.array is second.array
+        return is_same and bool(np.array_equal(first.array, second.array))
+
+
+def _flat(value: Value) -> Pieces | None:
+    try:
+        return flat_pieces(value)
+    except NotComposableError:
+        return None
+
+
+@dataclass
+class _Visit:
+    """What was found of a node: how it is read, the inputs that it had, and its outputs by name."""
+
+    node: Node | None
+    inputs: list[ValueInfo | None]
+    outputs: list[tuple[str, ValueInfo]]
+
+    def holds(self, inputs: Sequence[ValueInfo | None]) -> bool:
+        """Whether the same would be found for these inputs."""
+        pairs = [*zip(self.inputs, inputs, strict=True)]
+        if all(a is b for a, b in pairs):
+            return True
+        if any(value.op is not None for _, value in self.outputs):
+            return False
+        return all(a is b or (a is not None and b is not None and a.is_like(b)) for a, b in pairs)
+
+
+class Analysis:
+    """What is known of the values of a graph.
+
+    A name has the same elements in all graphs that are derived from one model. So only nodes that move other values
+    than before are analysed again.
+
+    Args:
+        graph: the graph of a valid model.
+        sizes: symbolic sizes by name (see `unnamed_size`).
+        before: the analysis of another graph of this model, for the same sizes.
+
+    Attributes:
+        graph: the graph.
+        sizes: the symbolic sizes.
+        values: what is known of values, by name.
+        names: names of the sources of compositions, by operand number.
+    """
+
+    def __init__(self, graph: Graph, sizes: Mapping[str, int], before: Analysis | None = None) -> None:
+        self.graph, self.sizes = graph, sizes
+        self._opsets = opsets_of(graph.model.opset_import)
+        self._budget = Budget()
+        self._work = WORK + WORK_PER_NODE * len(graph.ops)
+        self._context: CompositionContext = CompositionContext() if before is None else before._context
+        self._operands: dict[str, Value] = {} if before is None else before._operands
+        self.names: dict[int, str] = {} if before is None else before.names
+        self._given: dict[str, ValueInfo] = self._inputs() if before is None else before._given
+        for name, array in graph.constants.made.items():
+            if name not in self._given:
+                known = array if array.size <= FOLLOWED else None
+                self._given[name] = ValueInfo(Tensor(array.dtype, array.shape, known), is_constant=True)
+        self.values = dict(self._given)
+        self._declared = {value.name: value for value in (*graph.model.graph.value_info, *graph.model.graph.output)}
+        self._visits: dict[Op, _Visit] = {}
+        for op in graph.ops:
+            inputs = [self.values.get(name) for name in op.inputs]
+            visit = None if before is None else before._visits.get(op)
+            if visit is None or not visit.holds(inputs):
+                node = self._read(op) if visit is None else visit.node
+                visit = _Visit(node, inputs, self._visited(op, node, inputs))
+            self._visits[op] = visit
+            self.values.update(visit.outputs)
+
+    def node(self, op: Op) -> Node | None:
+        """Return a node as anydml reads it; None if anydml does not have the operator."""
+        return self._visits[op].node
+
+    def moves(self, op: Op) -> bool:
+        """Whether a node is movement."""
+        return any(value.op is op for _, value in self._visits[op].outputs)
+
+    def operand(self, name: str) -> Value:
+        """Return a value as a source of others."""
+        if name not in self._operands:
+            found = self.values[name]
+            layout = Layout.packed(found.sizes, found.width)
+            value = self._context.composer.input(name, layout.sizes, layout.strides, layout.element_size)
+            self._operands[name] = value
+            for piece in value.pieces:
+                assert isinstance(piece.source, Access), "it is an input"
+                self.names[piece.source.operand] = name
+        return self._operands[name]
+
+    def _inputs(self) -> dict[str, ValueInfo]:
+        graph = self.graph.model.graph
+        found = {value.name: ValueInfo(self._declared_tensor(value)) for value in graph.input}
+        inputs = {*found}
+        for tensor in graph.initializer:
+            is_constant = tensor.name not in inputs
+            found[tensor.name] = ValueInfo(initial(tensor, is_constant, self._budget), is_constant=is_constant)
+        return found
+
+    def _declared_tensor(self, value: ValueInfoProto) -> Tensor | None:
+        return declared(value, lambda axis, name: self.sizes.get(name or unnamed_size(value.name, axis)))
+
+    def _read(self, op: Op) -> Node | None:
+        if (plain_domain(op.proto.domain), op.proto.op_type) not in NODES:
+            return None
+        try:
+            return read_node(op.proto, self._opsets, op.proto.name)
+        except ModelError:
+            return None
+
+    def _visited(self, op: Op, node: Node | None, inputs: Sequence[ValueInfo | None]) -> list[tuple[str, ValueInfo]]:
+        """Return a node's outputs by name."""
+        tensors = [None if value is None else value.tensor for value in inputs]
+        outputs: Sequence[Tensor | None] | None = None
+        if node is not None and not any(name and each is None for name, each in zip(op.inputs, tensors, strict=True)):
+            moved = self._moved(op, node, tensors) if op.kind in MOVEMENT else None
+            if moved is not None:
+                return moved
+            outputs = self._lowered(node, tensors)
+        if outputs is None:
+            outputs = [*inferred(op.proto, self._opsets, tensors)]
+        found = []
+        for k, name in enumerate(op.outputs):
+            tensor = outputs[k] if k < len(outputs) else None
+            if tensor is None and name in self._declared:
+                tensor = self._declared_tensor(self._declared[name])
+            if name:
+                is_constant = op.kind == "Constant" and name in self.graph.constants
+                found.append((name, ValueInfo(tensor, is_constant=is_constant)))
+        return found
+
+    def _lowered(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
+        """Return the shapes of a node's results, and their elements if they are few; None if unknown."""
+        try:
+            found = folded(node, tensors, FOLLOWED, self._budget)
+            outputs: list[Any] = [*(ShapeContext().lower(node, tensors) if found is None else found)]
+        except (*_REFUSALS, ValueError):
+            # NumPy raises ValueError for impossible shapes, as with an axis of 2⁶² beside one of 0.
+            return None
+        return outputs if all(isinstance(each, Tensor) for each in outputs) else None
+
+    def _moved(self, op: Op, node: Node, tensors: Sequence[Tensor | None]) -> list[tuple[str, ValueInfo]] | None:
+        """Return the outputs of a node that moves elements, by name; None if it cannot be analysed as movement."""
+        count = len(tensors) if op.kind == "Concat" else 1
+        data = op.inputs[:count]
+        if any(not name or _is_opaque(self.values[name].tensor) for name in data):
+            return None
+        if op.kind == "Dropout" and len(op.outputs) > 1:
+            return None
+        if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
+            return None
+        compositions = [self._compositions(name) for name in data]
+        # Inputs of Concat are all composed of their first sources, or all of their nearest.
+        several = len(compositions[0]) if count == 1 else min(2, max(map(len, compositions)))
+        found: list[list[Tensor]] = []
+        for k in range(several):
+            given: list[Tensor | None] = [*tensors]
+            for i, (own, tensor) in enumerate(zip(compositions, tensors, strict=False)):
+                assert tensor is not None, "it is not opaque"
+                given[i] = Tensor(tensor.dtype, tensor.shape, None, own[k if count == 1 else -k])
+            try:
+                made: list[Any] = [*self._context.lower(node, given)]
+            except NotComposableError:
+                continue
+            except _REFUSALS:
+                return None
+            found.append(made)
+        if found and any(tensor is not None and tensor.array is None for tensor in tensors[:count]):
+            plain: list[Tensor] | None = [Tensor(each.dtype, each.shape) for each in found[0]]
+        else:
+            plain = self._lowered(node, tensors)
+        if plain is None or any(map(_is_opaque, plain)):
+            return None
+        result = []
+        for k, name in enumerate(op.outputs):
+            if name:
+                values = [each[k].value for each in found]
+                few = [value for value in values if value is not None and len(value.pieces) <= MOST_PIECES]
+                self._work -= sum(len(value.pieces) for value in few if len(value.pieces) > 1)
+                result.append((name, ValueInfo(plain[k], few, op, k, data)))
+        return result
+
+    def _compositions(self, name: str) -> list[Value]:
+        """Return a value's compositions, and the value itself as a source if others may share it."""
+        value = self.values[name]
+        own = self.operand(name)
+        if value.op is None or not value.compositions or self._work < 0:
+            return [own]
+        if len(self.graph.readers[name]) == 1 and len(value.compositions[0].pieces) == 1:
+            return value.compositions[:MOST_COMPOSITIONS]
+        return [*value.compositions[: MOST_COMPOSITIONS - 1], own]
+
+
+def _is_opaque(tensor: Tensor | None) -> bool:
+    """Whether a tensor is unknown, empty, or of strings."""
+    return tensor is None or tensor.dtype.hasobject or not tensor.size

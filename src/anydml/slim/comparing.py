@@ -1,0 +1,172 @@
+"""Comparison of two graphs: whether their nodes read the same elements, or whether their results are the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from anydml.onnx.values import Array
+from anydml.slim.analysis import Analysis
+from anydml.slim.fingerprints import Marks, NoFingerprintError, fingerprints, of_moved, of_source
+from anydml.slim.graph import Graph
+from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
+
+FEW = 1 << 20
+"""Most elements of a tensor that are compared one by one."""
+
+MOST = 1 << 23
+"""Total number of elements that are compared one by one."""
+
+SIZES = (1, 2, 3, 5, 8)
+"""Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
+
+
+def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
+    """Return several choices of small numbers for symbolic sizes."""
+    if not names:
+        return [{}]
+    return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
+
+
+def compute_the_same(before: Analysis, after: Analysis, names: Sequence[str]) -> bool:
+    """Whether two graphs of one model have the same results, by fingerprints; False if there are none.
+
+    Args:
+        before: the analysis of a graph.
+        after: the analysis of the other graph.
+        names: symbolic sizes; if there are any, both graphs are analysed for small sizes instead.
+    """
+    pairs = [(before, after)]
+    if names:
+        pairs = [(Analysis(before.graph, sizes), Analysis(after.graph, sizes)) for sizes in small_sizes(names)]
+    first, second = _matrices(before.graph), _matrices(after.graph)
+    shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
+    try:
+        return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)
+    except NoFingerprintError:
+        return False
+
+
+def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
+    """Return the constants that nodes read as their first two inputs, and how they multiply by them."""
+    found = set()
+    for op in graph.ops:
+        for k, name in enumerate(op.inputs[:2]):
+            if name in graph.constants:
+                is_product = op.kind in ("MatMul", "Gemm")
+                flags = [is_product and bool(op.get(flag, 0)) for flag in ("transA", "transB")]
+                found.add((name, k, is_product, *flags))
+    return found
+
+
+def differing(before: Analysis, after: Analysis) -> Iterator[str]:
+    """Yield names in the first graph for which the second one reads other elements.
+
+    Compared are the inputs of nodes that compute, and the outputs: by their pieces, or else element by element.
+    """
+    elements = _Elements()
+    for old, new in dict.fromkeys(_pairs(before, after)):
+        if not _are_same(before, old, after, new, elements):
+            yield old
+
+
+def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
+    """Yield the names of what the same node reads in both graphs, and of the outputs."""
+    for op in before.graph.ops:
+        if before.moves(op):
+            continue
+        other = after.graph.maker(next((name for name in op.outputs if name), ""))
+        # Nodes that nothing needs are gone.
+        if other is not None and other.kind == op.kind:
+            yield from zip(op.inputs, other.inputs, strict=True)
+            yield from ((each, each) for each in op.captured if each in before.values)
+    yield from ((name, name) for name in before.graph.outputs)
+
+
+def _are_same(before: Analysis, old: str, after: Analysis, new: str, elements: _Elements) -> bool:
+    if not old or not new:
+        return old == new
+    first, second = before.values.get(old), after.values.get(new)
+    if first is None or second is None:
+        return first is None and second is None and old == new
+    if old == new and (first is second or (first.op is None and second.op is None)):
+        return True
+    if first.tensor is None or second.tensor is None or first.sizes != second.sizes:
+        return False
+    if first.tensor.array is not None and second.tensor.array is not None:
+        return bool(np.array_equal(first.tensor.array, second.tensor.array))
+    ours, theirs = _pieces(before, old), _pieces(after, new)
+    if ours is not None and theirs is not None:
+        named = _named(before, ours)
+        if named is not None and named == _named(after, theirs):
+            return True
+        known = elements.of_constant(before, ours), elements.of_constant(after, theirs)
+        if known[0] is not None and known[1] is not None:
+            return known[0].tobytes() == known[1].tobytes()
+    left, right = elements.of(before, old), elements.of(after, new)
+    return left is not None and right is not None and np.array_equal(left, right)
+
+
+def _pieces(analysis: Analysis, name: str) -> Pieces | None:
+    value = analysis.values[name]
+    return flat_pieces(analysis.operand(name)) if value.op is None else value.pieces_of_sources
+
+
+def _named(analysis: Analysis, pieces: Pieces) -> list[tuple[str, FlatPiece]] | None:
+    """Return pieces with the names of their sources; None if movement makes one of these."""
+    found = []
+    for piece in pieces:
+        name = analysis.names.get(piece.source, "")
+        if name and analysis.values[name].op is not None:
+            return None
+        found.append((name, piece._replace(source=min(0, piece.source))))
+    return found
+
+
+class _Elements:
+    """Identifies single elements, by fingerprints, within a budget."""
+
+    def __init__(self) -> None:
+        self._left = MOST
+
+    def of_constant(self, analysis: Analysis, pieces: Pieces) -> Array | None:
+        """Return the elements of a value that is one piece of a constant; None if it is not."""
+        name = analysis.names.get(pieces[0].source, "") if len(pieces) == 1 else ""
+        if not name or not analysis.values[name].is_constant:
+            return None
+        array = np.ascontiguousarray(analysis.graph.constants.read(name)).reshape(-1)
+        (piece,) = pieces
+        if piece.size > array.size or piece.is_reversed:
+            return None
+        flat = array[piece.offset :]
+        sizes = [digit.size for digit in piece.digits]
+        strides = [digit.stride * flat.itemsize for digit in piece.digits]
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, strides, writeable=False))
+
+    def of(self, analysis: Analysis, name: str) -> Marks | None:
+        """Return fingerprints of a value; None if there are too many, or they cannot be moved."""
+        found: dict[str, Marks | None] = {}
+        stack = [name]
+        while stack:
+            missing = [each for each in analysis.values[stack[-1]].data if each not in found]
+            if missing:
+                stack += missing
+            elif (each := stack.pop()) not in found:
+                found[each] = self._moved(analysis, each, found)
+        return found[name]
+
+    def _moved(self, analysis: Analysis, name: str, found: Mapping[str, Marks | None]) -> Marks | None:
+        """Return fingerprints of a value, given those of what it is moved from."""
+        value = analysis.values[name]
+        known = {each: marks for each in value.data if (marks := found[each]) is not None}
+        if value.tensor is None or value.tensor.size > min(FEW, self._left) or len(known) < len({*value.data}):
+            return None
+        self._left -= value.tensor.size
+        with np.errstate(over="ignore"), contextlib.suppress(NoFingerprintError):
+            if value.op is None:
+                return of_source(analysis, name)
+            made = of_moved(analysis, value.op, known.__getitem__)
+            return None if made is None else made[value.output]
+        return None

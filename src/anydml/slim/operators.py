@@ -1,0 +1,100 @@
+"""What is known of ONNX operators: which nodes compute element by element, or along which axes, and what they take."""
+
+from __future__ import annotations
+
+from anydml.slim.analysis import Analysis
+from anydml.slim.graph import Op
+
+_NAMES = """
+    Abs Acos Acosh Add And Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu
+    Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean
+    Min Mish Mod Mul Neg Not Or Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt
+    Sub Sum Tan Tanh ThresholdedRelu Where Xor
+"""
+
+ELEMENTWISE = frozenset(_NAMES.split())
+"""Operators each element of whose result depends on the elements at the same place, after broadcasting."""
+
+SOFTMAX = frozenset(("LogSoftmax", "Softmax"))
+
+SOFTMAX_OF_ONE_AXIS = 13
+"""First opset in which Softmax is along one axis; before, it is along all axes from that one on."""
+
+Window = list[tuple[int, int, int]]
+"""For each axis, the first coordinate that is taken, how many are, and the step between them."""
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether a node computes one result element by element."""
+    return op.kind in ELEMENTWISE and len(op.outputs) == 1
+
+
+def row_axes(op: Op, analysis: Analysis) -> list[int] | None:
+    """Return the axes along which a node normalises or reduces its input; None for other nodes or if unknown."""
+    value = analysis.values.get(op.inputs[0]) if op.inputs else None
+    if value is None or value.tensor is None or not value.sizes:
+        return None
+    rank = len(value.sizes)
+    if op.kind in SOFTMAX and analysis.graph.opset >= SOFTMAX_OF_ONE_AXIS:
+        return [op.get("axis", -1) % rank]
+    if op.kind == "LayerNormalization" and len(op.outputs) == 1:
+        return [*range(op.get("axis", -1) % rank, rank)]
+    if op.kind.startswith("Reduce"):
+        axes = op.get("axes", [])
+        more = analysis.values.get(op.inputs[1]) if len(op.inputs) > 1 and op.inputs[1] else None
+        if more is not None and more.array is not None:
+            axes = more.array.tolist()
+        return sorted(axis % rank for axis in axes) or None
+    return None
+
+
+def permutation(op: Op, rank: int) -> list[int]:
+    """Return the permutation of a Transpose."""
+    return list(op.get("perm", range(rank)[::-1]))
+
+
+def is_plain_gemm(op: Op) -> bool:
+    """Whether a Gemm scales neither its product nor its bias."""
+    return bool(op.get("alpha", 1) == op.get("beta", 1) == 1)
+
+
+def windows(op: Op, analysis: Analysis) -> list[Window] | None:
+    """Return what each output of a Slice or Split takes; None for other nodes or if unknown."""
+    sizes = analysis.values[op.inputs[0]].sizes
+    whole: Window = [(0, size, 1) for size in sizes]
+    if op.kind == "Split":
+        axis, found, first = op.get("axis", 0) % len(sizes), list[Window](), 0
+        for name in op.outputs:
+            if not name:
+                return None
+            count = analysis.values[name].sizes[axis]
+            found.append([*whole[:axis], (first, count, 1), *whole[axis + 1 :]])
+            first += count
+        return found
+    arrays = [analysis.values[name].array if name else None for name in op.inputs[1:]]
+    if op.kind != "Slice" or any(a is None and name for a, name in zip(arrays, op.inputs[1:], strict=True)):
+        return None
+    starts, ends, axes, steps = (None if a is None else a.tolist() for a in (*arrays, None, None)[:4])
+    for k, (start, end) in enumerate(zip(starts or (), ends or (), strict=True)):
+        axis = axes[k] if axes else k
+        first, stop, step = slice(start, end, steps[k] if steps else 1).indices(sizes[axis])
+        if step < 0:
+            return None
+        whole[axis] = (first, len(range(first, stop, step)), step)
+    return [whole]
+
+
+def is_identity_resize(op: Op, analysis: Analysis) -> bool:
+    """Whether a Resize keeps the size of its image: then every pixel is interpolated with a weight of 1."""
+    if op.kind != "Resize" or len(op.inputs) < 3:
+        return False
+    before, after = (analysis.values.get(name) for name in (op.inputs[0], op.outputs[0]))
+    if before is None or after is None or before.tensor is None or after.tensor is None:
+        return False
+    if before.sizes != after.sizes or op.get("coordinate_transformation_mode") == b"tf_crop_and_resize":
+        return False
+    if len(op.inputs) > 3 and op.inputs[3]:
+        return bool(op.get("keep_aspect_ratio_policy", b"stretch") == b"stretch")
+    # A size may stay although the scale is not 1.
+    scales = analysis.values.get(op.inputs[2])
+    return scales is not None and scales.array is not None and bool((scales.array == 1).all())

@@ -1,0 +1,228 @@
+"""Flat pieces: where the elements of a tensor come from, independent of its shape.
+
+Elements are numbered in row-major order, so Reshape changes nothing. A piece says that element ``at + Σ digit·step`` of
+the tensor is element ``offset + Σ digit·stride`` of a source, or a fill. Its form is unique.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves.move import Fill
+from anydml.moves.pieces import NotComposableError
+from anydml.moves.value import Value
+from anydml.tensor import packed_strides
+
+MOST_MERGED = 256
+"""Most pieces of a tensor that are merged."""
+
+NEIGHBOURS = 8
+"""Number of preceding pieces with which a piece may be merged."""
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Digit(NamedTuple):
+    """A digit of a piece: its size, and the distances of its neighbours in the tensor and in the source."""
+
+    size: int
+    step: int
+    stride: int
+
+
+class FlatPiece(NamedTuple):
+    """A strided set of elements with one source.
+
+    Attributes:
+        source: number of the source; −1 for a fill.
+        at: its first element in the tensor.
+        offset: its first element in the source.
+        digits: by descending steps; none has size 1, and adjacent ones cannot be merged.
+        fill: bytes of an element if it is a fill.
+    """
+
+    source: int
+    at: int
+    offset: int
+    digits: tuple[Digit, ...]
+    fill: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(digit.size for digit in self.digits)
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether a stride is negative."""
+        return any(digit.stride < 0 for digit in self.digits)
+
+    def elements(self) -> tuple[Numbers, Numbers]:
+        """Return the numbers of all elements in the tensor and in the source."""
+        to, there = np.array([self.at]), np.array([self.offset])
+        for size, step, stride in self.digits:
+            numbers = np.arange(size)
+            to = (to[:, None] + numbers * step).reshape(-1)
+            there = (there[:, None] + numbers * stride).reshape(-1)
+        return to, there
+
+
+Pieces = tuple[FlatPiece, ...]
+
+
+def flat_pieces(value: Value) -> Pieces:
+    """Return the flat pieces of a value whose sources are contiguous.
+
+    Raises:
+        NotComposableError: the value contains lookups.
+    """
+    steps, width = packed_strides(value.sizes), value.element_size
+    found = []
+    for start, factors, source in value.pieces:
+        at = sum(first * step for first, step in zip(start, steps, strict=True))
+        if isinstance(source, Fill):
+            digits = [Digit(size, step * steps[axis], 0) for axis, size, step in factors]
+            pattern = source.pattern * (width // len(source.pattern))
+            found.append(FlatPiece(-1, at, 0, tidy(digits), pattern))
+            continue
+        if source.lookups:
+            raise NotComposableError("elements are looked up")
+        digits = [
+            Digit(factor.size, factor.step * steps[factor.axis], stride // width)
+            for factor, stride in zip(factors, source.strides, strict=True)
+        ]
+        found.append(FlatPiece(source.operand, at, source.offset // width, tidy(digits)))
+    return merged(found)
+
+
+def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
+    """Return digits by descending steps, with adjacent ones merged where possible."""
+    found: list[Digit] = []
+    for digit in sorted((digit for digit in digits if digit.size != 1), key=lambda digit: -digit.step):
+        if found:
+            size, step, stride = found[-1]
+            if step == digit.size * digit.step and stride == digit.size * digit.stride:
+                found[-1] = Digit(size * digit.size, digit.step, digit.stride)
+                continue
+        found.append(digit)
+    return tuple(found)
+
+
+def merged(pieces: Sequence[FlatPiece]) -> Pieces:
+    """Merge pieces where possible, and sort them by their first elements."""
+    found = sorted(pieces, key=lambda piece: piece.at)
+    while 1 < len(found) <= MOST_MERGED:
+        fewer = _with_equidistant_merged(found)
+        fewer = _with_equidistant_merged(_with_adjacent_merged(sorted(fewer, key=lambda piece: piece.at)))
+        if len(fewer) == len(found):
+            break
+        found = sorted(fewer, key=lambda piece: piece.at)
+    return tuple(found)
+
+
+def _with_adjacent_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
+    """Merge pairs of pieces of which one continues a digit of the other."""
+    found: list[FlatPiece] = []
+    for piece in pieces:
+        for k in range(max(0, len(found) - NEIGHBOURS), len(found)):
+            one = _continued(found[k], piece)
+            if one is not None:
+                found[k] = one
+                break
+        else:
+            found.append(piece)
+    return found
+
+
+def _continued(piece: FlatPiece, then: FlatPiece) -> FlatPiece | None:
+    """Merge two pieces of which the second continues a digit of the first; None if it does not."""
+    if (piece.source, piece.fill) != (then.source, then.fill):
+        return None
+    step, stride = then.at - piece.at, then.offset - piece.offset
+    for digits, others in ((piece.digits, then.digits), (then.digits, piece.digits)):
+        for k, digit in enumerate(digits):
+            rest = (*digits[:k], *digits[k + 1 :])
+            if rest == others:
+                # The other piece has size 1 along this digit.
+                first, total = (digit.size if digits is piece.digits else 1), digit.size + 1
+            elif len(digits) == len(others) and rest == (*others[:k], *others[k + 1 :]) and digit[1:] == others[k][1:]:
+                first, total = piece.digits[k].size, digit.size + others[k].size
+            else:
+                continue
+            if step == first * digit.step and stride == first * digit.stride:
+                return piece._replace(digits=tidy([*rest, Digit(total, digit.step, digit.stride)]))
+    return None
+
+
+def _with_equidistant_merged(pieces: Sequence[FlatPiece]) -> list[FlatPiece]:
+    """Merge pieces of equal form at equal distances, which become a digit."""
+    groups: dict[tuple[object, ...], list[FlatPiece]] = {}
+    for piece in pieces:
+        groups.setdefault((piece.source, piece.fill, piece.digits), []).append(piece)
+    found: list[FlatPiece] = []
+    for group in groups.values():
+        gaps = [(then.at - piece.at, then.offset - piece.offset) for piece, then in pairwise(group)]
+        first = 0
+        while first < len(group):
+            end = first + 1
+            while end < len(group) and gaps[end - 1] == gaps[first]:
+                end += 1
+            piece = group[first]
+            if end - first > 1:
+                piece = piece._replace(digits=tidy([*piece.digits, Digit(end - first, *gaps[first])]))
+            found.append(piece)
+            first = end
+    return found
+
+
+class Box(NamedTuple):
+    """A piece in a shape: its first coordinate along each axis, and its digits with their axes and steps along them."""
+
+    start: tuple[int, ...]
+    digits: tuple[tuple[int, Digit], ...]
+
+    def ends(self) -> list[int]:
+        """Return one more than its last coordinate along each axis."""
+        found = [first + 1 for first in self.start]
+        for axis, digit in self.digits:
+            found[axis] += (digit.size - 1) * digit.step
+        return found
+
+
+def boxed(piece: FlatPiece, sizes: Sequence[int]) -> Box | None:
+    """Return a piece as a box in a shape; None if it is not one."""
+    strides, start, rest = packed_strides(sizes), [], piece.at
+    for stride in strides:
+        start.append(rest // stride)
+        rest %= stride
+    digits: list[tuple[int, Digit]] = []
+    for size, step, stride in piece.digits:
+        left, own, there = size, step, stride
+        # From the innermost axis on, because a digit may extend over several axes.
+        for axis in reversed(range(len(sizes))):
+            unit, end = strides[axis], strides[axis] * sizes[axis]
+            if left == 1 or own >= end:
+                continue
+            taken = min(left, end // own)
+            if own % unit or (left > taken and end % own) or left % taken:
+                return None
+            if taken > 1:
+                digits.append((axis, Digit(taken, own // unit, there)))
+            left, own, there = left // taken, own * taken, there * taken
+        if left > 1:
+            return None
+    box = Box(tuple(start), tuple(digits))
+    return box if all(end <= size for end, size in zip(box.ends(), sizes, strict=True)) else None
+
+
+def cropped(piece: FlatPiece, box: Box, first: Sequence[int], sizes: Sequence[int]) -> FlatPiece:
+    """Return a piece of a tensor as a piece of the part of it that begins at `first` and has the shape `sizes`."""
+    strides = packed_strides(sizes)
+    at = sum((a - b) * stride for a, b, stride in zip(box.start, first, strides, strict=True))
+    digits = (Digit(digit.size, digit.step * strides[axis], digit.stride) for axis, digit in box.digits)
+    return piece._replace(at=at, digits=tidy(digits))

@@ -1,0 +1,115 @@
+"""Values that are not repeated for nodes that broadcast them: what Expand makes, and matrices in grouped attention.
+
+For MatMul, the batch gets an axis for the repetitions, which has size 1 in the second factor. Element by element nodes
+between the repeated matrices and the product, such as a scale, are computed once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from anydml.slim.graph import Op
+from anydml.slim.operators import ELEMENTWISE
+from anydml.slim.pieces import boxed
+from anydml.slim.rewrites.rewrite import Rewrite
+
+
+class Broadcasting(Rewrite):
+    """Finds nodes that read repeated values."""
+
+    title = "what repeats is broadcast"
+
+    def rewritten(self) -> list[Op] | None:
+        """See `Rewrite.rewritten`."""
+        is_found = False
+        for op in self._graph.ops:
+            is_candidate = op.kind in ELEMENTWISE | {"MatMul"} and self._are_known(*op.inputs, *op.outputs)
+            if is_candidate and op.kind == "MatMul" and self._write_product(op):
+                is_found = True
+                continue
+            new = self._without_expand(op) if is_candidate else op
+            is_found = is_found or new is not op
+            self._ops.append(new)
+        return self._ops if is_found else None
+
+    def _without_expand(self, op: Op) -> Op:
+        """Return a node that reads values before they are expanded, where it can broadcast them itself."""
+        values = self._values
+        kept = 2 if op.kind == "MatMul" else 0
+        inputs = [*op.inputs]
+        for k, name in enumerate(op.inputs):
+            maker = self._graph.maker(name)
+            if maker is None or maker.kind != "Expand" or not self._are_known(maker.inputs[0]):
+                continue
+            sizes = values[maker.inputs[0]].sizes
+            others = [values[each].sizes for i, each in enumerate(inputs) if each and i != k]
+            shapes = [sizes, *others, values[op.outputs[0]].sizes]
+            if min(map(len, shapes)) < kept or (kept and sizes[-2:] != values[name].sizes[-2:]):
+                continue
+            *batches, result = (each[: len(each) - kept] for each in shapes)
+            with contextlib.suppress(ValueError):
+                if np.broadcast_shapes(*batches) == tuple(result):
+                    inputs[k] = maker.inputs[0]
+        return op.replaced(inputs)
+
+    def _write_product(self, op: Op) -> bool:
+        """Write a product by matrices that repeat; return whether it is one."""
+        first, second, result = (self._values[name].sizes for name in (*op.inputs, *op.outputs))
+        if not len(first) == len(second) == len(result) > 2 or not first[:-2] == second[:-2] == result[:-2]:
+            return False
+        root, chain = self._root(op.inputs[1])
+        found = self._repeated_axes(root)
+        if found is None:
+            return False
+        batch, repeated = found
+        left_shape = self._stand_ins.shape(first, (*batch, *first[-2:]))
+        right_shape = self._stand_ins.shape(second, (*batch, *second[-2:]))
+        result_shape = self._stand_ins.shape((*batch, first[-2], second[-1]), result)
+        if left_shape is None or right_shape is None or result_shape is None:
+            return False
+        left, right = self._reshape(op.inputs[0], left_shape, ""), self._reshape(root, right_shape, "")
+        bounds = [(0,) * len(repeated), (1,) * len(repeated), repeated]
+        right = self._add("Slice", [right, *(self._integers(right, each) for each in bounds)], "")
+        for each, name in chain:
+            made = self._graph.new_name(each.outputs[0], "shared")
+            self._ops.append(each.replaced([right if read == name else read for read in each.inputs], [made]))
+            right = made
+        made, (output,) = self._graph.new_name(op.outputs[0], "shared"), op.outputs
+        self._ops.append(op.replaced([left, right], [made]))
+        self._reshape(made, result_shape, output)
+        return True
+
+    def _root(self, name: str) -> tuple[str, list[tuple[Op, str]]]:
+        """Return the value behind element by element nodes of one tensor, and these in order, with what each reads."""
+        chain: list[tuple[Op, str]] = []
+        while self._graph.is_read_once(name):
+            op = self._graph.maker(name)
+            if op is None or op.kind not in ELEMENTWISE:
+                break
+            large = [each for each in op.inputs if each and not self._is_single(each)]
+            if len(large) != 1 or large[0] not in self._values:
+                break
+            chain.append((op, large[0]))
+            name = large[0]
+        return name, chain[::-1]
+
+    def _repeated_axes(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """Return the batch of matrices, split where they repeat, and its repeated axes; None if there are none."""
+        value = self._values[name]
+        pieces = value.pieces_of_sources
+        box = boxed(pieces[0], value.sizes) if pieces is not None and len(pieces) == 1 else None
+        if box is None or pieces is None or pieces[0].source < 0:
+            return None
+        batch: list[int] = []
+        repeated: list[int] = []
+        for axis, size in enumerate(value.sizes):
+            digits = sorted((digit for own, digit in box.digits if own == axis), key=lambda digit: -digit.step)
+            if axis >= len(value.sizes) - 2:
+                if any(digit.size > 1 and not digit.stride for digit in digits):
+                    return None
+                continue
+            repeated += [len(batch) + k for k, digit in enumerate(digits) if not digit.stride]
+            batch += [digit.size for digit in digits] or [size]
+        return (tuple(batch), tuple(repeated)) if repeated else None

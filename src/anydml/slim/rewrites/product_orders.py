@@ -1,0 +1,312 @@
+"""Products that are computed in the order in which they are read, so that they need not be transposed.
+
+The dot products of a product by a constant matrix are the same in any order: in a batch, if the matrix is split into
+heads; transposed, if the matrix is on the left, or if Gemm transposes the other factor. Nodes that compute element by
+element go along. Each node in the new order reads Transposes of its inputs, and is followed by a Transpose back;
+composition removes these where it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anydml.slim.analysis import Analysis
+from anydml.slim.costs import CALL, is_fast_batched, is_fast_transposed
+from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.operators import is_elementwise
+from anydml.slim.orders import TRANSPOSED, Order, orders_of, transposed_matrix
+from anydml.slim.pieces import FlatPiece
+from anydml.slim.products import Product, Reader, Readers, bias_of, product_of, products_of
+from anydml.slim.rewrites.rewrite import Rewrite
+from anydml.slim.sizes import StandIns
+
+MOST = 64
+"""Most nodes of a group."""
+
+
+@dataclass
+class Group:
+    """Nodes that are computed in another order.
+
+    Attributes:
+        order: the new order.
+        root: the value that all others are computed of.
+        entry: a reader whose movement puts the root into the new order; None if the root is a product that is computed
+            in that order.
+        nodes: numbers of the nodes that compute element by element.
+        sinks: numbers of the products that read their first factor transposed.
+        gain: how many bytes fewer are moved.
+    """
+
+    order: Order
+    root: str
+    entry: Reader | None
+    nodes: list[int] = field(default_factory=list)
+    sinks: list[int] = field(default_factory=list)
+    gain: int = 0
+
+
+class GroupSearch:
+    """Finds the groups of a graph."""
+
+    def __init__(self, analysis: Analysis, readers: Readers, stand_ins: StandIns) -> None:
+        self._analysis, self._readers, self._stand_ins = analysis, readers, stand_ins
+        self._graph, self._values = analysis.graph, analysis.values
+
+    def groups(self) -> list[Group]:
+        """Return groups that save bytes and have no node in common, the best first."""
+        groups: list[Group] = []
+        taken: set[int] = set()
+        for group in sorted(self._candidates(), key=lambda each: -each.gain):
+            own = {*group.nodes, *group.sinks}
+            if group.entry is None:
+                own.add(self._graph.makers[group.root])
+            if taken.isdisjoint(own):
+                taken |= own
+                groups.append(group)
+        return groups
+
+    def _candidates(self) -> Iterable[Group]:
+        """Yield all groups that save bytes."""
+        for product in products_of(self._analysis):
+            name = self._graph.ops[product.number].outputs[0]
+            if not self._stand_ins.is_constant(product.rows, product.columns):
+                continue
+            for order in self._orders(name, product):
+                is_transposed = order.perm == TRANSPOSED
+                if (
+                    is_fast_transposed(product.rows)
+                    if is_transposed
+                    else is_fast_batched(order.sizes[1], product.depth)
+                ):
+                    group = self._grown(Group(order, name, None), name)
+                    if group.gain > (CALL if is_transposed else 0):
+                        yield group
+        for root, readers in self._readers.of.items():
+            seen = set()
+            for reader in readers:
+                sizes = None if reader.piece is None or reader.piece in seen else transposed_matrix(reader.piece)
+                seen.add(reader.piece)
+                if sizes is not None and self._stand_ins.is_constant(*sizes):
+                    group = self._grown(Group(Order(sizes, TRANSPOSED), root, reader), reader.name)
+                    if group.gain > CALL and group.sinks:
+                        yield group
+
+    def _orders(self, name: str, product: Product) -> list[Order]:
+        """Return the orders in which a product is read, directly or behind nodes that compute element by element."""
+        found: dict[Order, None] = {}
+        waiting, seen = [name], {name}
+        while waiting and len(seen) < MOST:
+            for reader in self._readers.of.get(waiting.pop(), ()):
+                if reader.piece is not None:
+                    found.update(dict.fromkeys(orders_of(reader.piece, product.leading, product.columns)))
+                made = self._result(reader.number)
+                if made and made not in seen and self._size(made) == self._size(name):
+                    seen.add(made)
+                    waiting.append(made)
+        return [*found]
+
+    def _result(self, number: int) -> str:
+        """Return the name of what a node computes element by element; empty for other nodes."""
+        op = self._graph.ops[number]
+        return op.outputs[0] if number != OUTSIDE and is_elementwise(op) else ""
+
+    def _size(self, name: str) -> int:
+        tensor = self._values[name].tensor
+        return 0 if tensor is None else tensor.size
+
+    def _piece(self, name: str) -> FlatPiece | None:
+        found = self._readers.piece(name)
+        return None if found is None else found[1]
+
+    def _grown(self, group: Group, first: str) -> Group:
+        """Add all nodes that can be computed in the group's order, from a value on, and the gain."""
+        entry, count = group.entry, self._size(first)
+        # By value, its elements in the old order.
+        before = {group.root: entry.piece if entry else self._piece(group.root)}
+        waiting = [group.root] if len(self._readers.of.get(group.root, ())) <= MOST else []
+        while waiting and len(group.nodes) < MOST:
+            name = waiting.pop(0)
+            for reader in self._readers.of.get(name, ()):
+                if reader.number in group.nodes or (name == group.root and entry and reader.piece != entry.piece):
+                    continue
+                made = self._result(reader.number)
+                if made and self._fits(reader.number, before, group, count):
+                    group.nodes.append(reader.number)
+                    before[made] = self._piece(made)
+                    # Nodes that did not fit may fit now.
+                    waiting += [*before]
+        group.nodes.sort()
+        times = sum(self._gain(group, name, piece) for name, piece in before.items())
+        group.gain = 2 * times * self._values[first].bytes
+        return group
+
+    def _gain(self, group: Group, name: str, piece: FlatPiece | None) -> int:
+        """Return how many transpositions of a value are saved, less those that are added; note the sinks."""
+        entry = group.entry if name == group.root else None
+        is_moved = is_kept = False
+        for reader in self._readers.of.get(name, ()):
+            if reader.number in group.nodes or reader.piece is None or (entry and reader.piece != entry.piece):
+                continue
+            if reader.piece != piece:
+                is_moved = is_moved or (group.entry is None and group.order.is_of(reader.piece))
+            elif self._is_sink(reader, group.order):
+                group.sinks.append(reader.number)
+            else:
+                is_kept = True
+        return is_moved + (entry is not None) - is_kept
+
+    def _fits(self, number: int, before: Mapping[str, FlatPiece | None], group: Group, count: int) -> bool:
+        """Whether a node can be computed in the group's order: of values that are in it, and constants."""
+        values = self._values
+        op = self._graph.ops[number]
+        (made,) = op.outputs
+        if made not in values or self._size(made) != count or group.order.split(values[made].sizes) is None:
+            return False
+        for name in filter(None, op.inputs):
+            value = values.get(name)
+            if value is None or value.tensor is None:
+                return False
+            if value.is_constant or value.tensor.size == 1:
+                if value.tensor.size > 1 and len(value.sizes) > len(values[made].sizes):
+                    return False
+                continue
+            sources = self._readers.sources(name)
+            if value.tensor.size != count or not sources or not sources <= before.keys():
+                return False
+            one = self._readers.piece(name)
+            is_in_order = one is not None and one[1] == before[one[0]]
+            if not is_in_order and not (group.entry is None and self._is_combined(made, before)):
+                return False
+        return True
+
+    def _is_combined(self, made: str, inside: Mapping[str, FlatPiece | None]) -> bool:
+        """Whether a value is combined with another one that is in the group's order."""
+        return any(
+            reader.name == made
+            and self._result(reader.number)
+            and not inside.keys().isdisjoint(self._graph.ops[reader.number].inputs)
+            for reader in self._readers.of.get(made, ())
+        )
+
+    def _is_sink(self, reader: Reader, order: Order) -> bool:
+        product = None if reader.number == OUTSIDE else product_of(self._analysis, reader.number)
+        if product is None or order.perm != TRANSPOSED or product.given != reader.name:
+            return False
+        return order.sizes == (product.rows, product.depth) and self._stand_ins.is_constant(*order.sizes)
+
+
+class ProductOrdering(Rewrite):
+    """Writes groups in their orders."""
+
+    title = "products are computed as they are read"
+    is_exact = False
+
+    def rewritten(self) -> list[Op] | None:
+        """See `Rewrite.rewritten`."""
+        self._readers = Readers(self._analysis)
+        groups = GroupSearch(self._analysis, self._readers, self._stand_ins).groups()
+        if not groups:
+            return None
+        of_node = {number: group for group in groups for number in group.nodes}
+        sinks = {number for group in groups for number in group.sinks}
+        roots = {self._graph.makers[group.root]: group for group in groups if group.entry is None}
+        skipped: set[int] = set()
+        for number, op in enumerate(self._graph.ops):
+            product = product_of(self._analysis, number) if number in sinks | roots.keys() else None
+            if number in roots:
+                assert product is not None, "the search has found it"
+                group, row = roots[number], bias_of(self._analysis, product)
+                # Gemm adds the bias, too.
+                row = row if row and group.order.perm == TRANSPOSED and row[0] in group.nodes else None
+                skipped.update(row[:1] if row else ())
+                self._product(op, product, group.order, number in sinks, row)
+            elif number in skipped:
+                continue
+            elif product is not None:
+                self._sink(op, product)
+            elif number in of_node:
+                self._elementwise(op, of_node[number].order)
+            else:
+                self._ops.append(op)
+        return self._ops
+
+    def _product(
+        self, op: Op, product: Product, order: Order, reads_transposed: bool, row: tuple[int, str] | None
+    ) -> None:
+        """Write a product in the new order, and a Transpose back.
+
+        Args:
+            op: the node.
+            product: the node as a product.
+            order: the new order.
+            reads_transposed: whether its first factor is transposed.
+            row: number of the Add that it replaces, and name of the bias.
+        """
+        read, constant = self._graph.constants.read, self._graph.constant
+        weights = read(product.weights)
+        weights = weights.T if product.is_transposed else weights
+        bias_name = row[1] if row else product.bias
+        bias = read(bias_name).reshape(-1) if bias_name else None
+        output = self._graph.ops[row[0]].outputs[0] if row else op.outputs[0]
+        label = op.proto.name or op.outputs[0]
+        if order.perm == TRANSPOSED:
+            left, matrix = constant(product.weights, weights.T), (product.rows, product.depth)
+            added = [] if bias is None else [constant(bias_name, bias.reshape(-1, 1))]
+            found = self._readers.piece(product.given)
+            if reads_transposed or (found is not None and transposed_matrix(found[1]) == matrix):
+                transposed = self._ordered(product.given, Order(matrix, TRANSPOSED))
+                made = self._add("Gemm" if added else "MatMul", [left, transposed, *added], "", label)
+            else:
+                flat = self._reshaped(product.given, matrix)
+                made = self._add("Gemm", [left, flat, *added], "", label, transB=1)
+        else:
+            batch, rows, heads, width = order.sizes
+            split = weights.reshape(1, product.depth, heads, width).transpose(0, 2, 1, 3)
+            sizes = (batch, rows, product.depth) if batch == 1 else (batch, 1, rows, product.depth)
+            factors = [self._reshaped(product.given, sizes), constant(product.weights, split)]
+            made = self._add("MatMul", factors, "", label)
+            if bias is not None:
+                added = [made, constant(bias_name, bias.reshape(1, heads, 1, width))]
+                made = self._add("Add", added, "", self._graph.new_name(label, "bias"))
+        self._restore(made, order, output)
+
+    def _sink(self, op: Op, product: Product) -> None:
+        """Write a product whose first factor is transposed."""
+        transposed = self._ordered(product.given, Order((product.rows, product.depth), TRANSPOSED))
+        names = [transposed, product.weights, *([product.bias] if product.bias else [])]
+        label = op.proto.name or op.outputs[0]
+        made = self._add("Gemm", names, "", label, transA=1, transB=int(product.is_transposed))
+        self._reshape(made, self._values[op.outputs[0]].sizes, op.outputs[0])
+
+    def _elementwise(self, op: Op, order: Order) -> None:
+        (output,) = op.outputs
+        sizes = self._values[output].sizes
+        fine = order.split(sizes)
+        assert fine is not None, "the search has checked it"
+        inputs = [*op.inputs]
+        for k, name in enumerate(inputs):
+            if self._is_single(name) or not self._are_known(name) or not name:
+                continue
+            if self._values[name].is_constant:
+                array = fine.of_constant(self._graph.constants.read(name), sizes)
+                assert array is not None, "the search has checked it"
+                inputs[k] = self._graph.constant(name, array)
+            else:
+                inputs[k] = self._ordered(name, fine)
+        made = self._graph.new_name(output, "laid")
+        self._ops.append(op.replaced(inputs, [made]))
+        self._restore(made, fine, output)
+
+    def _ordered(self, name: str, order: Order) -> str:
+        """Write a value in the new order."""
+        return self._add("Transpose", [self._reshaped(name, order.sizes)], "", perm=order.perm)
+
+    def _restore(self, made: str, order: Order, name: str) -> None:
+        """Write a result in the old order, under its old name."""
+        transposed = self._add("Transpose", [self._reshaped(made, order.transposed)], "", perm=order.inverse)
+        self._reshape(transposed, self._values[name].sizes, name)
+
+    def _reshaped(self, name: str, sizes: Sequence[int]) -> str:
+        return self._reshape(name, sizes, self._graph.new_name(name, "shape"))

@@ -1,0 +1,306 @@
+"""Reshapes that are moved through nodes that compute: they change the leading axes of a group of nodes instead.
+
+A group whose values begin with some axes computes them with other leading axes if that takes fewer Reshapes: 1×64×512
+between two Gemm becomes 64×512, and the 4 heads of 1×4×64×64 become 2×2. It may take more if runtimes then need not
+reshape products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.slim.analysis import Analysis
+from anydml.slim.costs import RESHAPES
+from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.operators import ELEMENTWISE, row_axes
+from anydml.slim.products import fused_products
+from anydml.slim.rewrites.rewrite import Rewrite
+from anydml.slim.sizes import StandIns
+
+MOST = 64
+"""Most changes that are tried."""
+
+BROADCASTING = ELEMENTWISE | {"MatMul"}
+"""Operators that broadcast their inputs."""
+
+Sizes = tuple[int, ...]
+
+
+class Change(NamedTuple):
+    """A change of the leading axes of shapes; the others stay.
+
+    Attributes:
+        before: the leading sizes.
+        after: what replaces them.
+    """
+
+    before: Sizes
+    after: Sizes
+
+    @classmethod
+    def of_reshape(cls, old: Sequence[int], new: Sequence[int]) -> Change:
+        """Return the change that a Reshape makes; all trailing axes that are equal stay."""
+        pairs = zip(old[::-1], new[::-1], strict=False)
+        same = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+        return cls(tuple(old[: len(old) - same]), tuple(new[: len(new) - same]))
+
+    def of(self, sizes: Sequence[int]) -> Sizes | None:
+        """Return a changed shape; None if its leading axes are others."""
+        count = len(self.before)
+        return (*self.after, *sizes[count:]) if tuple(sizes[:count]) == self.before else None
+
+    def of_broadcast(self, sizes: Sequence[int], rank: int) -> Sizes | None:
+        """Return the changed shape of an input that is broadcast to `rank` axes; None if there is none."""
+        count = len(self.before)
+        if len(sizes) <= rank - count:
+            return tuple(sizes)
+        if len(sizes) != rank:
+            return None
+        is_one = math.prod(sizes[:count]) == 1
+        return (*(1,) * len(self.after), *sizes[count:]) if is_one else self.of(sizes)
+
+
+class LeadingAxes:
+    """The nodes of a graph that can be computed with other leading axes."""
+
+    def __init__(self, analysis: Analysis, stand_ins: StandIns) -> None:
+        self._analysis, self._values, self._stand_ins = analysis, analysis.values, stand_ins
+
+    def changed_inputs(self, op: Op, change: Change) -> dict[int, Sizes] | None:
+        """Return the changed shapes of a node's inputs, by number; None if it cannot be computed with them."""
+        made = self._values.get(op.outputs[0]) if op.outputs else None
+        if made is None or made.tensor is None or change.of(made.sizes) is None:
+            return None
+        if not op.inputs or not op.inputs[0] or not all(op.outputs):
+            return None
+        values = [self._values.get(name) for name in (*op.inputs, *op.outputs) if name]
+        if not all(value and value.tensor for value in values):
+            return None
+        if not all(self._can_be_written(self._values[name].sizes, change) for name in op.outputs):
+            return None
+        if op.kind in BROADCASTING:
+            return self._broadcast_inputs(op, change, len(made.sizes))
+        axes = row_axes(op, self._analysis)
+        if axes is None or min(axes) < len(change.before):
+            return None
+        sizes = self._values[op.inputs[0]].sizes
+        others = [self._values[name].sizes for name in op.inputs[1:] if name]
+        if any(len(each) > len(sizes) - len(change.before) for each in others):
+            return None
+        new = change.of(sizes) if self._can_be_written(sizes, change) else None
+        return None if new is None else {0: new}
+
+    def _broadcast_inputs(self, op: Op, change: Change, rank: int) -> dict[int, Sizes] | None:
+        if op.kind == "MatMul" and not self._keeps_matrices(op, change, rank):
+            return None
+        found: dict[int, Sizes] = {}
+        # If only rows are changed, the second factor is one matrix.
+        count = 1 if op.kind == "MatMul" and rank - len(change.before) == 1 else None
+        for k, name in enumerate(op.inputs[:count]):
+            if name:
+                value = self._values[name]
+                new = change.of_broadcast(value.sizes, rank)
+                if new is None or not (value.is_constant or len(value.sizes) < rank or change.of(value.sizes)):
+                    return None
+                if new != value.sizes:
+                    found[k] = new
+        is_variable = any(not self._values[op.inputs[k]].is_constant for k in found)
+        return found if is_variable else None
+
+    def accepts(self, op: Op, name: str, change: Change) -> bool:
+        """Whether a node computes the same of a value without its leading axes of size 1, because it broadcasts it."""
+        if op.kind not in BROADCASTING or math.prod(change.before) != 1 or len(change.after) >= len(change.before):
+            return False
+        rank = len(self._values[name].sizes)
+        others = [self._values[each] for each in op.inputs if each != name and each in self._values]
+        known = [each.sizes for each in others if each.tensor and (each.is_constant or not change.of(each.sizes))]
+        least = 2 if op.kind == "MatMul" else 0
+        return rank - len(change.before) + len(change.after) >= least and any(len(sizes) >= rank for sizes in known)
+
+    def with_inputs(self, op: Op, inputs: list[str]) -> Op:
+        """Return a node with inputs of other leading axes; its own axes are counted from the last one."""
+        axes = None if op.kind in BROADCASTING else row_axes(op, self._analysis)
+        if axes is None:
+            return op.replaced(inputs)
+        last = [axis - len(self._values[op.inputs[0]].sizes) for axis in axes]
+        if not op.kind.startswith("Reduce"):
+            return op.replaced(inputs, axis=last[0])
+        if len(inputs) > 1:
+            inputs[1] = self._analysis.graph.constant(inputs[1] or "axes", np.array(last, np.int64))
+            return op.replaced(inputs)
+        return op.replaced(inputs, axes=last)
+
+    def _can_be_written(self, sizes: Sequence[int], change: Change) -> bool:
+        """Whether a shape can be changed, and Reshapes to and from the changed one can be written."""
+        new = change.of(sizes)
+        shape = self._stand_ins.shape
+        return new is not None and shape(sizes, new) is not None and shape(new, sizes) is not None
+
+    def _keeps_matrices(self, op: Op, change: Change, rank: int) -> bool:
+        """Whether a change leaves the matrices of a MatMul alone, or only changes rows of its first factor."""
+        behind = rank - len(change.before)
+        first, second = (len(self._values[name].sizes) for name in op.inputs)
+        if min(first, second) < 2 or len(change.after) + behind < 2:
+            return False
+        return behind > 1 or (behind == 1 and first == rank and second == 2)
+
+
+class ReshapePushing(Rewrite):
+    """Finds such groups."""
+
+    title = "Reshapes move through nodes"
+
+    def rewritten(self) -> list[Op] | None:
+        """See `Rewrite.rewritten`."""
+        self._nodes, self._makers, self._readers = self._graph.ops, self._graph.makers, self._graph.readers
+        self._computing = [(number, op) for number, op in enumerate(self._nodes) if not self._analysis.moves(op)]
+        self._axes = LeadingAxes(self._analysis, self._stand_ins)
+        self._fused = {product.number: product for product in fused_products(self._analysis)}
+        self._names: dict[tuple[str, Sizes], str] = {}
+        changes: dict[Change, None] = {}
+        for product in self._fused.values():
+            changes[Change.of_reshape(product.sizes, (product.rows, product.columns))] = None
+        for op in self._nodes:
+            if self._is_reshape(op):
+                change = Change.of_reshape(self._values[op.inputs[0]].sizes, self._values[op.outputs[0]].sizes)
+                changes.update(dict.fromkeys((change, Change(change.after, change.before))))
+        found = []
+        for change in [*changes][:MOST]:
+            for group in self._groups(change):
+                gain = self._cost(set(), group, change) - self._cost(group, group, change)
+                fewer = self._reshaped_products(set(), group, change) - self._reshaped_products(group, group, change)
+                found.append((gain, fewer - gain, change, group))
+        of_node: dict[int, Change] = {}
+        for gain, more, change, group in sorted(found, key=lambda each: -each[0]):
+            if gain > 0 and more <= max(0, self._spare) and of_node.keys().isdisjoint(group):
+                self._spare -= more
+                of_node.update(dict.fromkeys(group, change))
+        return self._written(of_node) if of_node else None
+
+    def _is_reshape(self, op: Op) -> bool:
+        return op.kind in RESHAPES and self._analysis.moves(op)
+
+    def _groups(self, change: Change) -> Iterable[set[int]]:
+        """Yield connected nodes that can be changed, without those that take more Reshapes than they save."""
+        left = {number for number, op in self._computing if self._axes.changed_inputs(op, change) is not None}
+        while left:
+            group, waiting = set[int](), [next(iter(left))]
+            while waiting:
+                number = waiting.pop()
+                if number in left:
+                    left.remove(number)
+                    group.add(number)
+                    waiting += self._neighbours(number)
+            is_smaller = True
+            while is_smaller:
+                is_smaller = False
+                for number in sorted(group):
+                    rest = group - {number}
+                    if self._cost(rest, {number}, change) < self._cost(group, {number}, change):
+                        group, is_smaller = rest, True
+            if group:
+                yield group
+
+    def _neighbours(self, number: int) -> Iterable[int]:
+        """Yield the nodes that make or read what a node reads or makes."""
+        op = self._nodes[number]
+        for name in (*op.inputs, *op.outputs):
+            if name in self._makers:
+                yield self._makers[name]
+            if name in self._values and not self._values[name].is_constant:
+                yield from self._readers.get(name, ())
+
+    def _cost(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
+        """Return the number of Reshapes of what some nodes read and make, and of products, if a group is changed."""
+        names = {name for number in numbers for op in [self._nodes[number]] for name in (*op.inputs, *op.outputs)}
+        return self._reshaped_products(group, numbers, change) + sum(
+            self._reshapes_of(name, group, change) for name in names
+        )
+
+    def _reshaped_products(self, group: Set[int], numbers: Iterable[int], change: Change) -> int:
+        """Return how many of some nodes are products that runtimes reshape, if a group is changed."""
+        count = 0
+        for product in (self._fused[number] for number in numbers if number in self._fused):
+            count += len((change.of(product.sizes) if product.number in group else product.sizes) or ()) != 2
+        return count
+
+    def _reshapes_of(self, name: str, group: Set[int], change: Change) -> int:
+        """Return the number of Reshapes of a value if a group is changed."""
+        value = self._values.get(name)
+        new = None if value is None or value.tensor is None or value.is_constant else change.of(value.sizes)
+        if new is None:
+            return 0
+        needs_new = needs_old = is_reshaped = False
+        for number in self._readers.get(name, ()):
+            op = self._nodes[number]
+            if number == OUTSIDE:
+                needs_old = True
+            elif number in group:
+                needs_new = True
+            elif self._is_reshape(op):
+                is_reshaped = is_reshaped or self._values[op.outputs[0]].sizes == new
+            elif self._analysis.moves(op):
+                needs_old = needs_old or not all(map(self._is_reshaped_by, self._readers.get(op.outputs[0], ())))
+            elif not self._axes.accepts(op, name, change):
+                needs_old = True
+        number = self._makers.get(name, OUTSIDE)
+        if number in group:
+            return int(needs_old)
+        op = self._nodes[number]
+        if number == OUTSIDE or not self._analysis.moves(op):
+            return int(needs_new or is_reshaped)
+        if self._is_reshape(op):
+            return int(needs_old) + int(needs_new and self._values[op.inputs[0]].sizes != new)
+        return int(needs_new and (needs_old or not self._is_reshaped_by(self._makers.get(op.inputs[0], OUTSIDE))))
+
+    def _is_reshaped_by(self, number: int) -> bool:
+        """Whether a node is a Reshape, which may as well make another shape."""
+        return number != OUTSIDE and self._is_reshape(self._nodes[number])
+
+    def _written(self, of_node: Mapping[int, Change]) -> list[Op]:
+        for number, op in enumerate(self._nodes):
+            if number not in of_node:
+                self._ops.append(self._without_ones(op, of_node))
+                continue
+            change = of_node[number]
+            inputs = [*op.inputs]
+            for k, sizes in (self._axes.changed_inputs(op, change) or {}).items():
+                if self._values[inputs[k]].is_constant:
+                    array = self._graph.constants.read(inputs[k])
+                    inputs[k] = self._graph.constant(inputs[k], array.reshape(sizes))
+                else:
+                    inputs[k] = self._reshaped(inputs[k], sizes)
+            made = [self._graph.new_name(name, "shaped") for name in op.outputs]
+            self._ops.append(self._axes.with_inputs(op, inputs).replaced(outputs=made))
+            for new, name in zip(made, op.outputs, strict=True):
+                sizes = self._values[name].sizes
+                after = change.of(sizes) or ()
+                self._names[name, after] = new
+                self._write(new, after, sizes, name)
+        return self._ops
+
+    def _without_ones(self, op: Op, of_node: Mapping[int, Change]) -> Op:
+        """Return a node that stays, but reads the first value whose leading axes of size 1 it does not need without."""
+        for k, name in enumerate(op.inputs):
+            change = of_node.get(self._makers.get(name, OUTSIDE))
+            new = change.of(self._values[name].sizes) if change and name in self._values else None
+            if change and new and self._axes.accepts(op, name, change):
+                return op.replaced([*op.inputs[:k], self._reshaped(name, new), *op.inputs[k + 1 :]])
+        return op
+
+    def _reshaped(self, name: str, sizes: Sizes) -> str:
+        """Return the name of a value in another shape."""
+        if (name, sizes) not in self._names:
+            new = self._graph.new_name(name, "shaped")
+            self._names[name, sizes] = self._write(name, self._values[name].sizes, sizes, new)
+        return self._names[name, sizes]
+
+    def _write(self, name: str, before: Sizes, after: Sizes, output: str) -> str:
+        """Write a Reshape from one shape to another."""
+        shape = self._stand_ins.shape(before, after)
+        assert shape is not None, "it can be written"
+        return self._reshape(name, shape, output)

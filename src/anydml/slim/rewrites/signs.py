@@ -1,0 +1,63 @@
+"""Negations that are moved into constants, as in rotary embeddings.
+
+``Concat(Neg(b), a) · c`` becomes ``Concat(b, a) · c′``, where c′ contains the signs: then Concat joins what only moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anydml.onnx.values import Array
+from anydml.slim.graph import Op
+from anydml.slim.rewrites.rewrite import Rewrite
+
+
+class SignFolding(Rewrite):
+    """Finds products of a Concat and a constant."""
+
+    title = "signs move into constants"
+
+    def rewritten(self) -> list[Op] | None:
+        """See `Rewrite.rewritten`."""
+        for op in self._graph.ops:
+            joined, constant = self._product(op)
+            if joined is None:
+                self._ops.append(op)
+                continue
+            (name,) = joined.outputs
+            plain = self._graph.new_name(name, "plain")
+            inputs = [self._negated(each) or each for each in joined.inputs]
+            self._ops.append(joined.replaced(inputs, [plain], self._graph.new_name(name, "Concat")))
+            signed = self._graph.constant(constant, self._signed(joined, constant))
+            self._ops.append(op.replaced([plain if each == name else signed for each in op.inputs]))
+        return self._ops if len(self._ops) > len(self._graph.ops) else None
+
+    def _product(self, op: Op) -> tuple[Op | None, str]:
+        """Return the Concat and the constant that a node multiplies; None if it does not."""
+        for name, other in (op.inputs, op.inputs[::-1]) if op.kind == "Mul" else ():
+            joined, constant = self._graph.maker(name), self._values.get(other)
+            if joined is None or joined.kind != "Concat" or not self._are_known(name, other):
+                continue
+            if constant is None or constant.tensor is None or not constant.is_constant:
+                continue
+            is_small = len(constant.sizes) <= len(self._values[name].sizes) and constant.tensor.dtype.kind == "f"
+            if is_small and self._graph.is_read_once(name) and any(map(self._negated, joined.inputs)):
+                return joined, other
+        return None, ""
+
+    def _negated(self, name: str) -> str:
+        """Return the name of what a value is the negative of; empty if of nothing, or if others read it, too."""
+        op = self._graph.maker(name)
+        return op.inputs[0] if op is not None and op.kind == "Neg" and self._graph.is_read_once(name) else ""
+
+    def _signed(self, joined: Op, constant: str) -> Array:
+        """Return the constant with the signs of what is joined."""
+        array = self._graph.constants.read(constant)
+        sizes = self._values[joined.outputs[0]].sizes
+        axis = joined.get("axis", 0) % len(sizes)
+        signs = [
+            np.full(self._values[name].sizes[axis], -1 if self._negated(name) else 1, array.dtype)
+            for name in joined.inputs
+        ]
+        signed: Array = array * np.concatenate(signs).reshape([-1 if k == axis else 1 for k in range(len(sizes))])
+        return signed

@@ -1,0 +1,189 @@
+"""Transposes that are moved through nodes that compute, so that they cancel.
+
+A group of nodes reads only transposed values, besides constants. It can compute the same in the order of axes before
+the transposition, with its constants transposed and its attributes adapted; its results are transposed instead. That
+is worth it if fewer bytes are transposed, as when another Transpose follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anydml.slim.graph import OUTSIDE, Op
+from anydml.slim.operators import ELEMENTWISE, SOFTMAX, permutation, row_axes
+from anydml.slim.rewrites.rewrite import Rewrite
+
+WITH_AXIS = SOFTMAX | {"Concat", "Split"}
+"""Operators with an attribute `axis`."""
+
+MOST = 256
+"""Most nodes of a group."""
+
+Perm = tuple[int, ...]
+
+
+@dataclass
+class _Group:
+    """Nodes that are to read values before they are transposed.
+
+    Attributes:
+        perm: the permutation.
+        entries: results of the Transposes before the group, and their inputs.
+        values: the entries, and the results of the group's nodes.
+        nodes: numbers of the nodes.
+        ends: results of Transposes behind the group that undo the permutation.
+    """
+
+    perm: Perm
+    entries: dict[str, str] = field(default_factory=dict)
+    values: set[str] = field(default_factory=set)
+    nodes: list[int] = field(default_factory=list)
+    ends: set[str] = field(default_factory=set)
+
+
+class TransposePushing(Rewrite):
+    """Finds such groups."""
+
+    title = "transposes move through nodes"
+
+    def rewritten(self) -> list[Op] | None:
+        """See `Rewrite.rewritten`."""
+        self._readers = self._graph.readers
+        self._perms: dict[str, Perm] = {}
+        for op in self._graph.ops:
+            if op.kind == "Transpose" and self._are_known(*op.outputs):
+                self._perms[op.outputs[0]] = tuple(permutation(op, len(self._values[op.outputs[0]].sizes)))
+        taken: set[int | str] = set()
+        groups = []
+        for name in self._perms:
+            group = self._grown(name)
+            gain = self._gain(group)
+            # A Transpose can cancel only once.
+            own: set[int | str] = {*group.nodes, *group.entries, *group.ends}
+            if group.nodes and gain > 0 and taken.isdisjoint(own):
+                taken |= own
+                groups.append(group)
+        return self._written(groups) if groups else None
+
+    def _enter(self, group: _Group, name: str) -> list[int]:
+        """Add an entry to a group; return the numbers of its readers."""
+        group.entries[name] = self._graph.ops[self._graph.makers[name]].inputs[0]
+        group.values.add(name)
+        return self._readers.get(name, [])
+
+    def _grown(self, name: str) -> _Group:
+        """Return the largest group behind a Transpose."""
+        group = _Group(self._perms[name])
+        waiting = [*self._enter(group, name)]
+        while waiting and len(group.nodes) < MOST:
+            number = waiting.pop(0)
+            op = self._graph.ops[number]
+            if number == OUTSIDE or number in group.nodes or not self._fits(op, group):
+                continue
+            for each in op.inputs:
+                if self._perms.get(each) == group.perm and each not in group.values:
+                    waiting += self._enter(group, each)
+            group.nodes.append(number)
+            group.values.update(output for output in op.outputs if output)
+            waiting += [reader for output in op.outputs for reader in self._readers.get(output, ())]
+        group.nodes.sort()
+        return group
+
+    def _fits(self, op: Op, group: _Group) -> bool:
+        """Whether a node can read its inputs in the other order of axes."""
+        axes = row_axes(op, self._analysis)
+        if not (axes or op.kind in ELEMENTWISE | WITH_AXIS | {"Slice"}):
+            return False
+        rank = len(group.perm)
+        if not all(name and self._are_known(name) and len(self._values[name].sizes) == rank for name in op.outputs):
+            return False
+        if op.kind in SOFTMAX:
+            if axes is None or (axes[0] == rank - 1) != (group.perm[axes[0]] == rank - 1):
+                return False
+        elif axes and any(group.perm[axis] != axis for axis in range(axes[0], rank)):
+            # Other rows, or sums in another order, would be computed.
+            return False
+        if op.kind in ("Slice", "Split") and not self._has_constants(op):
+            return False
+        return all(self._can_read(name, op, group) for name in op.inputs[: _data_count(op)])
+
+    def _has_constants(self, op: Op) -> bool:
+        """Whether a Slice or Split has constant inputs, and a Slice names its axes."""
+        has_axes = op.kind == "Split" or (len(op.inputs) > 3 and bool(op.inputs[3]))
+        return has_axes and all(not name or self._values[name].is_constant for name in op.inputs[1:])
+
+    def _can_read(self, name: str, op: Op, group: _Group) -> bool:
+        if not name or name in group.values or self._perms.get(name) == group.perm:
+            return True
+        if op.kind not in ELEMENTWISE or not self._are_known(name):
+            return False
+        value = self._values[name]
+        return self._is_single(name) or (value.is_constant and len(value.sizes) <= len(group.perm))
+
+    def _gain(self, group: _Group) -> int:
+        """Return how many bytes fewer are transposed."""
+        inside = {*group.nodes}
+        gain = 0
+        for name in group.values:
+            others = [number for number in self._readers.get(name, ()) if number not in inside]
+            size = 2 * self._values[name].bytes
+            if name in group.entries:
+                gain += 0 if others else size
+                continue
+            again = [self._graph.ops[n] for n in others if n != OUTSIDE and self._graph.ops[n].kind == "Transpose"]
+            if len(again) < len(others):
+                gain -= size
+            for op in again:
+                perm = self._perms.get(op.outputs[0])
+                if perm is not None and [group.perm[axis] for axis in perm] == [*range(len(perm))]:
+                    gain += size
+                    group.ends.add(op.outputs[0])
+        return gain
+
+    def _written(self, groups: Sequence[_Group]) -> list[Op]:
+        of_node = {number: group for group in groups for number in group.nodes}
+        names: dict[tuple[int, str], str] = {}
+        for number, op in enumerate(self._graph.ops):
+            group = of_node.get(number)
+            if group is None:
+                self._ops.append(op)
+                continue
+            self._ops.append(new := self._adapted(op, group, names))
+            for output, name in zip(op.outputs, new.outputs, strict=True):
+                if any(reader not in group.nodes for reader in self._readers.get(output, ())):
+                    self._add("Transpose", [name], output, perm=group.perm)
+        return self._ops
+
+    def _adapted(self, op: Op, group: _Group, names: dict[tuple[int, str], str]) -> Op:
+        """Return a node in the other order of axes; `names` has the results in that order by group and name."""
+        rank = len(group.perm)
+        inputs = [*op.inputs]
+        for k, name in enumerate(inputs[: _data_count(op)]):
+            if name:
+                inputs[k] = group.entries.get(name) or names.get((id(group), name)) or self._constant(name, group)
+        for output in op.outputs:
+            names[id(group), output] = self._graph.new_name(output, "transposed")
+        changes: dict[str, Any] = {}
+        if op.kind in WITH_AXIS:
+            changes["axis"] = group.perm[op.get("axis", -1 if op.kind in SOFTMAX else 0) % rank]
+        if op.kind == "Slice":
+            axes = [group.perm[int(axis) % rank] for axis in self._graph.constants.read(op.inputs[3])]
+            inputs[3] = self._integers(op.inputs[3], axes)
+        return op.replaced(inputs, [names[id(group), output] for output in op.outputs], **changes)
+
+    def _constant(self, name: str, group: _Group) -> str:
+        if self._is_single(name):
+            return name
+        array = self._graph.constants.read(name)
+        wide = array.reshape((*(1,) * (len(group.perm) - array.ndim), *array.shape))
+        # Axis perm[k] of the new order is axis k of the old one.
+        return self._graph.constant(name, np.transpose(wide, np.argsort(group.perm)))
+
+
+def _data_count(op: Op) -> int:
+    """Return the number of inputs whose elements a node combines or moves."""
+    return len(op.inputs) if op.kind in ELEMENTWISE or op.kind == "Concat" else 1

@@ -1,0 +1,271 @@
+"""The search for the cheapest expression of a tensor whose flat pieces are known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.slim.axes import split_digits, with_ones
+from anydml.slim.expressions import Builder, Expr
+from anydml.slim.operators import Window
+from anydml.slim.orders import Order
+from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, boxed, cropped, merged, tidy
+from anydml.slim.sizes import StandIns
+from anydml.tensor import packed_strides
+
+MOST_INDICES = 1 << 16
+"""Most indices of a Gather."""
+
+LEAST_ROW = 32
+"""Fewest bytes of a row that Gather picks, because each is copied by itself."""
+
+MOST_PIECES = 16
+"""Most pieces of a tensor that is padded or joined."""
+
+MOST_JOINED_SOURCES = 4
+"""Most sources of a tensor that are joined in their own shapes."""
+
+DEEPEST = 3
+"""Largest depth of nested joins and pads."""
+
+
+class Search:
+    """Searches for the cheapest expression of one tensor.
+
+    Args:
+        builder: builds expressions.
+        stand_ins: primes that stand for symbolic sizes.
+        source_of: returns the expression of a source by its number.
+        dtype: dtype of the tensor.
+    """
+
+    def __init__(
+        self, builder: Builder, stand_ins: StandIns, source_of: Callable[[int], Expr], dtype: np.dtype[Any]
+    ) -> None:
+        self._builder, self._stand_ins, self._source_of, self._dtype = builder, stand_ins, source_of, dtype
+        self._width = dtype.itemsize
+
+    def cheapest(self, pieces: Pieces, sizes: Sequence[int], depth: int = 0) -> Expr | None:
+        """Return the cheapest expression of a tensor; None if none is found."""
+        return min(self._found(pieces, tuple(sizes), depth), key=self._builder.cost, default=None)
+
+    def _found(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+        if len(pieces) == 1 and pieces[0].source >= 0:
+            yield from self._moved(pieces[0], sizes)
+        sources = {piece.source for piece in pieces}
+        if len(sources) == 1 and -1 not in sources and (len(pieces) > 1 or pieces[0].is_reversed):
+            yield from self._gathered(pieces, sizes)
+        if 1 < len(pieces) <= MOST_PIECES and depth < DEEPEST:
+            yield from self._padded(pieces, sizes, depth)
+            yield from self._concatenated(pieces, sizes, depth)
+
+    def _reshaped(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
+        """Reshape an expression; return None if the shape cannot be written with its symbolic sizes."""
+        made = self._builder.reshape(expr, sizes)
+        if made.kind == "Reshape" and self._stand_ins.shape(made.inputs[0].sizes, sizes) is None:
+            return None
+        return made
+
+    def _moved(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
+        """Yield combinations of Slice, Transpose and Expand, or of blocks, with Reshapes around them."""
+        source = self._source_of(piece.source)
+        if piece.is_reversed or piece.at or piece.size != math.prod(sizes):
+            return
+        if any(not digit.stride for digit in piece.digits):
+            yield from self._expanded(piece, sizes)
+            return
+        if len(source.sizes) == len(sizes) == 4 and self._stand_ins.is_constant(*source.sizes[1:], *sizes[1:]):
+            yield from self._in_blocks(piece, source, sizes)
+        units = packed_strides(sizes)
+        by_source = split_digits(piece.digits, packed_strides(source.sizes), lambda digit: digit.stride)
+        ways = (
+            split_digits(by_source, units, lambda digit: digit.step),
+            by_source,
+            split_digits(piece.digits, units, lambda digit: digit.step),
+            piece.digits,
+        )
+        for digits in dict.fromkeys(map(tuple, ways)):
+            found = self._sliced_and_transposed(piece, digits, source, sizes)
+            if found is not None:
+                yield found
+
+    def _expanded(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
+        """Yield a tensor that repeats elements, by Expand after what moves each once."""
+        step, kept = 1, []
+        for digit in reversed(piece.digits):
+            if digit.stride:
+                kept.append(Digit(digit.size, step, digit.stride))
+                step *= digit.size
+        if not all(digit.stride or self._stand_ins.is_constant(digit.size) for digit in piece.digits):
+            return
+        shape = tuple(digit.size if digit.stride else 1 for digit in piece.digits)
+        for expr in self._moved(piece._replace(digits=tidy(kept)), shape):
+            wide = self._builder.expand(expr, [digit.size for digit in piece.digits], self._width)
+            if (made := self._reshaped(wide, sizes)) is not None:
+                yield made
+
+    def _in_blocks(self, piece: FlatPiece, source: Expr, sizes: tuple[int, ...]) -> Iterator[Expr]:
+        """Yield DepthToSpace, and SpaceToDepth with its channels in any order."""
+        (n, depth, height, width), (_, channels, rows, _) = source.sizes, sizes
+        if rows > height and rows % height == 0:
+            b = rows // height
+            for mode, cut, perm in (
+                ("CRD", (n, channels, b, b, height, width), (0, 1, 4, 2, 5, 3)),
+                ("DCR", (n, b, b, channels, height, width), (0, 3, 4, 1, 5, 2)),
+            ):
+                order = Order(cut, perm)
+                if order.transposed == (n, channels, height, b, width, b) and order.is_of(piece):
+                    yield self._builder.blocks("DepthToSpace", source, sizes, b, mode, self._width)
+        if rows < height and height % rows == 0:
+            b = height // rows
+            if channels != b * b * depth or width % b:
+                return
+            made = self._builder.blocks("SpaceToDepth", source, sizes, b, "", self._width)
+            numbers = np.arange(channels).reshape(b, b, depth)
+            for inner in itertools.permutations((3, 5, 1)):
+                if Order((n, depth, rows, b, width // b, b), (0, *inner, 2, 4)).is_of(piece):
+                    picked = numbers.transpose([(3, 5, 1).index(axis) for axis in inner]).reshape(-1).tolist()
+                    yield made if inner == (3, 5, 1) else self._builder.gather(made, 1, picked, self._width)
+
+    def _sliced_and_transposed(
+        self, piece: FlatPiece, digits: Sequence[Digit], source: Expr, sizes: tuple[int, ...]
+    ) -> Expr | None:
+        """Return a Slice and a Transpose of a source in whose shape each digit is an axis; None if there is none."""
+        bound, rest = source.count, piece.offset
+        axes: list[int] = []
+        window: Window = []
+        place: dict[int, int] = {}
+        for k in sorted(range(len(digits)), key=lambda k: -digits[k].stride):
+            size, _, stride = digits[k]
+            if bound % stride:
+                return None
+            first, rest = rest // stride, rest % stride
+            if first + size > bound // stride:
+                return None
+            place[k] = len(axes)
+            axes.append(bound // stride)
+            window.append((first, size, 1))
+            bound = stride
+        perm = [place[k] for k in range(len(digits))]
+        if bound > 1:
+            perm.append(len(axes))
+            axes.append(bound)
+            window.append((rest, 1, 1))
+        partial = [part for size, part in zip(axes, window, strict=True) if part != (0, size, 1)]
+        if not all(self._stand_ins.is_constant(*part) for part in partial):
+            return None
+        axes, window, perm = with_ones(axes, window, perm, source.sizes, sizes)
+        reshaped = self._reshaped(source, axes)
+        if reshaped is None:
+            return None
+        sliced = self._builder.slice(reshaped, window, self._width)
+        # A single axis may move if those of size 1 stay.
+        moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
+        still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
+        ways = [
+            self._reshaped(self._builder.transpose(sliced, each, self._width), sizes)
+            for each in dict.fromkeys((tuple(perm), tuple(still)))
+        ]
+        return min(filter(None, ways), key=self._builder.cost, default=None)
+
+    def _gathered(self, pieces: Pieces, sizes: tuple[int, ...]) -> Iterator[Expr]:
+        """Yield a Gather of rows, by the same indices for each coordinate of an outermost axis."""
+        source = self._source_of(pieces[0].source)
+        count, total = math.prod(sizes), source.count
+        row, outer = 0, 0
+        for piece in pieces:
+            digits = [*piece.digits]
+            last = digits.pop() if digits and digits[-1][1:] == (1, 1) else Digit(1, 1, 1)
+            row = math.gcd(row, last.size, piece.at, piece.offset, *(n for digit in digits for n in digit[1:]))
+            first = piece.digits[0] if piece.digits else Digit(1, 1, 1)
+            is_whole = first.step * first.size == count and first.stride * first.size == total
+            outer = math.gcd(outer, first.size if is_whole else 1)
+        row = math.gcd(row, count // outer, total // outer)
+        picked, available = count // outer // row, total // outer // row
+        if row * self._width < LEAST_ROW or picked > MOST_INDICES:
+            return
+        if not self._stand_ins.is_constant(picked, available):
+            return
+        indices = np.full(picked, -1, np.int64)
+        for piece in pieces:
+            digits = [*piece.digits]
+            if outer > 1:
+                digits[0] = digits[0]._replace(size=digits[0].size // outer)
+            rows = tuple(
+                Digit(size // row, 1, 1) if (step, stride) == (1, 1) else Digit(size, step // row, stride // row)
+                for size, step, stride in digits
+            )
+            to, there = FlatPiece(0, piece.at // row, piece.offset // row, rows).elements()
+            indices[to] = there
+        if indices.min() < 0 or indices.max() >= available:
+            return
+        table = self._reshaped(source, [n for n in (outer, available, row) if n > 1] or [1])
+        if table is not None:
+            gathered = self._builder.gather(table, int(outer > 1), indices.tolist(), self._width)
+            made = self._reshaped(gathered, sizes)
+            if made is not None:
+                yield made
+
+    def _padded(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+        """Yield a box that is padded by one fill."""
+        fills = {piece.fill for piece in pieces if piece.source < 0}
+        others = [piece for piece in pieces if piece.source >= 0]
+        known = _boxes(others, sizes)
+        if len(fills) != 1 or not known:
+            return
+        first = [*map(min, zip(*(box.start for _, box in known), strict=True))]
+        end = [*map(max, zip(*(box.ends() for _, box in known), strict=True))]
+        inner = tuple(b - a for a, b in zip(first, end, strict=True))
+        after = [size - b for size, b in zip(sizes, end, strict=True)]
+        if math.prod(inner) != sum(piece.size for piece in others) or not self._stand_ins.is_constant(*first, *after):
+            return
+        expr = self.cheapest(merged([cropped(*each, first, inner) for each in known]), inner, depth + 1)
+        if expr is not None:
+            yield self._builder.pad(expr, first, after, fills.pop(), self._dtype)
+
+    def _concatenated(self, pieces: Pieces, sizes: tuple[int, ...], depth: int) -> Iterator[Expr]:
+        """Yield a Concat along an axis of the tensor's shape, or of a source's with one axis enlarged."""
+        shapes = {sizes: None}
+        count = math.prod(sizes)
+        sources = {piece.source: self._source_of(piece.source) for piece in pieces if piece.source >= 0}
+        # Sources that are taken whole and interleaved are joined in their own shapes, without Reshapes.
+        is_whole = len(pieces) == len(sources) and sum(expr.count for expr in sources.values()) == count
+        for own in [expr.sizes for expr in sources.values()] if is_whole and len(pieces) <= MOST_JOINED_SOURCES else ():
+            times = count // math.prod(own)
+            shapes.update({(*own[:k], size * times, *own[k + 1 :]): None for k, size in enumerate(own)})
+        for shape in shapes:
+            known = _boxes(pieces, shape) if math.prod(shape) == count else []
+            for axis in range(len(shape) if known else 0):
+                made = self._joined(known, axis, shape, depth)
+                if made is not None and (found := self._reshaped(made, sizes)) is not None:
+                    yield found
+
+    def _joined(
+        self, known: Sequence[tuple[FlatPiece, Box]], axis: int, sizes: tuple[int, ...], depth: int
+    ) -> Expr | None:
+        """Return boxes joined along an axis; None if they overlap along it, or one has no expression."""
+        groups: list[tuple[int, int, list[int]]] = []
+        for start, end, k in sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(known)):
+            if groups and start < groups[-1][1]:
+                groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
+            else:
+                groups.append((start, end, [k]))
+        made: list[Expr] = []
+        for start, end, members in groups if len(groups) > 1 else ():
+            inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
+            first = [start if k == axis else 0 for k in range(len(sizes))]
+            expr = self.cheapest(merged([cropped(*known[k], first, inner) for k in members]), inner, depth + 1)
+            if expr is None:
+                return None
+            made.append(expr)
+        return self._builder.concat(made, axis, self._width) if made else None
+
+
+def _boxes(pieces: Sequence[FlatPiece], sizes: Sequence[int]) -> list[tuple[FlatPiece, Box]]:
+    """Return pieces with their boxes in a shape; none if one is not a box."""
+    found = [(piece, box) for piece in pieces if (box := boxed(piece, sizes)) is not None]
+    return found if len(found) == len(pieces) else []
