@@ -74,13 +74,13 @@ class Upload:
 def pretend():
     """Make the engine launch on `gpu`."""
     driver.set_active(NoDevice(TARGETS["sm_90"]))
-    compile_kernel = launch._compile
+    compile_kernel = launch.compiled_kernel
 
     def load(plan, named, number):
         compiled = compile_kernel(plan, named, number)
         return codes.setdefault(id(compiled), Loaded(compiled))
 
-    launch._compile = load
+    launch.compiled_kernel = load
     launch.Upload = operands.upload = Upload
     operands.reserve = lambda size, number: Upload(np.full(size, 0xEE, np.uint8), number)
     engine.is_captured = lambda number: False

@@ -418,11 +418,20 @@ def test_an_interrupt_while_it_starts_ends_quietly(tmp_path, module):
 
 
 def test_only_the_command_ends_quietly():
-    from anydml._starting import is_command
-
     starts = [["/usr/bin/anydml", "run"], ["-m"], [r"anydml.exe"], ["anydml"]]
     others = [["pytest"], ["-c"], [""], [], ["anydml.py"], ["/usr/lib/anydml/tool"]]
-    assert [is_command(each) for each in starts + others] == [True] * len(starts) + [False] * len(others)
+    code = (
+        "import signal, sys\n"
+        f"for arguments in {starts + others}:\n"
+        "    for name in [name for name in sys.modules if name.startswith('anydml') and '.core' not in name]:\n"
+        "        del sys.modules[name]\n"
+        "    sys.argv = arguments\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    import anydml\n"
+        "    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"] * len(starts) + ["True"] * len(others)
     # A process that a script has put into the background ignores SIGINT from its start.
     code = "import signal; before = signal.getsignal(signal.SIGINT); import anydml; "
     code += "assert signal.getsignal(signal.SIGINT) is before"

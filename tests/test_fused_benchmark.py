@@ -36,7 +36,11 @@ def test_a_chain_is_one_program_and_both_spellings_agree(case):
     if importlib.util.find_spec("torch"):
         import torch
 
-        tensors = fused._tensors(arguments, torch.from_numpy)
+        tensors = [
+            torch.from_numpy(each) if isinstance(each, np.ndarray)
+            else [torch.from_numpy(one) for one in each] if isinstance(each, list) else each
+            for each in arguments
+        ]  # fmt: skip
         # Traced as PyTorch's as well: one spelling, both ways to run it.
         results = (case.torch(*tensors), dml.fuse(case.torch)(*tensors))
         found += [[each.contiguous().numpy() for each in flat(result)] for result in results]

@@ -14,6 +14,9 @@ class Terminal(io.StringIO):
     def isatty(self):
         return True
 
+    def fileno(self):
+        return 99
+
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -37,7 +40,7 @@ def test_a_terminal_shows_a_bar_that_goes_again(clock):
 
 def test_a_narrow_terminal_shows_one_line_that_fits(clock, monkeypatch):
     stream = Terminal()
-    monkeypatch.setattr(progress, "_columns", lambda _: 40)
+    monkeypatch.setattr(os, "get_terminal_size", lambda number: os.terminal_size((40 if number == 99 else 80, 24)))
     bar = progress.Progress(1_000_000_000, 0, stream)
     for _ in range(3):
         clock[0] += 2
@@ -50,7 +53,7 @@ def test_a_narrow_terminal_shows_one_line_that_fits(clock, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal is opened")
-def test_a_terminals_width_is_asked_for():
+def test_a_terminals_width_is_asked_for(clock):
     import fcntl
     import struct
     import termios
@@ -59,11 +62,13 @@ def test_a_terminals_width_is_asked_for():
     try:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 33, 0, 0))
         with os.fdopen(theirs, "w", closefd=False) as stream:
-            assert progress._columns(stream) == 33
+            bar = progress.Progress(1_000_000_000, 0, stream)
+            clock[0] += 2
+            bar.advance(100_000_000)
+            assert os.read(ours, 1000) == b"\r10% 100.00 MB of 1.00 GB, 50.00 "
     finally:
         os.close(ours)
         os.close(theirs)
-    assert progress._columns(io.StringIO()) == 0
 
 
 @pytest.mark.parametrize("stream", ["none", "closed"])

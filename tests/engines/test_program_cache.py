@@ -69,7 +69,7 @@ def test_threads_get_what_they_asked_for():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert len(cache._young.programs) + len(cache._old.programs) <= 60
+    assert cache.info().programs <= 60
 
 
 def columns(count):

@@ -53,11 +53,11 @@ class SwapHalvesOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same kind and sizes; an even axis."""
-        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self.same_kind("input_tensor", "output_tensor")
         yield from self.sizes_are(
             "OutputTensor", self.output_tensor, self.input_tensor.sizes, "sizes must be InputTensor's"
         )
-        broken = [*self._axis(self.axis, len(self.input_tensor.sizes))]
+        broken = [*self.axis_in_range(self.axis, len(self.input_tensor.sizes))]
         yield from broken
         if not broken and self.input_tensor.sizes[self.axis] % 2:
             yield self.problem("Axis", f"Axis is {self.axis}, whose size is odd", "the axis has two equal halves")

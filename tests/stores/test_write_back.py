@@ -27,7 +27,7 @@ def begun(monkeypatch):
         assert flags == 2  # SYNC_FILE_RANGE_WRITE of linux/fs.h, which does not wait
         return 0
 
-    monkeypatch.setattr(write_back, "_call", lambda: call)
+    monkeypatch.setattr(write_back, "sync_file_range", lambda: call)
     return found
 
 
@@ -88,7 +88,7 @@ def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_pa
 def test_linux_begins_it(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(bytes(1 << 20))
-    call = write_back._call()
+    call = write_back.sync_file_range()
     with path.open("rb+") as file:
         assert call(file.fileno(), 0, 1 << 20, write_back.WRITE) == 0
         assert call(file.fileno(), -1, 1 << 20, write_back.WRITE) == -1

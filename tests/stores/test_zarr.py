@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from anydml import stores
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.errors import BindingError, ModelError
 from anydml.stores.running import chunked_arrays
-from anydml.stores.running import grid_blocks as grid_running
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -172,21 +172,17 @@ def test_metadata_are_carried_over_and_codecs_given(tmp_path):
 
 def test_each_chunk_is_decoded_once_whatever_the_memory(tmp_path, monkeypatch):
     x = array_of((64, 64, 8))
-    store = made(tmp_path / "x.zarr", x, (4, 64, 8))
-    decoded = []
-    decode = chunked_arrays.ChunkReader._decoded
-    monkeypatch.setattr(
-        chunked_arrays.ChunkReader,
-        "_decoded",
-        lambda self, chunk, own: decoded.append(chunk) or decode(self, chunk, own),
-    )
+    store = made(tmp_path / "x.zarr", x, (4, 64, 8), compressors=zarr.codecs.GzipCodec())
+    decoded, decompressobj = [], zlib.decompressobj
+    # Each chunk has a decompressor of its own.
+    monkeypatch.setattr(zlib, "decompressobj", lambda *form: decoded.append(form) or decompressobj(*form))
     plan = dml.fuse(lambda x: x.T).plan(
         store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(8, 4, 64)), "70kB"
     )
     assert len(plan.blocks) > 2
     assert "decoded chunks are kept" in str(plan)
     plan.run()
-    assert sorted(decoded) == sorted({*decoded})
+    assert len(decoded) == 64 // 4
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
 
@@ -229,7 +225,7 @@ class Stopped(Exception):
     pass
 
 
-def test_what_was_stopped_goes_on_and_reads_no_finished_block_again(tmp_path, monkeypatch):
+def test_what_was_stopped_goes_on_and_writes_no_finished_block_again(tmp_path):
     x = array_of()
     store = made(tmp_path / "x.zarr", x, (8, 7, 5))
 
@@ -237,29 +233,26 @@ def test_what_was_stopped_goes_on_and_reads_no_finished_block_again(tmp_path, mo
         y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, like=store, chunks=(6, 9, 10))
         return dml.fuse(lambda x: x.T).plan(stores.open(tmp_path / "x.zarr"), y, "15kB")
 
-    done, do = [], grid_running.GridBlocks._block
+    written = []
 
-    def failing(self, number):
-        if len(done) == 2:
+    def stopping(count):
+        written.append(count)
+        if len(written) == 2:
             raise Stopped
-        done.append(number)
-        do(self, number)
 
-    monkeypatch.setattr(grid_running.GridBlocks, "_block", failing)
     with pytest.raises(Stopped):
-        plan().run()
+        plan().run(progress=stopping)
     assert not (tmp_path / "y.zarr").exists()
-    monkeypatch.setattr(grid_running.GridBlocks, "_block", lambda self, number: done.append(number) or do(self, number))
-    again = plan()
-    again.run()
-    assert again.resumed == 2
-    assert sorted(done) == [*range(len(again.blocks))]
+    again, rest = plan(), []
+    again.run(progress=rest.append)
+    assert 1 <= again.resumed < len(again.blocks)
+    assert len(rest) == len(again.blocks) - again.resumed
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
 
 
 @pytest.mark.parametrize("moment", ["before", "meanwhile"])
-def test_inputs_that_change_are_noticed(tmp_path, monkeypatch, moment):
+def test_inputs_that_change_are_noticed(tmp_path, moment):
     x = array_of()
     store = made(tmp_path / "x.zarr", x, (8, 7, 5))
     plan = dml.fuse(lambda x: x.T).plan(
@@ -269,16 +262,19 @@ def test_inputs_that_change_are_noticed(tmp_path, monkeypatch, moment):
     def change():
         (tmp_path / "x.zarr" / "c" / "0" / "0" / "0").write_bytes(b"other")
 
+    progress = False
     if moment == "before":
         change()
     else:
-        do = grid_running.GridBlocks._block
-        last = len(plan.blocks) - 1
-        monkeypatch.setattr(
-            grid_running.GridBlocks, "_block", lambda self, number: (do(self, number), number == last and change())
-        )
+        written = []
+
+        def progress(count):
+            written.append(count)
+            if len(written) == len(plan.blocks):
+                change()
+
     with pytest.raises(BindingError, match="has changed since it was opened"):
-        plan.run()
+        plan.run(progress=progress)
     assert sorted(os.listdir(tmp_path)) == ["x.zarr"]
 
 

@@ -64,11 +64,11 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; axis in range; parts that add up."""
-        broken = [*self._same_kind("output_tensor", "input_tensors")]
-        broken += self._signed_axis(self.axis, self.output_tensor)
+        broken = [*self.same_kind("output_tensor", "input_tensors")]
+        broken += self.signed_axis_in_range(self.axis, self.output_tensor)
         yield from broken
         if self.per_input_length_tensor is not None:
-            yield from self._host_vector("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
+            yield from self.host_vector("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
 

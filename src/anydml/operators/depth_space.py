@@ -64,7 +64,7 @@ class _DepthSpace(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType; four dimensions; sizes divisible by the block's."""
-        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self.same_kind("input_tensor", "output_tensor")
         block, sizes = self.block_size, self.input_tensor.sizes
         if not 1 <= block <= UINT_MAX:
             yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize must be at least 1 (UINT)")

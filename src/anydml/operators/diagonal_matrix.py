@@ -178,12 +178,12 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     def constraints(self) -> Iterator[Problem]:
         """Input like the output; Value of its type; bounds that are INTs."""
         if self.input_tensor is not None:
-            kinds = [*self._same_kind("output_tensor", "input_tensor")]
+            kinds = [*self.same_kind("output_tensor", "input_tensor")]
             yield from kinds
             if not kinds:
                 rule = "sizes must be InputTensor's"
                 yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
-        yield from self._scalars("ValueDataType", self.value_data_type, Value=self.value)
+        yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
         yield from self._int("DiagonalFillBegin", self.diagonal_fill_begin)
         yield from self._int("DiagonalFillEnd", self.diagonal_fill_end)
 

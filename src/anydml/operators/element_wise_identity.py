@@ -52,7 +52,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType, DimensionCount and Sizes; no ScaleBias."""
-        kinds = [*self._same_kind("input_tensor", "output_tensor")]
+        kinds = [*self.same_kind("input_tensor", "output_tensor")]
         yield from kinds
         if not kinds:
             rule = "sizes must be InputTensor's"

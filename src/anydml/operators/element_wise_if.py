@@ -67,8 +67,8 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and Sizes; A, B and output of one DataType; a condition of bytes."""
-        broken = [*self._same_kind("a_tensor", "b_tensor", "output_tensor")]
-        broken += self._same_dimensions("ATensor", self.a_tensor, "ConditionTensor", self.condition_tensor)
+        broken = [*self.same_kind("a_tensor", "b_tensor", "output_tensor")]
+        broken += self.same_dimensions("ATensor", self.a_tensor, "ConditionTensor", self.condition_tensor)
         yield from broken
         if self.condition_tensor.data_type != DataType.UINT8:
             message = f"ConditionTensor.DataType is {self.condition_tensor.data_type}"

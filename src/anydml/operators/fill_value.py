@@ -55,7 +55,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """A value of the output's type."""
-        yield from self._scalars("ValueDataType", self.value_data_type, Value=self.value)
+        yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One fill."""
@@ -137,7 +137,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Values of the output's type; unsigned types may count down, as in an example of the page."""
         values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
-        yield from self._scalars("ValueDataType", self.value_data_type, **values)
+        yield from self.scalars_are("ValueDataType", self.value_data_type, **values)
 
     def _delta(self) -> Scalar:
         """ValueDelta; for an unsigned type of n bits, a negative one modulo 2ⁿ."""

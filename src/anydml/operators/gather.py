@@ -95,10 +95,10 @@ class GatherOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""
         count = len(self.input_tensor.sizes)
-        broken = [*self._same_kind("input_tensor", "output_tensor")]
-        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self._axis(self.axis, count)
-        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        broken = [*self.same_kind("input_tensor", "output_tensor")]
+        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self.axis_in_range(self.axis, count)
+        broken += self.index_type("IndicesTensor", self.indices_tensor)
         if not 0 <= self.index_dimensions <= count:
             message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {counted(count, 'dimension')}"
             broken.append(self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount"))

@@ -60,8 +60,8 @@ class JoinOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; sizes that add up."""
-        kinds = [*self._same_kind("output_tensor", "input_tensors")]
-        broken = [*kinds, *self._axis(self.axis, len(self.output_tensor.sizes), "OutputTensor")]
+        kinds = [*self.same_kind("output_tensor", "input_tensors")]
+        broken = [*kinds, *self.axis_in_range(self.axis, len(self.output_tensor.sizes), "OutputTensor")]
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from part_problems(self, self.outputs[0], self.inputs, self.axis)

@@ -68,11 +68,11 @@ class OneHotOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; one index along Axis; two values."""
-        broken = [*self._same_kind("output_tensor", "values_tensor")]
+        broken = [*self.same_kind("output_tensor", "values_tensor")]
         indices = ("IndicesTensor", self.indices_tensor)
-        broken += self._same_dimensions("OutputTensor", self.output_tensor, *indices)
-        broken += self._axis(self.axis, len(self.indices_tensor.sizes), "IndicesTensor")
-        broken += self._index_type(*indices)
+        broken += self.same_dimensions("OutputTensor", self.output_tensor, *indices)
+        broken += self.axis_in_range(self.axis, len(self.indices_tensor.sizes), "IndicesTensor")
+        broken += self.index_type(*indices)
         yield from broken
         if all(size == 1 for size in self.values_tensor.sizes):
             message = f"ValuesTensor.Sizes is {list(self.values_tensor.sizes)}, but it holds OffValue and OnValue"

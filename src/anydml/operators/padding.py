@@ -53,9 +53,9 @@ class _Padding(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; sizes that add up."""
         count = len(self.input_tensor.sizes)
-        yield from self._same_kind("input_tensor", "output_tensor")
-        yield from self.one_a_dimension("StartPadding", self.start_padding, count)
-        yield from self.one_a_dimension("EndPadding", self.end_padding, count)
+        yield from self.same_kind("input_tensor", "output_tensor")
+        yield from self.one_per_dimension("StartPadding", self.start_padding, count)
+        yield from self.one_per_dimension("EndPadding", self.end_padding, count)
         around = zip(self.input_tensor.sizes, self.start_padding, self.end_padding, strict=False)
         rule = "sizes must be InputTensor's plus StartPadding and EndPadding"
         yield from self.sizes_are("OutputTensor", self.output_tensor, [*map(sum, around)], rule)
@@ -177,7 +177,9 @@ class Padding1OperatorDesc(_Padding):
     def constraints(self) -> Iterator[Problem]:
         """PADDING's rules, and a value of the output's type."""
         yield from _Padding.constraints(self)
-        yield from self._scalars("PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value)
+        yield from self.scalars_are(
+            "PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value
+        )
 
     @property
     def pattern(self) -> bytes:

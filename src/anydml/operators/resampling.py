@@ -48,7 +48,7 @@ class ResampleBase(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
-        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self.same_kind("input_tensor", "output_tensor")
         rank = len(self.input_tensor.sizes)
         of_input, of_output, _ = self._offsets()
         fields = {"Scales": self.scales}

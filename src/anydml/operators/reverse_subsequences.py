@@ -101,11 +101,11 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType, DimensionCount and Sizes; Axis in range; one length per sequence."""
-        broken = [*self._same_kind("input_tensor", "output_tensor")]
+        broken = [*self.same_kind("input_tensor", "output_tensor")]
         lengths = ("SequenceLengthsTensor", self.sequence_lengths_tensor)
-        broken += self._same_dimensions("InputTensor", self.input_tensor, *lengths)
-        broken += self._axis(self.axis, len(self.input_tensor.sizes))
-        broken += self._index_type(*lengths, UNSIGNED)
+        broken += self.same_dimensions("InputTensor", self.input_tensor, *lengths)
+        broken += self.axis_in_range(self.axis, len(self.input_tensor.sizes))
+        broken += self.index_type(*lengths, UNSIGNED)
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             sizes = self.input_tensor.sizes

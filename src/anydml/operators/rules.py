@@ -1,4 +1,4 @@
-"""Rules that several operators share: each method yields the problems of one rule."""
+"""Rules that several operators share: each method yields the violations of one rule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Rules(Printed):
                 for i, tensor in enumerate(value):
                     yield f"{camel(field)}[{i}]", tensor
 
-    def _same_kind(self, *fields: str) -> Iterator[Problem]:
+    def same_kind(self, *fields: str) -> Iterator[Problem]:
         """DataType and DimensionCount of the tensors in `fields` must match those of the first."""
         (first, model), *others = self._named(fields)
         for name, tensor in others:
@@ -43,30 +43,33 @@ class Rules(Printed):
                 yield self.problem(
                     f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} must have the same DataType"
                 )
-            yield from self._same_dimensions(first, model, name, tensor)
+            yield from self.same_dimensions(first, model, name, tensor)
 
-    def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
+    def same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
+        """DimensionCount of `tensor` must match that of `model`, whose name is `first`."""
         if len(tensor.sizes) != len(model.sizes):
             counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
             yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have the same DimensionCount")
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
-        """Check a tensor's sizes."""
+        """Sizes of `tensor` must be `expected`."""
         if tensor.sizes != tuple(expected):
             message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
             yield self.problem(f"{name}.Sizes", message, rule)
 
-    def _like_but_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
+    def same_except_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
+        """Sizes of `tensor` must match those of `model` along all other axes."""
         expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
         yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, except along Axis")
 
-    def _index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
+    def index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
+        """DataType of indices must be one of `types`."""
         if tensor.data_type not in types:
             message = f"{name}.DataType is {tensor.data_type}, which cannot index"
             yield self.problem(f"{name}.DataType", message, f"indices must be {', '.join(t.name for t in types)}")
 
-    def _scalars(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
-        """Check DML_SCALAR_UNIONs of the output's data type, which `field` repeats."""
+    def scalars_are(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
+        """DML_SCALAR_UNIONs must have the output's DataType, which `field` must repeat."""
         output = next(self._named(self.OUTPUTS))[1].data_type
         if data_type != output:
             message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
@@ -76,18 +79,20 @@ class Rules(Printed):
             if wrong := scalar_problem(value, data_type):
                 yield self.problem(name, f"{name} {wrong}", f"{name} must be {a(str(data_type))}")
 
-    def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
+    def axis_in_range(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
+        """Axis must be one of `dimensions`, counted from 0."""
         if not 0 <= axis < dimensions:
             message = f"Axis is {axis}, but {tensor} has {counted(dimensions, 'dimension')}"
             yield self.problem("Axis", message, f"Axis must be 0 to {tensor}.DimensionCount − 1")
 
-    def _signed_axis(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
+    def signed_axis_in_range(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
+        """Axis must be one of the dimensions of `tensor`; negative ones count from the end."""
         rank = len(tensor.sizes)
         if not -rank <= axis < rank:
             yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis must be {-rank} to {rank - 1}")
 
-    def _host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
-        """Check a one-dimensional INT64 tensor with one entry per part."""
+    def host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
+        """A tensor on the host must be INT64, with one dimension and one entry per part."""
         if tensor.data_type != DataType.INT64:
             message = f"{name}.DataType is {tensor.data_type}"
             yield self.problem(f"{name}.DataType", message, f"{name} must be INT64")
@@ -95,10 +100,10 @@ class Rules(Printed):
             message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
             yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry per part")
 
-    def one_a_dimension(
+    def one_per_dimension(
         self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
     ) -> Iterator[Problem]:
-        """Check a list of one UINT, or signed integer of any size, per dimension of `tensor`."""
+        """A list must have one UINT, or signed integer of any size, per dimension of `tensor`."""
         if len(values) != count:
             message = f"{field} has {counted(len(values), 'entry')}, but {tensor} has {counted(count, 'dimension')}"
             yield self.problem(field, message, "one entry per dimension (DimensionCount)")

@@ -74,13 +74,13 @@ class ScatterOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; indices and updates of its sizes except along Axis."""
-        broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]
-        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self._axis(self.axis, len(self.input_tensor.sizes))
-        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        broken = [*self.same_kind("input_tensor", "updates_tensor", "output_tensor")]
+        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self.axis_in_range(self.axis, len(self.input_tensor.sizes))
+        broken += self.index_type("IndicesTensor", self.indices_tensor)
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
-            yield from self._like_but_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+            yield from self.same_except_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
             rule = "sizes must be IndicesTensor's"
             yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
             rule = "sizes must be InputTensor's"

@@ -82,9 +82,9 @@ class ScatterNdOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the updates' sizes as documented."""
-        broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]
-        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
-        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        broken = [*self.same_kind("input_tensor", "updates_tensor", "output_tensor")]
+        broken += self.same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self.index_type("IndicesTensor", self.indices_tensor)
         if not any(p.field.endswith(".Sizes") for p in broken):
             broken += count_problems(self, self.input_tensor, self.indices_tensor, self.counts)
         yield from broken

@@ -71,10 +71,10 @@ class SliceOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Sizes are the output's; Strides ≥ 1; nothing read outside the input."""
         count = len(self.input_tensor.sizes)
-        yield from self._same_kind("input_tensor", "output_tensor")
-        yield from self.one_a_dimension("Offsets", self.offsets, count)
-        yield from self.one_a_dimension("Sizes", self.sizes, count)
-        yield from self.one_a_dimension("Strides", self.strides, count)
+        yield from self.same_kind("input_tensor", "output_tensor")
+        yield from self.one_per_dimension("Offsets", self.offsets, count)
+        yield from self.one_per_dimension("Sizes", self.sizes, count)
+        yield from self.one_per_dimension("Strides", self.strides, count)
         if self.sizes != self.output_tensor.sizes:
             message = f"Sizes is {list(self.sizes)}, but OutputTensor.Sizes is {list(self.output_tensor.sizes)}"
             yield self.problem("Sizes", message, "Sizes must equal OutputTensor.Sizes")

@@ -49,9 +49,9 @@ def window_problems(
 ) -> Iterator[Problem]:
     """Check that a window is not empty and lies inside `whole`, and that `taken` has no more elements than it."""
     count = len(whole[1].sizes)
-    yield from desc.one_a_dimension("InputWindowOffsets", offsets, count, whole[0])
-    yield from desc.one_a_dimension("InputWindowSizes", sizes, count, whole[0])
-    yield from desc.one_a_dimension("InputWindowStrides", strides, count, whole[0], is_signed=True)
+    yield from desc.one_per_dimension("InputWindowOffsets", offsets, count, whole[0])
+    yield from desc.one_per_dimension("InputWindowSizes", sizes, count, whole[0])
+    yield from desc.one_per_dimension("InputWindowStrides", strides, count, whole[0], is_signed=True)
     window = zip(offsets, sizes, strides, strict=False)
     both = zip(whole[1].sizes, taken[1].sizes, strict=False)
     for i, ((available, n), (offset, size, stride)) in enumerate(zip(both, window, strict=False)):
@@ -112,7 +112,7 @@ class Slice1OperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; a window that is not empty and lies inside; not more elements."""
-        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self.same_kind("input_tensor", "output_tensor")
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
         whole, taken = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
         yield from window_problems(self, whole, taken, *window)

@@ -59,8 +59,8 @@ class SplitOperatorDesc(OperatorDesc):
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; sizes that add up."""
         broken = [
-            *self._same_kind("input_tensor", "output_tensors"),
-            *self._axis(self.axis, len(self.input_tensor.sizes)),
+            *self.same_kind("input_tensor", "output_tensors"),
+            *self.axis_in_range(self.axis, len(self.input_tensor.sizes)),
         ]
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):

@@ -58,11 +58,11 @@ class SplitTrainingOperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; axis in range; sizes that add up, equal ones if `split` is empty."""
-        broken = [*self._same_kind("input_tensor", "output_tensors")]
-        broken += self._signed_axis(self.axis, self.input_tensor)
+        broken = [*self.same_kind("input_tensor", "output_tensors")]
+        broken += self.signed_axis_in_range(self.axis, self.input_tensor)
         yield from broken
         if self.split_tensor is not None:
-            yield from self._host_vector("SplitTensor", self.split_tensor, len(self.output_tensors))
+            yield from self.host_vector("SplitTensor", self.split_tensor, len(self.output_tensors))
         if any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             return
         axis = self._positive_axis

@@ -91,7 +91,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                 message = f"{field} has {counted(len(values), 'entry')}, but InputTensor has {have}"
                 broken.append(self.problem(field, message, "one entry per dimension after N and C (DimensionCount)"))
                 continue
-            broken += self.one_a_dimension(field, values, len(spatial))
+            broken += self.one_per_dimension(field, values, len(spatial))
             for i, value in enumerate(values):
                 if value == 0 < least:
                     broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it must be at least 1"))

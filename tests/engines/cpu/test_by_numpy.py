@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import tracemalloc
 
 import numpy as np
@@ -37,17 +35,6 @@ def test_lookups_agree_however_they_are_cut(piece, chunk, chunk_bytes, monkeypat
         check(case)
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 24, 1000])
-def test_chunks_cover_a_box_once(most):
-    rng = np.random.default_rng(most)
-    for _ in range(30):
-        sizes = tuple(rng.integers(1, 6, int(rng.integers(0, 4))).tolist())
-        boxes = list(general._chunks(sizes, most))
-        assert all(math.prod(part.stop - part.start for part in box) <= most for box in boxes)
-        seen = [at for box in boxes for at in itertools.product(*(range(part.start, part.stop) for part in box))]
-        assert seen == list(itertools.product(*map(range, sizes)))
-
-
 @pytest.mark.parametrize(
     "size, stride, lasts", [(2, 1, {0: 8, 1: 9, -1: 9, -9: 8, 99: 9}), (1, LONG, {0: 8, -1: 8, 99: 8})]
 )
@@ -57,7 +44,7 @@ def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts
     source[-2:] = 8, 9
     lookup = Lookup(1, "int64", 0, (), size, stride)
     move = Move((), Access(2, 0, ()), Access(0, 0, (), (lookup,)), LONG)
-    monkeypatch.setattr(general, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
+    monkeypatch.setattr(general, "chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
     for index, last in lasts.items():
         views.bind_views([move], [source, np.array([index]), rows])()
         assert rows[-1] == last

@@ -9,8 +9,7 @@ from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
 from anydml.engines.cuda.engine import as_operand
-from anydml.memory.device_array import DeviceArray, _interface, as_array, device_array, is_on_device
-from anydml.memory.host import Described
+from anydml.memory.device_array import DeviceArray, as_array, device_array, is_on_device
 
 interpreted = pytest.mark.skipif(ON_GPU, reason="pretends that host memory is a GPU's")
 
@@ -71,6 +70,16 @@ def test_pytorchs_tensors_of_the_host_stay_there():
     assert dml.split(torch.arange(4), 2)[0].device.type == "cpu"
 
 
+def on_gpu(tensor):
+    """A tensor of the host that says it lies on a GPU."""
+
+    class OnGpu(type(tensor)):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    return tensor.as_subclass(OnGpu)
+
+
 def test_tensors_of_every_dtype_are_seen_byte_by_byte():
     torch = pytest.importorskip("torch")
     pytest.importorskip("ml_dtypes")  # It teaches NumPy names that have no type string.
@@ -80,7 +89,7 @@ def test_tensors_of_every_dtype_are_seen_byte_by_byte():
             tensor = torch.arange(3 * dtype.itemsize, dtype=torch.uint8).view(dtype)
         except RuntimeError:  # quantised, or less than a byte
             continue
-        view = np.asarray(Described(tensor, _interface(tensor)))
+        view = device_array(on_gpu(tensor)).view(np.ndarray)
         assert (view.shape, view.itemsize) == ((3,), dtype.itemsize)
         assert view.tobytes() == bytes(range(3 * dtype.itemsize))
         seen.add(str(dtype).removeprefix("torch."))
@@ -92,7 +101,7 @@ def test_tensors_that_are_yet_to_be_negated_are_refused():
     tensor = torch.ones(3, dtype=torch.complex64).conj()
     for lazy in (tensor, tensor.imag):
         with pytest.raises(dml.BindingError, match=r"pass tensor.resolve_neg\(\).resolve_conj\(\)"):
-            _interface(lazy)
+            device_array(on_gpu(lazy))
 
 
 def test_a_gpu_takes_only_its_own_arrays():

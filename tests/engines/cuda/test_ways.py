@@ -1,4 +1,4 @@
-"""How the kernel is told of its parts: print(operator) says it, and so do the arguments."""
+"""How the kernel gets its parts, as print(operator) says."""
 
 import cuda_calls
 import numpy as np
@@ -8,7 +8,6 @@ from cuda_memory import get, put
 import anydml as dml
 from anydml.engines.cuda import engine, launch
 from anydml.engines.cuda.arrays import DeviceArrays
-from anydml.engines.cuda.fields import Kind
 from anydml.functions.calling import PLANS
 from anydml.memory.device_array import as_array
 from anydml.text import counted
@@ -81,12 +80,6 @@ def test_dispatch_makes_nothing_new(sizes, device, monkeypatch):
         np.testing.assert_array_equal(get(output), expected)
 
 
-def test_every_part_is_in_one_launch(device):
-    for sizes in ([1], [2] * 7, [1, 2, 4] * 100):
-        operator, _, _ = bound(device, sizes)
-        assert len(operator._run._launches) == 1
-
-
 @pytest.fixture
 def programs(monkeypatch):
     """The programs that calls make."""
@@ -148,11 +141,3 @@ def test_a_table_of_addresses_belongs_to_its_binding(device):
         bound_operator.dispatch()
     for _, x, outputs in binds:
         np.testing.assert_array_equal(np.concatenate([get(y) for y in outputs], 1), x)
-
-
-def test_the_ways_are_in_the_arguments(device):
-    for sizes, kind in (([8] * 4, Kind.BY_VALUE), ([1, 2, 4], Kind.BY_VALUE), ([8] * 33, Kind.TABLE)):
-        program = device.compile_operator(split_desc(sizes))._program
-        ready = program._ready(0, [1 << 20] * (len(sizes) + 1))
-        assert kind in ready.plan.fields.kinds
-        assert (ready.table is None) == (kind is Kind.TABLE), "a table of addresses belongs to its binding"

@@ -122,7 +122,7 @@ class Kernel:
         if gpu is None:
             self._start: Callable[..., object] = partial(move_tiles[grid], **OPTIONS)
         else:
-            self._start = _compile(plan, named, gpu)[grid]
+            self._start = compiled_kernel(plan, named, gpu)[grid]
 
     def launch(self, addresses: Addresses, table: int) -> Work:
         """Return a function that launches the kernel on PyTorch's current stream, for these addresses."""
@@ -133,7 +133,8 @@ class Kernel:
         return partial(self._start, tuple(values), shape, lookups, table, *others)
 
 
-def _compile(plan: LaunchPlan, named: dict[str, Any], gpu: int) -> Any:
+def compiled_kernel(plan: LaunchPlan, named: dict[str, Any], gpu: int) -> Any:
+    """Return Triton's compiled kernel of a plan for a GPU; cached."""
     # The fields' shape determines whether there is a table.
     numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
     return _compiled(_Signature((gpu, len(numbers), plan.fields.shape, plan.lookups, *constants), named))

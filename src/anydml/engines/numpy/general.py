@@ -51,7 +51,7 @@ def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
-    for box in _chunks(sizes, CHUNK):
+    for box in chunks(sizes, CHUNK):
         indices, valid = _indices(lookup, box, operands)
         if are_inside(indices, lookup.size):
             continue
@@ -96,7 +96,7 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
     dtype = np.dtype((np.void, size))
     (target, to_first), (elements, first) = (_every_byte(end, sizes, size, operands, dtype) for end in (to, source))
     plain = window(operands[to.operand], to.offset, sizes, to.strides, dtype) if not to.lookups else None
-    for box in _chunks(sizes, min(CHUNK, max(1, CHUNK_BYTES // size))):
+    for box in chunks(sizes, min(CHUNK, max(1, CHUNK_BYTES // size))):
         at, valid = _offsets(source, box, operands)
         at -= first
         if plain is not None and valid is None:
@@ -123,7 +123,7 @@ def _every_byte(
     return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
 
 
-def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
+def chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
     """Yield boxes of at most `most` elements that cover `sizes`, in row-major order."""
     if not sizes:
         yield ()
@@ -131,7 +131,7 @@ def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
     size, *inner = sizes
     step = max(1, most // math.prod(inner))
     for i in range(0, size, step):
-        for box in _chunks(tuple(inner), most):
+        for box in chunks(tuple(inner), most):
             yield (slice(i, min(i + step, size)), *box)
 
 

@@ -38,13 +38,13 @@ def begin_write_back(descriptor: int, at: int, size: int) -> None:
         at: offset of the first byte.
         size: number of bytes.
     """
-    if size >= LONG and (call := _call()) is not None:
+    if size >= LONG and (call := sync_file_range()) is not None:
         call(descriptor, at, size, WRITE)
 
 
 @cache
-def _call() -> Callable[[int, int, int, int], int] | None:
-    """Linux's sync_file_range."""
+def sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Return Linux's system call, or None on other systems."""
     if sys.platform != "linux":
         return None
     found = getattr(ctypes.CDLL(None), "sync_file_range", None)
