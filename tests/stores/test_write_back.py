@@ -1,5 +1,6 @@
-"""Write-back begins while a plan runs, for all that it writes and nothing else, and never says that it is over."""
+"""What a plan writes goes to the disk while it runs: past the page cache, or by write-back that begins at once."""
 
+import errno
 import os
 import sys
 
@@ -19,8 +20,9 @@ ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int
 
 @pytest.fixture
 def begun(monkeypatch):
-    """The ranges whose write-back was begun, by the files' numbers."""
+    """The ranges whose write-back was begun, by the files' numbers, where nothing is written past the page cache."""
     found = {}
+    monkeypatch.delattr(os, "O_DIRECT", raising=False)
 
     def call(descriptor, at, size, flags):
         found.setdefault(os.fstat(descriptor).st_ino, []).append((at, at + size))
@@ -51,6 +53,7 @@ def test_all_of_a_checkpoint_is_on_its_way_before_the_sync(tmp_path, begun):
     out = tmp_path / "out.safetensors"
     np.testing.assert_array_equal(stores.open(out)["a.q_proj.weight"].read(), ROWS)
     size = out.stat().st_size
+    assert size % 4096 == 0
     assert {key: spans(each) for key, each in begun.items()} == {out.stat().st_ino: [[size - ROWS.nbytes, size]]}
 
 
@@ -99,8 +102,42 @@ def test_linux_begins_it(tmp_path):
     os.close(write)
 
 
+@pytest.fixture(params=[False, True], ids=["direct", "refused"])
+def direct(request, monkeypatch):
+    """The sizes of writes past the page cache, which the file system may refuse, and of other writes."""
+    if not hasattr(os, "O_DIRECT"):
+        pytest.skip("the system does not write past the page cache")
+    fcntl = pytest.importorskip("fcntl")
+    found, pwrite = {False: [], True: []}, os.pwrite
+
+    def write(file, data, at):
+        is_direct = bool(fcntl.fcntl(file, fcntl.F_GETFL) & os.O_DIRECT)
+        if is_direct and request.param:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        found[is_direct].append(len(data))
+        return pwrite(file, data, at)
+
+    monkeypatch.setattr(os, "pwrite", write)
+    found["is_refused"] = request.param
+    return found
+
+
+@pytest.mark.parametrize("columns", [1024, 1000, 999, 1])
+def test_pages_go_past_the_page_cache_and_the_rest_through_it(columns, tmp_path, direct):
+    array = np.resize(ROWS, (9 << 20) // columns * columns).reshape(-1, columns)
+    np.save(tmp_path / "x.npy", array)
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", memory="20MB").run()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), array)
+    assert sum(direct[False]) + sum(direct[True]) == array.nbytes
+    assert bool(direct[True]) is not direct["is_refused"]
+    if direct[True]:
+        assert max(direct[False]) < 4096
+        assert sum(direct[False]) <= 2 * 4096 * len(direct[True])
+
+
 @pytest.mark.skipif(not hasattr(os, "pwrite"), reason="the system has no pwrite")
 def test_no_write_is_so_long_that_its_memory_is_dear(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "O_DIRECT", raising=False)
     sizes, pwrite = [], os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: sizes.append(len(data)) or pwrite(file, data, at))
     np.save(tmp_path / "x.npy", ROWS)

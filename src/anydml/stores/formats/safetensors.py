@@ -18,7 +18,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import PAGE, Store
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
@@ -260,6 +260,6 @@ def make_header(
         relative[name] = end
         end += size
     text = f"{{{','.join(lines)}}}".encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % PAGE)
     start = 8 + len(text)
     return len(text).to_bytes(8, "little") + text, {name: start + at for name, at in relative.items()}, start + end

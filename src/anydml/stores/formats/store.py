@@ -21,6 +21,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Box = tuple[tuple[int, int], ...]
 """First coordinate and the one after the last, by axis."""
 
+PAGE = 4096
+"""Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Self
 
 from anydml.errors import BindingError
 from anydml.moves import Program, simplify
-from anydml.stores.formats.store import Box, Store
+from anydml.stores.formats.store import PAGE, Box, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
@@ -29,7 +29,7 @@ MOST_KEPT, MOST_PLACES = 64, 8192
 """Most blocks whose requests are kept for groups that are alike, and most offsets of each."""
 
 SPARE = 64
-"""Bytes of a block's buffers that go into their alignment."""
+"""Bytes of a line of the caches, to which buffers are aligned."""
 
 
 class FileBlocking(Blocking):
@@ -47,6 +47,7 @@ class FileBlocking(Blocking):
         groups: of moves that have files in common.
         constants: bytes, by the numbers of operands.
         intervals: where operands lie in files, by number.
+        spare: bytes of a block's buffers that go into their alignment.
 
     Raises:
         BindingError: the program needs scratch, or blocks would be too large or too many.
@@ -65,8 +66,8 @@ class FileBlocking(Blocking):
                 f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
                 "and plan the rest from there"
             )
-        self.threads = THREADS if free >= 1 << 20 else 1
-        self.most = free // self.threads - SPARE
+        self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
+        self.most = free // self.threads - self.spare
         read = {*{id(each.path): each.path for each in inputs}.values()}
         written = {id(each.file) for each in outputs}
         self._arrays = (
@@ -176,7 +177,7 @@ class FileBlocking(Blocking):
     def summary(self) -> Summary:
         """As `Blocking.summary`."""
         about, size = "about " if self.is_estimate else "", self.totals.block_bytes
-        used = self.threads * (size + SPARE) + self._program.constant_bytes
+        used = self.threads * (size + self.spare) + self._program.constant_bytes
         return Summary(
             f"{self._arrays}, in {about}{counted(self.count, 'block')}",
             "of it more than once",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.memory.host import address_of
+from anydml.stores.formats.store import PAGE
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.file_blocking import SPARE, FileBlocking
 from anydml.stores.planning.intervals import Interval
@@ -46,7 +47,7 @@ class FileBlocks(BlocksWriter):
             undone.enter_context(self._opened)
             self._files = {k: (self._file(each, part), each.offset) for k, each in blocking.intervals.items()}
             for _ in range(plan.threads):
-                self._slots.put(_buffer(plan.totals.block_bytes))
+                self._slots.put(_buffer(plan.totals.block_bytes + blocking.spare - SPARE))
             undone.pop_all()
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
@@ -74,8 +75,8 @@ class FileBlocks(BlocksWriter):
         block = self._blocking.blocks[number]
         kind, operands = self._blocking.groups[block.group]
         io = self._block_ios(block.group, block.operand, block.area)
-        first = io.sizes[0]
-        read, written = slot[:first], slot[first : first + io.sizes[1]]
+        first = self._first(operands, io, slot)
+        read, written = slot[: io.sizes[0]], slot[first : first + io.sizes[1]]
         if not io.is_covered:
             written[:] = 0
         for transfer in io.reads:
@@ -86,6 +87,12 @@ class FileBlocks(BlocksWriter):
             io.copied.run(read, written)
         self._write(number, io, read, written)
         return sum(each.bytes for each in io.writes)
+
+    def _first(self, operands: Sequence[int], io: BlockIO, slot: Bytes) -> int:
+        """The first byte of the write buffer, with which whole pages of the file are whole pages of memory."""
+        first, own = io.sizes[0], io.writes[0]
+        at = int(own.file[0]) + self._files[operands[own.operand]][1] - address_of(slot) - first
+        return first if at % SPARE or self._blocking.spare == SPARE else first + at % PAGE
 
     def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
         """Write the buffers of a block."""

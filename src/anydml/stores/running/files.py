@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 import threading
@@ -16,13 +17,15 @@ from typing import Any, Self
 import numpy as np
 
 from anydml.files.json_path import JsonPath
+from anydml.memory.host import address_of
+from anydml.stores.formats.store import PAGE
 from anydml.stores.running.scattered_io import MOST_RUNS, Bytes, Starts, can_scatter, request
 
 AT_ONCE = 512 << 10
 """Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
 
 LONG = 256 << 10
-"""Bytes of a write from which its write-back begins at once; pages shared with other writes would go twice."""
+"""Bytes of a write from which it goes to the disk at once; pages shared with other writes would go twice."""
 
 WRITE = 2
 """SYNC_FILE_RANGE_WRITE: begin, and do not wait."""
@@ -64,6 +67,13 @@ def open_file(path: Path, create: bool = False) -> int:
     return os.open(path, flags, 0o666)
 
 
+def _direct(path: Path) -> int | None:
+    """A descriptor for writes past the page cache, whose copies cost more than the disk; None where there are none."""
+    with suppress(AttributeError, OSError):
+        return os.open(path, os.O_WRONLY | os.O_DIRECT)
+    return None
+
+
 class PlainFile:
     """A file that several threads read or write at once, each at its own offset.
 
@@ -83,13 +93,16 @@ class PlainFile:
         if descriptor is None:
             descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self.descriptor = descriptor
+        self._direct = _direct(path) if is_written and is_kept else None
 
     def __enter__(self) -> PlainFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            os.close(self.descriptor)
+        for each in (self.descriptor, self._direct):
+            with suppress(OSError):
+                if each is not None:
+                    os.close(each)
 
     def read(self, view: memoryview, at: int) -> None:
         """Fill a view with the bytes from an offset on.
@@ -104,13 +117,29 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def write(self, view: memoryview, at: int) -> None:
-        """Write all bytes of a view at an offset."""
-        start = at
+        """Write all bytes of a view at an offset; whole pages go past the page cache, if they are many and aligned."""
+        done, before = 0, -at % PAGE
+        pages = view[before : before + (len(view) - before) // PAGE * PAGE]
+        if len(pages) >= LONG and not address_of(np.frombuffer(pages, "u1")) % PAGE:
+            self._write_all(view[:before], at)
+            done = before + self._write_pages(pages, at + before)
+        self._write_all(view[done:], at + done)
+        if self._is_kept:
+            begin_write_back(self.descriptor, at + done, len(view) - done)
+
+    def _write_all(self, view: memoryview, at: int) -> None:
         while view:
             count = self._write(view[:AT_ONCE], at)
             view, at = view[count:], at + count
-        if self._is_kept:
-            begin_write_back(self.descriptor, start, at - start)
+
+    def _write_pages(self, pages: memoryview, at: int) -> int:
+        """Write to the disk, and return the number of bytes; none where the file system does not do so."""
+        try:
+            return 0 if self._direct is None else os.pwrite(self._direct, pages, at)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return 0
 
     def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
         """Fill runs of a buffer, `length` bytes from each start, with the bytes from an offset on.
