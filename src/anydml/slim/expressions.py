@@ -12,6 +12,10 @@ import numpy as np
 from anydml.slim.costs import NOTHING, Cost, movement
 from anydml.slim.graph import Op
 from anydml.slim.operators import Window
+from anydml.slim.sizes import StandIns
+
+LAST = 2**63 - 1
+"""End of a Slice that takes an axis up to its end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +27,18 @@ class Expr:
             input of such an output, and of a "Split", has the kind "node": it stands for all outputs.
         inputs: what the node reads.
         sizes: the shape.
-        detail: a value's name, or the node's other inputs and attributes.
+        numbers: the node's other inputs: INT64 vectors.
+        attributes: the node's attributes.
+        detail: what else identifies it, such as a value's name.
         cost: cost of the node; that of an output is its node's.
     """
 
     kind: str
     inputs: tuple[Expr, ...]
     sizes: tuple[int, ...]
-    detail: Any
+    numbers: tuple[Sequence[int], ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
+    detail: Any = None
     cost: Cost = NOTHING
 
     @property
@@ -40,9 +48,14 @@ class Expr:
 
 
 class Builder:
-    """Builds expressions; equal ones are built once."""
+    """Builds expressions; equal ones are built once.
 
-    def __init__(self) -> None:
+    Args:
+        stand_ins: primes that stand for symbolic sizes.
+    """
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self._stand_ins = stand_ins
         self._built: dict[Hashable, Expr] = {}
         self._costs: dict[int, Cost] = {}
 
@@ -54,93 +67,111 @@ class Builder:
 
     def value(self, name: str, sizes: Sequence[int]) -> Expr:
         """An existing value."""
-        return self._build("value", (), sizes, name)
+        return self._build(Expr("value", (), tuple(sizes), detail=name))
 
     def output(self, op: Op, output: int, inputs: Sequence[Expr], sizes: Sequence[int], cost: Cost) -> Expr:
         """An output of a node that stays."""
-        return self._build("output", [self._build("node", inputs, (), (op,), cost)], sizes, (op, output))
+        node = self._build(Expr("node", tuple(inputs), (), detail=op, cost=cost))
+        return self._build(Expr("output", (node,), tuple(sizes), detail=(op, output)))
 
     def constant(self, name: str, sizes: Sequence[int]) -> Expr:
         """A value that is computed now and becomes a constant of the model."""
-        return self._build("Constant", (), sizes, name)
+        return self._build(Expr("Constant", (), tuple(sizes), detail=name))
 
-    def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr:
-        """Reshape."""
+    def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
+        """Reshape; None if the shape cannot be written with its symbolic sizes."""
         while expr.kind == "Reshape":
             (expr,) = expr.inputs
-        return expr if expr.sizes == tuple(sizes) else self._move("Reshape", expr, sizes, None, 0)
+        if expr.sizes == tuple(sizes):
+            return expr
+        shape = self._stand_ins.shape(expr.sizes, sizes)
+        return None if shape is None else self._move("Reshape", expr, sizes, 0, (shape,))
 
     def transpose(self, expr: Expr, perm: Sequence[int], width: int) -> Expr:
         """Transpose; axis k of the result is axis ``perm[k]``."""
         if [*perm] == [*range(len(perm))]:
             return expr
-        return self._move("Transpose", expr, [expr.sizes[axis] for axis in perm], tuple(perm), width, perm)
+        sizes = [expr.sizes[axis] for axis in perm]
+        return self._move("Transpose", expr, sizes, width, along=perm, perm=tuple(perm))
 
     def slice(self, expr: Expr, window: Window, width: int) -> Expr:
         """Slice."""
         sizes = tuple(count for _, count, _ in window)
+        if sizes == expr.sizes:
+            return expr
+        cut = []
+        for axis, (size, (first, count, step)) in enumerate(zip(expr.sizes, window, strict=True)):
+            if (first, count, step) != (0, size, 1):
+                last = first + (count - 1) * step
+                cut.append((first, LAST if last + step >= size else last + 1, axis, step))
         steps = [step for _, _, step in window]
-        return expr if sizes == expr.sizes else self._move("Slice", expr, sizes, tuple(window), width, steps)
+        return self._move("Slice", expr, sizes, width, tuple(zip(*cut, strict=True)), steps)
 
     def split(self, expr: Expr, axis: int, lengths: Sequence[int], width: int) -> list[Expr]:
         """Split; all parts are outputs of one node."""
         shapes = [(*expr.sizes[:axis], length, *expr.sizes[axis + 1 :]) for length in lengths]
         cost = movement("Split", [expr.sizes], shapes, width, [1] * len(expr.sizes))
-        node = self._build("node", [expr], (), ("Split", axis, tuple(lengths)), cost)
-        return self.parts(node)
+        return self.parts(self._build(Expr("node", (expr,), (), (tuple(lengths),), (("axis", axis),), "Split", cost)))
 
     def parts(self, node: Expr) -> list[Expr]:
         """The outputs of a Split."""
-        _, axis, lengths = node.detail
-        (source,) = node.inputs
-        shapes = [(*source.sizes[:axis], length, *source.sizes[axis + 1 :]) for length in lengths]
-        return [self._build("Split", [node], sizes, (axis, lengths, k)) for k, sizes in enumerate(shapes)]
+        ((_, axis),), (lengths,), sizes = node.attributes, node.numbers, node.inputs[0].sizes
+        shapes = [(*sizes[:axis], length, *sizes[axis + 1 :]) for length in lengths]
+        return [self._build(Expr("Split", (node,), shape, detail=k)) for k, shape in enumerate(shapes)]
 
-    def blocks(self, kind: str, expr: Expr, sizes: Sequence[int], block: int, mode: str, width: int) -> Expr:
+    def blocks(self, kind: str, expr: Expr, sizes: Sequence[int], width: int, **attributes: Any) -> Expr:
         """DepthToSpace or SpaceToDepth."""
-        return self._move(kind, expr, sizes, (block, mode), width)
+        return self._move(kind, expr, sizes, width, **attributes)
 
     def expand(self, expr: Expr, sizes: Sequence[int], width: int) -> Expr:
         """Expand to a shape of the same rank."""
-        return expr if expr.sizes == tuple(sizes) else self._move("Expand", expr, sizes, None, width)
+        wide = tuple(1 if a == b else b for a, b in zip(expr.sizes, sizes, strict=True))
+        return expr if expr.sizes == tuple(sizes) else self._move("Expand", expr, sizes, width, (wide,))
 
     def gather(self, expr: Expr, axis: int, indices: Sequence[int], width: int) -> Expr:
         """Gather by 1-D indices."""
         sizes = (*expr.sizes[:axis], len(indices), *expr.sizes[axis + 1 :])
-        return self._move("Gather", expr, sizes, (axis, tuple(indices)), width, axis)
+        return self._move("Gather", expr, sizes, width, (tuple(indices),), axis, axis=axis)
 
     def concat(self, exprs: Sequence[Expr], axis: int, width: int) -> Expr:
         """Concat; tensors that are transposed alike are joined first."""
-        perms = {expr.detail if expr.kind == "Transpose" else None for expr in exprs}
-        if len(perms) == 1 and (perm := perms.pop()) is not None:
+        perms = {expr.attributes if expr.kind == "Transpose" else None for expr in exprs}
+        if len(perms) == 1 and (found := perms.pop()) is not None:
+            ((_, perm),) = found
             return self.transpose(self.concat([each.inputs[0] for each in exprs], perm[axis], width), perm, width)
         sizes = [*exprs[0].sizes]
         sizes[axis] = sum(expr.sizes[axis] for expr in exprs)
         cost = movement("Concat", [expr.sizes for expr in exprs], [sizes], width)
-        return self._build("Concat", exprs, sizes, axis, cost)
+        return self._build(Expr("Concat", tuple(exprs), tuple(sizes), (), (("axis", axis),), None, cost))
 
     def pad(self, expr: Expr, before: Sequence[int], after: Sequence[int], fill: bytes, dtype: np.dtype[Any]) -> Expr:
         """Pad by elements before and after each axis."""
         sizes = [n + a + b for n, a, b in zip(expr.sizes, before, after, strict=True)]
-        return self._move("Pad", expr, sizes, ((*before, *after), fill, dtype), len(fill))
+        return self._move("Pad", expr, sizes, len(fill), ((*before, *after),), detail=(fill, dtype))
 
     def with_inputs(self, expr: Expr, inputs: Sequence[Expr]) -> Expr:
         """Return an expression with other inputs of the same shapes."""
-        if all(a is b for a, b in zip(expr.inputs, inputs, strict=True)):
-            return expr
-        key = expr.kind, tuple(map(id, inputs)), expr.sizes, expr.detail
-        return self._built.setdefault(key, replace(expr, inputs=tuple(inputs)))
+        is_same = all(a is b for a, b in zip(expr.inputs, inputs, strict=True))
+        return expr if is_same else self._build(replace(expr, inputs=tuple(inputs)))
 
-    def _move(self, kind: str, expr: Expr, sizes: Sequence[int], detail: Any, width: int, along: Any = None) -> Expr:
-        return self._build(kind, [expr], sizes, detail, movement(kind, [expr.sizes], [sizes], width, along))
-
-    def _build(
-        self, kind: str, inputs: Sequence[Expr], sizes: Sequence[int], detail: Any, cost: Cost = NOTHING
+    def _move(
+        self,
+        kind: str,
+        expr: Expr,
+        sizes: Sequence[int],
+        width: int,
+        numbers: tuple[Sequence[int], ...] = (),
+        along: Any = None,
+        detail: Any = None,
+        **attributes: Any,
     ) -> Expr:
-        key = kind, tuple(map(id, inputs)), tuple(sizes), detail
-        if key not in self._built:
-            self._built[key] = Expr(kind, tuple(inputs), tuple(sizes), detail, cost)
-        return self._built[key]
+        """Build a node that moves one tensor; `along` is the detail of `movement`."""
+        cost = movement(kind, [expr.sizes], [sizes], width, along)
+        return self._build(Expr(kind, (expr,), tuple(sizes), numbers, tuple(attributes.items()), detail, cost))
+
+    def _build(self, expr: Expr) -> Expr:
+        key = expr.kind, tuple(map(id, expr.inputs)), expr.sizes, expr.numbers, expr.attributes, expr.detail
+        return self._built.setdefault(key, expr)
 
 
 def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
@@ -175,10 +206,10 @@ def operators_of(exprs: Iterable[Expr]) -> list[str]:
     """Return the operators of the nodes that expressions need, without constants."""
     found: dict[Op | Expr, str] = {}
     for expr in in_order(exprs):
-        if expr.kind == "node" and isinstance(expr.detail[0], Op):
-            found[expr.detail[0]] = expr.detail[0].kind
+        if expr.kind == "node" and isinstance(expr.detail, Op):
+            found[expr.detail] = expr.detail.kind
         elif expr.kind == "node":
-            found[expr] = expr.detail[0]
+            found[expr] = expr.detail
         elif expr.kind not in ("value", "output", "Split", "Constant"):
             found[expr] = expr.kind
     return [*found.values()]
@@ -208,16 +239,14 @@ def with_splits(builder: Builder, results: Mapping[str, Expr]) -> dict[str, Expr
 
 def _adjacent(results: Mapping[str, Expr]) -> Iterator[tuple[list[Expr], int]]:
     """Yield groups of Slices that together take a whole tensor, in order along an axis, and that axis."""
-    found: dict[tuple[int, int], list[Expr]] = {}
+    found: dict[tuple[Expr, int], list[tuple[int, Expr]]] = {}
     for expr in in_order(results.values()):
         if expr.kind == "Slice":
-            sizes = expr.inputs[0].sizes
-            cut = [k for k, (size, part) in enumerate(zip(sizes, expr.detail, strict=True)) if part != (0, size, 1)]
-            if len(cut) == 1 and expr.detail[cut[0]][2] == 1:
-                found.setdefault((id(expr.inputs[0]), cut[0]), []).append(expr)
-    for (_, axis), group in found.items():
-        group.sort(key=lambda expr: int(expr.detail[axis][0]))
-        starts = [expr.detail[axis][0] for expr in group]
-        ends = [0, *(expr.detail[axis][0] + expr.detail[axis][1] for expr in group)]
-        if len(group) > 1 and starts == ends[:-1] and ends[-1] == group[0].inputs[0].sizes[axis]:
-            yield group, axis
+            starts, _, axes, steps = expr.numbers
+            if steps == (1,):
+                found.setdefault((expr.inputs[0], axes[0]), []).append((starts[0], expr))
+    for (source, axis), slices in found.items():
+        slices.sort(key=lambda each: each[0])
+        ends = [0, *(start + expr.sizes[axis] for start, expr in slices)]
+        if len(slices) > 1 and [start for start, _ in slices] == ends[:-1] and ends[-1] == source.sizes[axis]:
+            yield [expr for _, expr in slices], axis

@@ -50,7 +50,7 @@ class Plan:
     ) -> None:
         self.analysis, *self._others = analyses
         self._stand_ins, self._kept = stand_ins, kept
-        self._regions = Regions(self.analysis)
+        self._regions = Regions(self.analysis, stand_ins)
         self.builder, self.regions = self._regions.builder, self._regions.all
         self.chosen: dict[str, Expr] = {}
         self._best: dict[str, Expr] = {}
@@ -99,7 +99,7 @@ class Plan:
             return
         names = [n for n in region.results if not self.is_folded(n) or n in self.analysis.graph.outputs]
         exprs = self._exprs(region)
-        found = [exprs, sliced_at_once(self._regions, region, self._stand_ins) if len(region.ops) > 1 else old]
+        found = [exprs, sliced_at_once(self._regions, region) if len(region.ops) > 1 else old]
         if len(names) > 1:
             # Nodes that several results share may be worth it although they are not the cheapest for any of them.
             ways = {name: self._ways.get(name, ())[1:] for name in names}

@@ -59,9 +59,9 @@ class Regions:
         all: all regions that have results, in order.
     """
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, stand_ins: StandIns) -> None:
         self.analysis = analysis
-        self.builder = Builder()
+        self.builder = Builder(stand_ins)
         self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
         self.all = self._found()
@@ -159,7 +159,7 @@ class Regions:
         yield from self.analysis.graph.outputs
 
 
-def sliced_at_once(regions: Regions, region: Region, stand_ins: StandIns) -> dict[str, Expr]:
+def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
     """Return the results of a region by its own nodes, with consecutive Slices merged, and Reshapes as well.
 
     Slices of a result of the region are not merged with it, because it is made anyway.
@@ -179,8 +179,8 @@ def sliced_at_once(regions: Regions, region: Region, stand_ins: StandIns) -> dic
                 found[name] = regions.original(name, given)
                 if op.kind in RESHAPES:
                     source = unshaped[name] = unshaped.get(data[0], given[data[0]])
-                    if data[0] in unshaped and stand_ins.shape(source.sizes, values[name].sizes) is not None:
-                        found[name] = regions.builder.reshape(source, values[name].sizes)
+                    if data[0] in unshaped:
+                        found[name] = regions.builder.reshape(source, values[name].sizes) or found[name]
                 continue
             whole, outer = sliced.get(data[0], (given[data[0]], None))
             window = taken[k] if outer is None else _within(outer, taken[k])

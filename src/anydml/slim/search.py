@@ -63,13 +63,6 @@ class Search:
             yield from self._padded(pieces, sizes, depth)
             yield from self._concatenated(pieces, sizes, depth)
 
-    def _reshaped(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
-        """Reshape an expression; return None if the shape cannot be written with its symbolic sizes."""
-        made = self._builder.reshape(expr, sizes)
-        if made.kind == "Reshape" and self._stand_ins.shape(made.inputs[0].sizes, sizes) is None:
-            return None
-        return made
-
     def _moved(self, piece: FlatPiece, sizes: tuple[int, ...]) -> Iterator[Expr]:
         """Yield combinations of Slice, Transpose and Expand, or of blocks, with Reshapes around them."""
         source = self._source_of(piece.source)
@@ -105,7 +98,7 @@ class Search:
         shape = tuple(digit.size if digit.stride else 1 for digit in piece.digits)
         for expr in self._moved(piece._replace(digits=tidy(kept)), shape):
             wide = self._builder.expand(expr, [digit.size for digit in piece.digits], self._width)
-            if (made := self._reshaped(wide, sizes)) is not None:
+            if (made := self._builder.reshape(wide, sizes)) is not None:
                 yield made
 
     def _in_blocks(self, piece: FlatPiece, source: Expr, sizes: tuple[int, ...]) -> Iterator[Expr]:
@@ -119,12 +112,12 @@ class Search:
             ):
                 order = Order(cut, perm)
                 if order.transposed == (n, channels, height, b, width, b) and order.is_of(piece):
-                    yield self._builder.blocks("DepthToSpace", source, sizes, b, mode, self._width)
+                    yield self._builder.blocks("DepthToSpace", source, sizes, self._width, blocksize=b, mode=mode)
         if rows < height and height % rows == 0:
             b = height // rows
             if channels != b * b * depth or width % b:
                 return
-            made = self._builder.blocks("SpaceToDepth", source, sizes, b, "", self._width)
+            made = self._builder.blocks("SpaceToDepth", source, sizes, self._width, blocksize=b)
             numbers = np.arange(channels).reshape(b, b, depth)
             for inner in itertools.permutations((3, 5, 1)):
                 if Order((n, depth, rows, b, width // b, b), (0, *inner, 2, 4)).is_of(piece):
@@ -159,7 +152,7 @@ class Search:
         if not all(self._stand_ins.is_constant(*part) for part in partial):
             return None
         axes, window, perm = with_ones(axes, window, perm, source.sizes, sizes)
-        reshaped = self._reshaped(source, axes)
+        reshaped = self._builder.reshape(source, axes)
         if reshaped is None:
             return None
         sliced = self._builder.slice(reshaped, window, self._width)
@@ -167,7 +160,7 @@ class Search:
         moving = iter([axis for axis in perm if sliced.sizes[axis] != 1])
         still = [k if size == 1 else next(moving) for k, size in enumerate(sliced.sizes)]
         ways = [
-            self._reshaped(self._builder.transpose(sliced, each, self._width), sizes)
+            self._builder.reshape(self._builder.transpose(sliced, each, self._width), sizes)
             for each in dict.fromkeys((tuple(perm), tuple(still)))
         ]
         return min(filter(None, ways), key=self._builder.cost, default=None)
@@ -203,10 +196,10 @@ class Search:
             indices[to] = there
         if indices.min() < 0 or indices.max() >= available:
             return
-        table = self._reshaped(source, [n for n in (outer, available, row) if n > 1] or [1])
+        table = self._builder.reshape(source, [n for n in (outer, available, row) if n > 1] or [1])
         if table is not None:
             gathered = self._builder.gather(table, int(outer > 1), indices.tolist(), self._width)
-            made = self._reshaped(gathered, sizes)
+            made = self._builder.reshape(gathered, sizes)
             if made is not None:
                 yield made
 
@@ -241,7 +234,7 @@ class Search:
             known = _boxes(pieces, shape) if math.prod(shape) == count else []
             for axis in range(len(shape) if known else 0):
                 made = self._joined(known, axis, shape, depth)
-                if made is not None and (found := self._reshaped(made, sizes)) is not None:
+                if made is not None and (found := self._builder.reshape(made, sizes)) is not None:
                     yield found
 
     def _joined(

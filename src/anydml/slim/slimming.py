@@ -199,12 +199,12 @@ def _composed(
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
             return _Composed(analyses, plan.regions, costs, before, before)
-        graph = Writer(plan, stand_ins).written()
+        graph = Writer(plan).written()
         written = [Analysis(graph, each.sizes, each) for each in analyses]
         pairs = zip(analyses, written, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
         if not wrong:
-            regions = Regions(written[0])
+            regions = Regions(written[0], stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
             costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
             return _Composed(written, plan.regions, costs, before, after)

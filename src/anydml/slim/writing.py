@@ -12,19 +12,14 @@ from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
 from anydml.slim.expressions import Expr
 from anydml.slim.graph import Graph, Op
-from anydml.slim.operators import Window
 from anydml.slim.planning import Plan
-from anydml.slim.sizes import StandIns
-
-LAST = 2**63 - 1
-"""End of a Slice that takes an axis up to its end."""
 
 
 class Writer:
     """Writes a graph."""
 
-    def __init__(self, plan: Plan, stand_ins: StandIns) -> None:
-        self._plan, self._stand_ins, self._analysis = plan, stand_ins, plan.analysis
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._analysis = plan, plan.analysis
         self._graph = plan.analysis.graph
         self._ops: list[Op] = []
         self._names: dict[int, str] = {}
@@ -103,20 +98,23 @@ class Writer:
                 return self._graph.constant(expr.detail, self._array(expr.detail))
         inputs = [self._names[id(each)] for each in expr.inputs]
         output = self._output_name(expr, base, expr.kind.lower())
-        more, attributes = self._details(expr, output)
-        self._add_node(expr.kind, [*inputs, *more], output, **attributes)
+        inputs += [self._integers(output, each) for each in expr.numbers]
+        if expr.kind == "Pad":
+            fill, dtype = expr.detail
+            inputs.append(self._graph.constant(output, np.frombuffer(fill, dtype).reshape(())))
+        self._add_node(expr.kind, inputs, output, **dict(expr.attributes))
         return output
 
     def _part(self, expr: Expr, base: str) -> str:
         """Return the name of an output of a Split."""
         (node,) = expr.inputs
-        axis, lengths, number = expr.detail
         if id(node) not in self._splits:
-            inputs = [self._names[id(node.inputs[0])], self._integers(base, lengths)]
+            inputs = [self._names[id(node.inputs[0])], self._integers(base, node.numbers[0])]
             outputs = [self._output_name(part, base, "part") for part in self._plan.builder.parts(node)]
             self._splits[id(node)] = outputs
-            self._add(Op.make("Split", inputs, outputs, self._graph.new_name(base, "Split"), axis=axis))
-        return self._splits[id(node)][int(number)]
+            label = self._graph.new_name(base, "Split")
+            self._add(Op.make("Split", inputs, outputs, label, **dict(node.attributes)))
+        return self._splits[id(node)][int(expr.detail)]
 
     def _kept_output(self, expr: Expr, base: str) -> str:
         """Return the name of an output of a node that stays, whose inputs may change."""
@@ -151,42 +149,5 @@ class Writer:
                 self._arrays.update(zip(node.outputs, run_node(node, inputs, Budget()), strict=False))
         return self._arrays[name]
 
-    def _details(self, expr: Expr, base: str) -> tuple[list[str], dict[str, Any]]:
-        """Return a node's inputs that say how it moves elements, and its attributes."""
-        (source, *_), detail = expr.inputs, expr.detail
-        match expr.kind:
-            case "Reshape":
-                shape = self._stand_ins.shape(source.sizes, expr.sizes)
-                assert shape is not None, "the search has checked it"
-                return [self._integers(base, shape)], {}
-            case "Transpose":
-                return [], {"perm": detail}
-            case "DepthToSpace":
-                return [], {"blocksize": detail[0], "mode": detail[1]}
-            case "SpaceToDepth":
-                return [], {"blocksize": detail[0]}
-            case "Concat":
-                return [], {"axis": detail}
-            case "Gather":
-                return [self._integers(base, detail[1])], {"axis": detail[0]}
-            case "Expand":
-                wide = [1 if a == b else b for a, b in zip(source.sizes, expr.sizes, strict=True)]
-                return [self._integers(base, wide)], {}
-            case "Slice":
-                return [self._integers(base, each) for each in _slice_inputs(source.sizes, detail)], {}
-        pads, fill, dtype = detail
-        value = self._graph.constant(base, np.frombuffer(fill, dtype).reshape(()))
-        return [self._integers(base, pads), value], {}
-
     def _integers(self, base: str, numbers: Sequence[int]) -> str:
         return self._graph.constant(base, np.array(numbers, np.int64))
-
-
-def _slice_inputs(sizes: Sequence[int], window: Window) -> list[list[int]]:
-    """Return starts, ends, axes and steps of a Slice, for the axes that it does not take whole."""
-    cut = []
-    for axis, (size, (first, count, step)) in enumerate(zip(sizes, window, strict=True)):
-        if (first, count, step) != (0, size, 1):
-            last = first + (count - 1) * step
-            cut.append((first, LAST if last + step >= size else last + 1, axis, step))
-    return [list(column) for column in zip(*cut, strict=True)]
