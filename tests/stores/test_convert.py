@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 
 import pytest
 from documents import ROOT
@@ -275,3 +277,53 @@ def test_the_command(mixtral, capsys):
         assert said in capsys.readouterr().out
     assert tensors(mixtral / "out") == tensors(mixtral / "transformers")
     assert (mixtral / "out" / "config.json").read_bytes() == (mixtral / "original" / "config.json").read_bytes()
+
+
+def in_another_process(folder, code, *arguments, path=()):
+    """What Python prints, the last line of its errors, and its exit code; it has not imported transformers."""
+    search = os.pathsep.join([*map(str, path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=folder, env={**os.environ, "PYTHONPATH": search},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout, [*done.stderr.splitlines(), ""][-2 if done.stderr else -1], done.returncode
+
+
+def test_a_process_without_transformers_converts_without_importing_it(mixtral):
+    code = (
+        "import sys; from anydml import stores\n"
+        "plan = stores.convert(*sys.argv[1:3], to=sys.argv[3], ranks={'tp': 2}); plan.run()\n"
+        "assert not {'torch', 'transformers'} & {*sys.modules}, sys.modules; print(plan)"
+    )
+    for to in "transformers", "original", "per-expert", "vllm", "megatron":
+        plan = stores.convert(mixtral / "transformers", mixtral / f"{to} here", to, {"tp": 2})
+        plan.run()
+        printed, error, _ = in_another_process(mixtral, code, "transformers", f"{to} there", to)
+        assert (printed, error) == (f"{plan}\n", "")
+        for path in (mixtral / f"{to} here").iterdir():
+            assert path.read_bytes() == (mixtral / f"{to} there" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("transformers_there", "message"),
+    [
+        (None, '.*has architecture "NoSuchModel", which transformers .* does not have'),
+        (
+            "raise ImportError('not whole')",
+            r"convert: transformers' mappings cannot be read \(not whole\): pip install .*",
+        ),
+        ("import os; print('x'); os._exit(7)", "convert: the process that reads transformers' mappings ended with 7"),
+    ],
+)
+def test_errors_of_the_other_process_are_lines_as_any(transformers_there, message, mixtral):
+    there = mixtral / "first"
+    there.mkdir()
+    if transformers_there is not None:
+        (there / "transformers.py").write_text(transformers_there)
+    path = mixtral / "original" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "architectures": ["NoSuchModel"]}))
+    code = "import sys; from anydml.cli import main; main(['convert', *sys.argv[1:]])"
+    printed, error, exit_code = in_another_process(mixtral, code, "original", "out", path=[there])
+    assert re.fullmatch(f"anydml: {message}", error), error
+    assert (printed, exit_code) == ("", 2)
+    assert not (mixtral / "out").exists()

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.checkpoints import experts
+from anydml.files.json_path import JsonPath
+from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.model_layouts import Question, asked
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
-from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
-from anydml.stores.checkpoints.transformers_mapping import Architecture
+from anydml.stores.checkpoints.presets import PRESETS
 from anydml.stores.formats.store import uncollected
 from anydml.stores.plans import Plan
-from anydml.text import counted
-from anydml.tracing.trace import Trace
 
 LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
 """Layouts by name."""
@@ -78,10 +77,10 @@ def convert(
         >>> sorted(name for name in stores.open("fused") if "experts" in name)
         ['model.layers.0.mlp.experts.down_proj', 'model.layers.0.mlp.experts.gate_up_proj']
     """
-    trace, change, remarks, axes = conversion(model, to, ranks is not None)
+    composer, change, remarks, axes = conversion(model, to, ranks is not None)
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
-        trace.composer, [model], output, change, axes, placement,
+        composer, [model], output, change, axes, placement,
         memory, shard_size, overwrite, extras, follow, dtype, dcp,
     )  # fmt: skip
     plan.remarks = remarks + plan.remarks
@@ -90,8 +89,8 @@ def convert(
 
 def conversion(
     model: str | os.PathLike[str], to: str, is_shared: bool = False
-) -> tuple[Trace, Change, list[str], Axes]:
-    """A trace, the change to tensors over its inputs, remarks that the change adds, and the axes of ranks.
+) -> tuple[Composer, Change, list[str], Axes]:
+    """A composer and a change to tensors over its inputs; remarks and the axes of ranks, which the change adds.
 
     Args:
         model: as in `convert`.
@@ -106,43 +105,22 @@ def conversion(
     folder = Path(model)
     if not folder.is_dir():
         raise JsonPath(str(folder)).error("is no folder: name one with a checkpoint and its config.json")
-    architecture = Architecture(folder)
-    trace = architecture.trace()
-    preset = preset_of(to, architecture.model) if to in PRESETS else None
-    remarks: list[str] = []
+    composer, axes, remarks = Composer("convert"), Axes(), list[str]()
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
-        if flat := next((name for name in tensors if name.rpartition(".")[2].lstrip("_") == "flat_param"), None):
-            raise (JsonPath(str(folder)) / flat).error(
-                "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
-                "StateDictType.SHARDED_STATE_DICT or FULL_STATE_DICT, or cut it by a layout for anydml reshard"
-            )
-        made, unknown = architecture.to_transformers(trace, tensors)
-        if each_of_them := {name: tensors[name] for name in unknown}:
-            whole = experts.fused(trace.composer, each_of_them, architecture.model)
-            made |= {name: whole[name] for name in whole if name in architecture.shapes}
-            unknown = [name for name in unknown if name in whole]
-        if not made:
-            raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
-        if missing := architecture.missing(made):
-            remarks.append(f"lacks {counted(len(missing), 'tensor')} of {architecture.name}: {names(missing)}")
-        if unknown:
-            kept = counted(len(unknown), "tensor")
-            remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
-        if to == "original":
-            made = architecture.to_original(trace, made)
-        if to in ("per-expert", "megatron"):
-            made = experts.per_expert(trace.composer, made, architecture.model)
-        if preset is not None:
-            made = arranged(trace.composer, made, to, preset, architecture.model)
-        for name in unknown:
-            if name in made:
-                raise ModelError(f"convert: two tensors would be called {show(name)}")
-            made[name] = tensors[name]
-        trace.is_over = True
-        return made
+        stores = {id(store): store for each in tensors.values() for store in each.sources}
+        numbers = {known: k for k, known in enumerate(stores)}
+        numbered = {
+            name: replace(each, sources=tuple(numbers[id(store)] for store in each.sources))
+            for name, each in tensors.items()
+        }
+        answer = asked(Question(folder, to, is_shared, numbered))
+        vars(composer).update(vars(answer.composer))
+        vars(axes).update(vars(answer.axes))
+        remarks.extend(answer.remarks)
+        every = [*stores.values()]
+        return {
+            name: replace(each, sources=tuple(every[k] for k in each.sources)) for name, each in answer.tensors.items()
+        }
 
-    axes = Axes() if preset is None else preset.axes
-    if is_shared and to == "transformers":
-        axes = axes_of(architecture.model)
-    return trace, change, remarks, axes
+    return composer, change, remarks, axes

@@ -62,10 +62,10 @@ def plan_load(
         raise ModelError("plan_load: to is of the folder of a model, without a layout")
     change: Change | None
     if to is not None and isinstance(model, (str, os.PathLike)):
-        trace, change, _, axes = conversion(model, to, placement.tp > 1)
+        composer, change, _, axes = conversion(model, to, placement.tp > 1)
     else:
         trace = Trace("plan_load", TracedNdarray)
-        change, axes = change_of(trace, layout)
+        composer, (change, axes) = trace.composer, change_of(trace, layout)
     found: StoredTensors
     if isinstance(model, Checkpoint):
         where, found = str(model.path), model.stores
@@ -74,8 +74,8 @@ def plan_load(
         where, (found, _) = str(paths[0]), read_sources(paths, axes, follow)
     made = described(found) if change is None else change(described(found))
     if placement.ranks > 1:
-        made = {name: part for name, part, _ in Placed(made, axes, placement, where).parts(trace.composer, rank)}
-    program, inputs = program_of(trace.composer, [*made.values()])
+        made = {name: part for name, part, _ in Placed(made, axes, placement, where).parts(composer, rank)}
+    program, inputs = program_of(composer, [*made.values()])
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")

@@ -75,18 +75,18 @@ def verify(
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
     change: Change | None
     if to is not None:
-        trace, change, _, axes = conversion(first, to)
+        composer, change, _, axes = conversion(first, to)
     else:
         trace = Trace("verify", TracedNdarray)
-        change, axes = change_of(trace, layout)
+        composer, (change, axes) = trace.composer, change_of(trace, layout)
     made, _ = sources.read_sources([first], axes, follow)
     wanted = described(made)
     wanted = wanted if change is None else change(wanted)
     found, _ = sources.read_sources([second], axes, follow)
     if difference := _described_alike(wanted, found):
         return difference
-    pieces, targets, starts = _targets(trace.composer, wanted, found)
-    program, inputs = program_of(trace.composer, pieces)
+    pieces, targets, starts = _targets(composer, wanted, found)
+    program, inputs = program_of(composer, pieces)
     # Half of the memory is for the bytes that blocks are compared with.
     plan = Planned(program, inputs, targets, parse_size(memory) // 2, is_apart=False)
     check_unchanged(plan.name, plan.identities)

@@ -33,12 +33,12 @@ class ComposedTensor:
     Attributes:
         value: over inputs, of which number k is the k-th source.
         dtype: of the elements.
-        sources: stores.
+        sources: stores, or their numbers.
     """
 
     value: Value
     dtype: np.dtype[Any]
-    sources: tuple[Store, ...]
+    sources: tuple[Any, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -98,9 +98,9 @@ def _value_of(tensor: ShardedTensor | Store, sources: Sequence[Store]) -> Value:
     return Value(tensor.shape, size, tuple(pieces))
 
 
-def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Store, ...]]:
+def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Any, ...]]:
     """The values of several tensors over the sources of all, one after the other."""
-    values, sources = list[Value](), list[Store]()
+    values, sources = list[Value](), list[Any]()
     for each in tensors:
         numbers = range(len(sources), len(sources) + len(each.sources))
         values.append(_over(each.value, numbers) if sources else each.value)
@@ -108,7 +108,7 @@ def together(tensors: Sequence[ComposedTensor]) -> tuple[list[Value], tuple[Stor
     return values, tuple(sources)
 
 
-def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Store]) -> ComposedTensor:
+def apart(value: Value, dtype: np.dtype[Any], sources: Sequence[Any]) -> ComposedTensor:
     """A tensor over those of the sources that its value needs."""
     used = list[int]()
 

@@ -60,6 +60,23 @@ class ConverterGroup(NamedTuple):
     members: dict[str, list[str]]
 
 
+class Known(NamedTuple):
+    """What a converter makes of a kind of tensors; as its last operation, it takes the place of the others.
+
+    Attributes:
+        made: what the others made, if they have been called.
+        tensors: by the ids of results, over the numbers of sources.
+    """
+
+    made: list[Any]
+    tensors: dict[int, ComposedTensor]
+
+    def convert(self, made: Any, **_: Any) -> Any:
+        """As `ConversionOps.convert`."""
+        self.made[:] = self.made or [made]
+        return self.made[0]
+
+
 class Architecture:
     """A transformers model without elements, made from a config.json.
 
@@ -105,7 +122,7 @@ class Architecture:
         self.shapes = {name: tuple(each.shape) for name, each in self.model.state_dict().items()}
         self._loaded: list[Any] = []
         self._is_renamed = False
-        self._checked: set[Any] = set()
+        self._known: dict[Any, Known] = {}
         self._values: dict[Value, Value] = {}
 
     def trace(self) -> Trace:
@@ -190,20 +207,30 @@ class Architecture:
         )
 
     def _converted(self, trace: Trace, group: ConverterGroup, tensors: ComposedTensors) -> ComposedTensors:
-        """The results of a converter, which is checked once per kind of tensors."""
-        shapes = {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
+        """The results of a converter, which is traced and checked once per kind of tensors."""
         members = [tensors[name] for own in group.members.values() for name in own]
-        values, sources = together(members)
-        made = (trace.made(value, each.dtype) for value, each in zip(values, members, strict=True))
-        given = {pattern: [*islice(made, len(own))] for pattern, own in group.members.items()}
-        found = self._traced(group, given)
-        kind = str((group.converter, group.converter.operations, shapes))
-        if kind not in self._checked:
-            self._check(group, shapes)
-            self._checked.add(kind)
-        own = {name: apart(each.value, each.element, sources) for name, each in found.items()}
-        # Layers that are alike share values, so that the rest of the plan is made for one of them.
-        return {name: each.changed(self._values.setdefault(each.value, each.value)) for name, each in own.items()}
+        sources = [store for each in members for store in each.sources]
+        counts = tuple((pattern, len(own)) for pattern, own in group.members.items())
+        kinds = tuple((id(each.value), each.dtype) for each in members)
+        key = group.converter, self.shapes.get(group.first), counts, kinds
+        if (known := self._known.get(key)) is None:
+            known = Known([], {})
+            values, _ = together(members)
+            made = (trace.made(value, each.dtype) for value, each in zip(values, members, strict=True))
+            given = {pattern: [*islice(made, len(own))] for pattern, own in group.members.items()}
+            for each in self._traced(group, given, known).values():
+                own = apart(each.value, each.element, range(len(sources)))
+                # Layers that are alike share values, so that the rest of the plan is made for one of them.
+                known.tensors[id(each)] = own.changed(self._values.setdefault(own.value, own.value))
+            self._check(
+                group, {pattern: [tensors[name].shape for name in own] for pattern, own in group.members.items()}
+            )
+            self._known[key] = known
+        found = {name: known.tensors[id(each)] for name, each in self._called(group, {}, known).items()}
+        return {
+            name: ComposedTensor(each.value, each.dtype, tuple(sources[k] for k in each.sources))
+            for name, each in found.items()
+        }
 
     def _check(self, group: ConverterGroup, shapes: Mapping[str, Sequence[Shape]]) -> None:
         """Compare the traced converter with the converter itself on small tensors of distinct elements.
@@ -240,14 +267,16 @@ class Architecture:
             raise ModelError(f"convert: {_told(group)} was traced wrongly: small tensors come out otherwise")
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
-    def _traced(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def _traced(
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known: Known | None = None
+    ) -> dict[str, Any]:
         """The results of a converter for traced tensors.
 
         Raises:
             ModelError: the converter computes, or fails.
         """
         try:
-            found = self._called(group, members)
+            found = self._called(group, members, known)
         except FuseError as error:
             raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
         except Exception as error:
@@ -257,9 +286,13 @@ class Architecture:
                 raise ModelError(f"convert: {_told(group)} makes elements of its own")
         return found
 
-    def _called(self, group: ConverterGroup, members: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """The results of a converter for PyTorch tensors, real or traced."""
+    def _called(
+        self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known: Known | None = None
+    ) -> dict[str, Any]:
+        """The results of a converter for PyTorch tensors, real or traced, or what is known of them."""
         converter = deepcopy(group.converter)
+        if known is not None:
+            converter.operations = [*(() if known.made else converter.operations), known]
         kinds = {each.dtype for own in members.values() for each in own}
         with suppress(AttributeError):
             # A cast to the dtype of the parameter is none, because tensors keep their dtypes.

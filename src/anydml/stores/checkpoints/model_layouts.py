@@ -1,0 +1,146 @@
+"""The tensors of a model in another layout, which transformers knows, found by a process of its own.
+
+transformers and PyTorch take two seconds and 400 MiB to import; that process ends before anything is moved. A process
+that has imported transformers answers itself, by the models and mappings that were registered in it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.errors import AnydmlError, ModelError
+from anydml.files.json_path import JsonPath, names, show
+from anydml.moves.compose import Composer
+from anydml.stores.checkpoints import experts
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
+from anydml.stores.checkpoints.transformers_mapping import Architecture
+from anydml.text import counted
+
+
+class Question(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        folder: with config.json.
+        to: a layout, as in `anydml.stores.convert`.
+        is_shared: whether the axes of ranks are needed.
+        tensors: of the checkpoint, over numbered sources.
+    """
+
+    folder: Path
+    to: str
+    is_shared: bool
+    tensors: ComposedTensors
+
+
+class Answer(NamedTuple):
+    """What is answered.
+
+    Attributes:
+        tensors: in the layout.
+        composer: with the constants and the scratch of their values.
+        remarks: for users.
+        axes: along which ranks share the tensors.
+    """
+
+    tensors: ComposedTensors
+    composer: Composer
+    remarks: list[str]
+    axes: Axes
+
+
+START = """
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from anydml.stores.checkpoints.model_layouts import main
+main()
+"""
+"""The code of the process, which imports from the same places."""
+
+
+def asked(question: Question) -> Answer:
+    """The answer of `answered`, by another process if this one has not imported transformers.
+
+    Raises:
+        ModelError: as `answered`, or the process was ended.
+    """
+    if "transformers" in sys.modules:
+        return answered(question)
+    given = pickle.dumps(sys.path) + pickle.dumps(question)
+    done = subprocess.run([sys.executable, "-c", START], input=given, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        raise ModelError(f"convert: the process that reads transformers' mappings ended with {done.returncode}")
+    answer: Any = pickle.loads(done.stdout)
+    if isinstance(answer, AnydmlError):
+        raise answer
+    return Answer(*answer)
+
+
+def main() -> None:
+    """Read a question from the standard input, and write its answer, or an error, to the standard output."""
+    gc.disable()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    answer: Any
+    with os.fdopen(os.dup(1), "wb") as out:
+        # Libraries may print.
+        os.dup2(2, 1)
+        try:
+            answer = answered(pickle.load(sys.stdin.buffer))
+        except AnydmlError as error:
+            answer = error
+        pickle.dump(answer, out)
+    # Without what PyTorch does at exit, which takes a while.
+    os._exit(0)
+
+
+def answered(question: Question) -> Answer:
+    """The tensors of a model in another layout.
+
+    Raises:
+        ModelError: as in `anydml.stores.convert`.
+    """
+    folder, to, is_shared, tensors = question
+    architecture = Architecture(folder)
+    trace = architecture.trace()
+    preset = preset_of(to, architecture.model) if to in PRESETS else None
+    remarks: list[str] = []
+    if flat := next((name for name in tensors if name.rpartition(".")[2].lstrip("_") == "flat_param"), None):
+        raise (JsonPath(str(folder)) / flat).error(
+            "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
+            "StateDictType.SHARDED_STATE_DICT or FULL_STATE_DICT, or cut it by a layout for anydml reshard"
+        )
+    made, unknown = architecture.to_transformers(trace, tensors)
+    if each_of_them := {name: tensors[name] for name in unknown}:
+        whole = experts.fused(trace.composer, each_of_them, architecture.model)
+        made |= {name: whole[name] for name in whole if name in architecture.shapes}
+        unknown = [name for name in unknown if name in whole]
+    if not made:
+        raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
+    if missing := architecture.missing(made):
+        remarks.append(f"lacks {counted(len(missing), 'tensor')} of {architecture.name}: {names(missing)}")
+    if unknown:
+        kept = counted(len(unknown), "tensor")
+        remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
+    if to == "original":
+        made = architecture.to_original(trace, made)
+    if to in ("per-expert", "megatron"):
+        made = experts.per_expert(trace.composer, made, architecture.model)
+    if preset is not None:
+        made = arranged(trace.composer, made, to, preset, architecture.model)
+    for name in unknown:
+        if name in made:
+            raise ModelError(f"convert: two tensors would be called {show(name)}")
+        made[name] = tensors[name]
+    axes = Axes() if preset is None else preset.axes
+    if is_shared and to == "transformers":
+        axes = axes_of(architecture.model)
+    return Answer(made, trace.composer, remarks, axes)
