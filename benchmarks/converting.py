@@ -3,8 +3,8 @@
 A synthetic model in shards as it is published becomes one as transformers loads it; the Llama also becomes a
 distributed checkpoint of PyTorch, and comes back from one that four processes wrote. Each is done by a process of its
 own (PyTorch's way to a distributed checkpoint by four): seconds by the clock, seconds of processor, and the largest
-memory are those of the process, with the import of PyTorch and transformers where it is needed. The inputs are in the
-page cache; every output is new, and synced.
+memory are those of the process, with the import of PyTorch and transformers where it is needed, for which anydml starts
+another process; its memory is given beside. The inputs are in the page cache; every output is new, and synced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }  # fmt: skip
 
-ANYDML = "import sys; from anydml import stores; stores.convert(sys.argv[1], sys.argv[2]).run()"
+ANYDML = (
+    "import resource, sys; from anydml import stores; stores.convert(sys.argv[1], sys.argv[2]).run()\n"
+    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+)
 
 TRANSFORMERS = """
 import sys, transformers
@@ -151,12 +154,15 @@ def make(folder: Path, kind: str, config: dict[str, Any]) -> int:
 
 
 def timed(command: list[Any], out: Path) -> dict[str, float]:
-    """Seconds, seconds of processor and MiB of a process, synced."""
+    """Seconds, seconds of processor and MiB of a process, and MiB of the largest that it started, synced."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     code = (
         "import subprocess, resource, sys\n"
-        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
+        "pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.DEVNULL}\n"
+        "done = subprocess.run(sys.argv[1:], check=True, text=True, **pipes)\n"
+        "largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024\n"
+        "last = done.stdout.split()[-1:]\n"
+        "print(*(last if last and last[0].replace('.', '').isdigit() else [largest]), largest)"
     )
     done = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True)
     for path in out.iterdir():
@@ -165,7 +171,8 @@ def timed(command: list[Any], out: Path) -> dict[str, float]:
         os.close(descriptor)
     seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": seconds, "processor": processor, "mib": float(done.stdout)}
+    own, largest = map(float, done.stdout.split())
+    return {"seconds": seconds, "processor": processor, "mib": own, "largest": largest}
 
 
 def conversions(kind: str, source: Path) -> dict[str, list[Any]]:
@@ -227,8 +234,9 @@ def main() -> None:
                 found = measure(runs, out, arguments.rounds)
                 print(f"{case}: {kind}, {size / 1e9:.2f} GB")
                 for who, each in found.items():
-                    seconds, processor, mib = each["seconds"], each["processor"], each["mib"]
-                    print(f"    {who:12} {seconds:6.2f} s  {processor:6.2f} s of processor  {mib:6.0f} MiB", flush=True)
+                    seconds, processor, mib, most = (each[key] for key in ("seconds", "processor", "mib", "largest"))
+                    figures = f"{seconds:6.2f} s  {processor:6.2f} s of processor  {mib:6.0f} MiB (largest {most:.0f})"
+                    print(f"    {who:12} {figures}", flush=True)
                 kept[case] = {"about": kind, "bytes": size, "found": found}
     if arguments.json:
         path = Path(arguments.json)

@@ -81,4 +81,4 @@ def plan_load(
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
     # By id, because hashing a path is slow.
     identities = identities_of({id(each.path): each.path for each in inputs}.values())
-    return LoadPlan({name: (each.shape, each.dtype) for name, each in made.items()}, program, inputs, identities)
+    return LoadPlan({name: (each.value.sizes, each.dtype) for name, each in made.items()}, program, inputs, identities)

@@ -89,10 +89,13 @@ class FileBlocks(BlocksWriter):
         return sum(each.bytes for each in io.writes)
 
     def _first(self, operands: Sequence[int], io: BlockIO, slot: Bytes) -> int:
-        """The first byte of the write buffer, with which whole pages of the file are whole pages of memory."""
+        """The first byte of the write buffer, with which whole pages of the file are whole pages of memory.
+
+        Elements, which have up to 16 bytes, stay aligned.
+        """
         first, own = io.sizes[0], io.writes[0]
         at = int(own.file[0]) + self._files[operands[own.operand]][1] - address_of(slot) - first
-        return first if at % SPARE or self._blocking.spare == SPARE else first + at % PAGE
+        return first if at % 16 or self._blocking.spare == SPARE else first + at % PAGE
 
     def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
         """Write the buffers of a block."""
