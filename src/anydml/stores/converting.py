@@ -13,7 +13,7 @@ from anydml.files.json_path import JsonPath
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors
-from anydml.stores.checkpoints.model_layouts import Question, asked
+from anydml.stores.checkpoints.model_layouts import asked
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.presets import PRESETS
@@ -114,7 +114,7 @@ def conversion(
             name: replace(each, sources=tuple(numbers[id(store)] for store in each.sources))
             for name, each in tensors.items()
         }
-        answer = asked(Question(folder, to, is_shared, numbered))
+        answer = asked(folder, to, is_shared, numbered)
         vars(composer).update(vars(answer.composer))
         vars(axes).update(vars(answer.axes))
         remarks.extend(answer.remarks)

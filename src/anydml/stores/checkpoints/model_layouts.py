@@ -26,27 +26,11 @@ from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.text import counted
 
 
-class Question(NamedTuple):
-    """What is asked.
-
-    Attributes:
-        folder: with config.json.
-        to: a layout, as in `anydml.stores.convert`.
-        is_shared: whether the axes of ranks are needed.
-        tensors: of the checkpoint, over numbered sources.
-    """
-
-    folder: Path
-    to: str
-    is_shared: bool
-    tensors: ComposedTensors
-
-
 class Answer(NamedTuple):
-    """What is answered.
+    """The tensors of a model in another layout.
 
     Attributes:
-        tensors: in the layout.
+        tensors: over the same numbered sources.
         composer: with the constants and the scratch of their values.
         remarks: for users.
         axes: along which ranks share the tensors.
@@ -67,15 +51,15 @@ main()
 """The code of the process, which imports from the same places."""
 
 
-def asked(question: Question) -> Answer:
+def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
     """The answer of `answered`, by another process if this one has not imported transformers.
 
     Raises:
         ModelError: as `answered`, or the process was ended.
     """
     if "transformers" in sys.modules:
-        return answered(question)
-    given = pickle.dumps(sys.path) + pickle.dumps(question)
+        return answered(folder, to, is_shared, tensors)
+    given = pickle.dumps(sys.path) + pickle.dumps((folder, to, is_shared, tensors))
     done = subprocess.run([sys.executable, "-c", START], input=given, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise ModelError(f"convert: the process that reads transformers' mappings ended with {done.returncode}")
@@ -94,7 +78,7 @@ def main() -> None:
         # Libraries may print.
         os.dup2(2, 1)
         try:
-            answer = answered(pickle.load(sys.stdin.buffer))
+            answer = answered(*pickle.load(sys.stdin.buffer))
         except AnydmlError as error:
             answer = error
         pickle.dump(answer, out)
@@ -102,13 +86,18 @@ def main() -> None:
     os._exit(0)
 
 
-def answered(question: Question) -> Answer:
+def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
     """The tensors of a model in another layout.
+
+    Args:
+        folder: with config.json.
+        to: a layout, as in `anydml.stores.convert`.
+        is_shared: whether the axes of ranks are needed.
+        tensors: of the checkpoint, over numbered sources.
 
     Raises:
         ModelError: as in `anydml.stores.convert`.
     """
-    folder, to, is_shared, tensors = question
     architecture = Architecture(folder)
     trace = architecture.trace()
     preset = preset_of(to, architecture.model) if to in PRESETS else None
