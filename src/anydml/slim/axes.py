@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from anydml.slim.operators import Window
-from anydml.slim.pieces import Digit
+from anydml.slim.pieces import Digit, Window
 
 
 def split_digits(digits: Sequence[Digit], bounds: Sequence[int], distance: Callable[[Digit], int]) -> list[Digit]:

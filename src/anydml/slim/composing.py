@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.moves.compose import Composer, operand_of
-from anydml.moves.counting import COUNTING, ITEM
-from anydml.moves.move import Access, Outside
-from anydml.moves.pieces import Factor, NotComposableError, Piece
+from anydml.moves.move import Outside
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import ShapeContext, Write
 from anydml.onnx.values import Array, Tensor
+from anydml.slim.pieces import Digit, Window, sliced_axes
 
 MOST_PIECES = 256
 """Most pieces of a composed value."""
@@ -59,32 +60,40 @@ class _Composer(Composer):
             raise NotComposableError("its indices are not known")
         flat = array.reshape(-1) % value.sizes[axis]
         sizes = (*value.sizes[:axis], *array.shape, *value.sizes[axis + 1 :])
-        sequence = _sequence(flat)
-        if sequence is not None:
+        digits = _digits(flat)
+        sliced = None if digits is None else sliced_axes(value.sizes[axis], int(flat[0]), digits)
+        if sliced is not None:
             with contextlib.suppress(NotComposableError):
-                return value.pick(sequence, "int64", axis).reshape(sizes)
+                return _sliced(value, axis, *sliced).reshape(sizes)
         runs = runs_of(flat, MOST_PIECES)
         if runs is None or len(runs) * len(value.pieces) > MOST_PICKED:
             raise NotComposableError("it has too many pieces")
         return select_runs(self, value, axis, runs).reshape(sizes)
 
 
-def _sequence(indices: Array) -> Value | None:
-    """Return indices as an arithmetic sequence of one or more digits, which `Value.pick` slices by; None if not one."""
-    factors: list[Factor] = []
-    strides: list[int] = []
+def _digits(indices: Array) -> list[Digit] | None:
+    """Return indices as one arithmetic sequence of several digits; None if they are not one."""
+    digits: list[Digit] = []
     step, firsts = 1, indices
     while firsts.size > 1:
         gaps = np.diff(firsts)
         others = np.flatnonzero(gaps != gaps[0])
         count = int(others[0]) + 1 if others.size else firsts.size
-        if firsts.size % count or (np.diff(firsts.reshape(-1, count)) != gaps[0]).any():
+        if not gaps[0] or firsts.size % count or (np.diff(firsts.reshape(-1, count)) != gaps[0]).any():
             return None
-        factors.append(Factor(0, count, step))
-        strides.append(int(gaps[0]) * ITEM)
+        digits.insert(0, Digit(count, step, int(gaps[0])))
         step, firsts = step * count, firsts[::count]
-    source = Access(COUNTING, int(indices[0]) * ITEM, tuple(strides))
-    return Value(indices.shape, ITEM, (Piece((0,), tuple(factors), source),))
+    return digits
+
+
+def _sliced(value: Value, axis: int, axes: Sequence[int], window: Window, perm: Sequence[int]) -> Value:
+    """Split an axis, and slice and transpose its parts."""
+    split = value.reshape((*value.sizes[:axis], *axes, *value.sizes[axis + 1 :]))
+    whole = [(0, size, 1) for size in split.sizes]
+    end = axis + len(axes)
+    parts = [*whole[:axis], *window, *whole[end:]]
+    taken = split.slice(*([part[k] for part in parts] for k in range(3)))
+    return taken.permute([*range(axis), *(axis + k for k in perm), *range(end, len(whole))])
 
 
 class CompositionContext(ShapeContext):

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.slim.costs import NOTHING, Cost, movement
 from anydml.slim.graph import Op
-from anydml.slim.operators import Window
+from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
 
 LAST = 2**63 - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
+from anydml.slim.pieces import Window
 
 _NAMES = """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu
@@ -19,9 +20,6 @@ SOFTMAX = frozenset(("LogSoftmax", "Softmax"))
 
 SOFTMAX_OF_ONE_AXIS = 13
 """First opset in which Softmax is along one axis; before, it is along all axes from that one on."""
-
-Window = list[tuple[int, int, int]]
-"""For each axis, the first coordinate that is taken, how many are, and the step between them."""
 
 
 def is_elementwise(op: Op) -> bool:

@@ -26,6 +26,9 @@ NEIGHBOURS = 8
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
+Window = list[tuple[int, int, int]]
+"""For each axis, the first coordinate that is taken, how many are, and the step between them."""
+
 
 class Digit(NamedTuple):
     """A digit of a piece: its size, and the distances of its neighbours in the tensor and in the source."""
@@ -111,6 +114,39 @@ def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
                 continue
         found.append(digit)
     return tuple(found)
+
+
+def sliced_axes(count: int, offset: int, digits: Sequence[Digit]) -> tuple[list[int], Window, list[int]] | None:
+    """Split elements into axes so that each digit is a slice of one, by the strides of the digits.
+
+    Args:
+        count: number of elements that are split.
+        offset: the first element that is taken.
+        digits: digits with strides other than 0.
+
+    Returns:
+        The axes, what is taken of each, and the permutation that puts them in the order of the digits; None if there
+        are no such axes.
+    """
+    rest = offset + sum((digit.size - 1) * digit.stride for digit in digits if digit.stride < 0)
+    axes: list[int] = []
+    window: Window = []
+    place: dict[int, int] = {}
+    for k in sorted(range(len(digits)), key=lambda k: -abs(digits[k].stride)):
+        size, _, stride = digits[k]
+        first, rest = divmod(rest, abs(stride))
+        if count % stride or first + size > count // abs(stride):
+            return None
+        place[k] = len(axes)
+        axes.append(count // abs(stride))
+        window.append((first, size, 1) if stride > 0 else (first + size - 1, size, -1))
+        count = abs(stride)
+    perm = [place[k] for k in range(len(digits))]
+    if count > 1:
+        perm.append(len(axes))
+        axes.append(count)
+        window.append((rest, 1, 1))
+    return axes, window, perm
 
 
 def merged(pieces: Sequence[FlatPiece]) -> Pieces:

@@ -10,7 +10,8 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.costs import INDEX_ARITHMETIC, NOTHING, RESHAPES, Cost, movement
 from anydml.slim.expressions import Builder, Expr, cost
 from anydml.slim.graph import Op
-from anydml.slim.operators import Window, permutation, windows
+from anydml.slim.operators import permutation, windows
+from anydml.slim.pieces import Window
 from anydml.slim.sizes import StandIns
 
 Key = tuple[frozenset[Op], tuple[str, ...]]

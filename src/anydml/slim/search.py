@@ -11,9 +11,8 @@ import numpy as np
 
 from anydml.slim.axes import split_digits, with_ones
 from anydml.slim.expressions import Builder, Expr
-from anydml.slim.operators import Window
 from anydml.slim.orders import Order
-from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, boxed, cropped, merged, tidy
+from anydml.slim.pieces import Box, Digit, FlatPiece, Pieces, boxed, cropped, merged, sliced_axes, tidy
 from anydml.slim.sizes import StandIns
 from anydml.tensor import packed_strides
 
@@ -128,26 +127,10 @@ class Search:
         self, piece: FlatPiece, digits: Sequence[Digit], source: Expr, sizes: tuple[int, ...]
     ) -> Expr | None:
         """Return a Slice and a Transpose of a source in whose shape each digit is an axis; None if there is none."""
-        bound, rest = source.count, piece.offset
-        axes: list[int] = []
-        window: Window = []
-        place: dict[int, int] = {}
-        for k in sorted(range(len(digits)), key=lambda k: -digits[k].stride):
-            size, _, stride = digits[k]
-            if bound % stride:
-                return None
-            first, rest = rest // stride, rest % stride
-            if first + size > bound // stride:
-                return None
-            place[k] = len(axes)
-            axes.append(bound // stride)
-            window.append((first, size, 1))
-            bound = stride
-        perm = [place[k] for k in range(len(digits))]
-        if bound > 1:
-            perm.append(len(axes))
-            axes.append(bound)
-            window.append((rest, 1, 1))
+        found = sliced_axes(source.count, piece.offset, digits)
+        if found is None:
+            return None
+        axes, window, perm = found
         partial = [part for size, part in zip(axes, window, strict=True) if part != (0, size, 1)]
         if not all(self._stand_ins.is_constant(*part) for part in partial):
             return None
