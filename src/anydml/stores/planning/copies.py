@@ -88,8 +88,7 @@ class RunCopies:
 
     def inside(self, left: int, right: int) -> BufferCopies:
         """Copies to an interval of the destination, with offsets from the start of the interval."""
-        first = max(0, int(np.searchsorted(self.to, left, "right")) - 1)
-        last = int(np.searchsorted(self.to, right, "left"))
+        first, last = max(0, int(self.to.searchsorted(left, "right")) - 1), int(self.to.searchsorted(right))
         to, at, lengths = (each[first:last] for each in (self.to, self.at, self.lengths))
         start, stop = np.maximum(to, left), np.minimum(to + lengths, right)
         some = stop > start
@@ -142,8 +141,8 @@ def copies_of_block(
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
     spans, copies = list[Spans](), list[tuple[Offsets, Offsets, Offsets]]()
     for each in rows:
-        found = each.inside(left, right)
-        if found.to.size:
+        if each.to.size and each.to[0] < right and each.to[-1] + each.lengths[-1] > left:
+            found = each.inside(left, right)
             more, own, base = staged_copies(each.source, found, gap, base)
             spans += more
             copies.append(own)
