@@ -142,7 +142,9 @@ def test_names_stay_whole(visit):
     assert {lines for name, lines in names if " " not in name} == {1}
 
 
-@pytest.mark.parametrize("page", ["arrays", "explain", "operators/index", "platforms"])
+@pytest.mark.parametrize(
+    "page", ["arrays", "benchmarks", "coming-from", "explain", "operators/index", "platforms", "reference"]
+)
 def test_tables_have_room_on_a_wide_page(visit, page):
     tab = visit(page, width=1280)
     tables = tab.locator("article .md-typeset__scrollwrap")
