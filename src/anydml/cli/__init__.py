@@ -120,13 +120,13 @@ def _allow_outside(function: F) -> F:
 @click.group(context_settings=_SETTINGS)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 def anydml() -> None:
-    """DirectML's data-movement operators on any machine."""
+    """Run, check and explain data movement: model files of DirectML and ONNX, checkpoints and Zarr arrays."""
 
 
 @anydml.command(short_help="Run a model file (JSON or ONNX).")
 @_model
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True, metavar=f"[{'|'.join(ENGINES)}]",
-              help="Where to run; cuda:1 is the second GPU.")  # fmt: skip
+              help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
 @_feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
               help="Timing samples per dispatch; 1 by default.")  # fmt: skip
@@ -150,7 +150,7 @@ def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
     outputs: tuple[str, ...], quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
-    """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool, or an ONNX file (.onnx)."""
+    """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, or an ONNX file (.onnx)."""
     if is_onnx(model):
         refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
         run_onnx(model, inputs, outputs, allow_outside, say, explain)
@@ -170,13 +170,13 @@ def run(
     )
 
 
-@anydml.command(short_help="List what is wrong with a model file; run nothing.")
+@anydml.command(short_help="List the problems of a model file without running it.")
 @_model
 @_feature_level
 @_allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--json", "form", flag_value="json", help="Print one line of JSON.")
-@click.option("--junit", "form", flag_value="junit", help="Print JUnit's XML, which CI servers show as tests.")
+@click.option("--junit", "form", flag_value="junit", help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", "form", flag_value="sarif", help="Print SARIF, which code scanning shows beside the file.")
 @click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
 def check(
@@ -220,7 +220,7 @@ anydml.add_command(verify)
 anydml.add_command(rechunk)
 
 
-@anydml.command(short_help="Show the operators and what each level supports.")
+@anydml.command(short_help="Show the operators, and what each feature level supports.")
 def ops() -> None:
     """Show every operator: feature levels, tensors, dimension counts, data types."""
     from anydml.cli.operator_table import operator_table

@@ -20,12 +20,12 @@ LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
 """As `anydml.stores.convert` has them; commands do not load it before they run."""
 
 RANKS = (
-    ("tp", "that are tensor-parallel"),
-    ("ep", "that share the experts"),
-    ("pp", "that have a stage of the layers each"),
-    ("fsdp", "that share first axes, as in PyTorch's FSDP"),
+    ("tp", "tensor-parallel ranks"),
+    ("ep", "ranks that share the experts"),
+    ("pp", "pipeline ranks, which have a stage of the layers each"),
+    ("fsdp", "ranks that share the first axis of tensors, as in PyTorch's FSDP"),
 )
-"""The kinds of ranks, and what they are."""
+"""Options for the numbers of ranks of each kind, and descriptions of the ranks."""
 
 
 def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -37,10 +37,10 @@ def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     size = partial(click.option, show_default=True, metavar="SIZE")
     options = [
         *(
-            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N ranks {what}.")
+            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {what}.")
             for name, what in RANKS
         ),
-        click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors, as they are read; else none is."),
+        click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors when they are read."),
         size("--memory", default="256MB", help="Total size of all buffers."),
         size("--shard-size", default="5GB", help="Approximate size of an output file."),
         click.option(
@@ -100,7 +100,7 @@ def stores(model: str, no_follow: bool) -> None:
             click.echo(printable(f"  {key}: {value[:200]}"))
 
 
-@click.command(short_help="Consolidate, reshard or re-layout a checkpoint.")
+@click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
@@ -110,10 +110,11 @@ def reshard(
     scheduler: str | None, dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool,
     quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
-    """Write the checkpoint IN as OUT in safetensors files: consolidated, resharded, or in another layout.
+    """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
     IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, or a folder of ranks as written by
-    --tp. Several INs are tensor-parallel ranks, in order.
+    --tp. Several INs are tensor-parallel ranks, in order. OUT is a .safetensors, .gguf or .npz file, or a folder of
+    safetensors files.
 
     An interrupted command resumes when it is repeated.
     """
