@@ -109,7 +109,7 @@ def test_external_data_stays_external_and_what_moves_goes_beside_it(anydml, tmp_
     [
         (["none.onnx", "-o", "out.onnx"], "none.onnx: there is no such file"),
         (["model.onnx", "-o", "none/out.onnx"], "-o none/out.onnx: there is no folder none"),
-        (["model.onnx", "-o", "out.txt"], "out.txt: its name must end in .onnx"),
+        (["model.onnx", "-o", "out.txt"], "-o out.txt: its name must end in .onnx"),
         (["model.onnx", "-o", "out.onnx", "--report", "page.txt"], "--report page.txt: its name must end in .html"),
         (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is no ONNX model, or is truncated"),
         (["cycle.onnx", "-o", "out.onnx"], "cycle.onnx: the model breaks a rule of ONNX"),

@@ -58,7 +58,7 @@ def _threads() -> Facts:
     facts = [
         ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
         ("threads", f"{threads} for large work"),
-        ("memory", "the system does not say" if available is None else f"{bytes_text(available)} available"),
+        ("memory", "unknown" if available is None else f"{bytes_text(available)} available"),
     ]
     slow = []
     if threads < cores:
@@ -78,8 +78,8 @@ def _core() -> Facts:
 
     if core.IS_COMPILED:
         return [("core", f"compiled, {core.instruction_set()}")], []
-    why = "its compiled core is not there, so that Python plans every call, in 50 µs and more: install anydml anew"
-    return [("core", "not compiled")], [f"{why}, where a C compiler works or pip reaches one"]
+    why = "anydml has no compiled core, so Python plans every call, which takes 50 µs or more"
+    return [("core", "not compiled")], [f"{why}: reinstall anydml where a C compiler works, or pip can get one"]
 
 
 def _libraries() -> Facts:
@@ -96,7 +96,7 @@ def _libraries() -> Facts:
         is_quick = core.IS_COMPILED and has_table
         facts.append(("tensors", "read by compiled code, by DLPack's table" if is_quick else "read by Python"))
         if core.IS_COMPILED and not has_table:
-            why = "this PyTorch has no DLPack table, so that Python plans every call on tensors, in 50 µs and more"
+            why = "this PyTorch has no DLPack table, so Python plans every call on tensors, which takes 50 µs or more"
             slow.append(f"{why}: install PyTorch 2.10 or later")
     if find_spec("jax") is not None:
         facts.append(("JAX's arrays", "read by NumPy, without a copy"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
-from anydml.cli.output import say, warn
+from anydml.cli.output import check_target, say, warn
 from anydml.text import printable
 
 
@@ -30,11 +29,8 @@ def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...
     from anydml.explain import explain as explained
     from anydml.explain.terminal import notation
 
-    for option, path in (("--html", html), ("--svg", svg)):
-        if path is not None and Path(path).suffix.lower() != f".{option[2:]}":
-            raise click.ClickException(f"{option} {path}: its name must end in .{option[2:]}")
-        if path is not None and not Path(path).parent.is_dir():
-            raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
+    check_target("--html", html, ".html")
+    check_target("--svg", svg, ".svg")
     if is_onnx(model):
         named: dict[str, Any] = {**read_sizes(sizes)}
         found = load_onnx(model, partial(explained, **named))

@@ -88,7 +88,7 @@ class Checked:
                     yield from remark.lines(model)
 
     def report(self, model: str) -> Report:
-        """For machines."""
+        """Return the result in the form that machine-readable reports are made of."""
         return Report(model, str(self.level), [each.node for each in self.conforming], self.remarks)
 
 

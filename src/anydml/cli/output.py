@@ -8,7 +8,10 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TextIO
+
+import click
 
 from anydml.text import printable
 
@@ -54,6 +57,18 @@ def libraries_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
+
+
+def check_target(option: str, path: str | None, suffix: str) -> None:
+    """Check the name of a file that an option asks to write, and that its folder exists.
+
+    Raises:
+        ClickException: the name has another suffix, or there is no such folder.
+    """
+    if path is not None and Path(path).suffix.lower() != suffix:
+        raise click.ClickException(f"{option} {path}: its name must end in {suffix}")
+    if path is not None and not Path(path).parent.is_dir():
+        raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
 
 
 def fail(message: str) -> int:

@@ -1,4 +1,4 @@
-"""What `anydml check` has to say, in words."""
+"""The results of `anydml check`: problems, and nodes that were not checked."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Remark:
     """A problem, or a node that was not checked.
 
     Attributes:
-        node: what it is about: a node of a graph, a dispatchable, or a JSON path; empty where it is the whole file.
-        place: what lines begin with, where the message does not name the node itself.
-        field: of the operator.
-        operator: its name.
-        message: what is wrong, or why it was not checked.
-        rule: that is broken, empty where the message says it; None where nothing was checked.
-        needs: the feature level that allows it, if there is one.
-        line: of the file, from 1, where it is known.
+        node: its subject: a node of a graph, a dispatchable or a JSON path; empty for the whole file.
+        place: prefix of the lines; None if the message names the node itself.
+        field: field of the operator.
+        operator: name of the operator.
+        message: the problem, or why the node was not checked.
+        rule: the violated rule; empty if the message contains it, None if the node was not checked.
+        needs: the feature level that allows it, if any.
+        line: line of the file, from 1; None if unknown.
     """
 
     node: str
@@ -39,7 +39,7 @@ class Remark:
 
     @property
     def remedy(self) -> str:
-        """Which feature level allows it."""
+        """A text that names the feature level that allows it."""
         return f"{self.needs} allows it" if self.needs else "no feature level allows it"
 
     def lines(self, model: str) -> Iterator[str]:
@@ -47,7 +47,7 @@ class Remark:
         if self.rule is None:
             yield printable(f"{model}: {self.place}: not checked: {self.message}")
             return
-        # Errors of ONNX's rules name their node themselves.
+        # Messages about ONNX's rules contain the node.
         where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
         if self.line is not None:
             where.insert(1, f"line {self.line}")
@@ -59,13 +59,13 @@ class Remark:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was found in a file.
+    """The result of checking a file.
 
     Attributes:
         model: the file's name.
         level: the feature level.
-        conforming: names of the nodes, or dispatchables, that DirectML accepts.
-        remarks: what is wrong, and what was not checked.
+        conforming: names of the nodes or dispatchables that DirectML accepts.
+        remarks: problems, and nodes that were not checked.
     """
 
     model: str
@@ -75,10 +75,10 @@ class Report:
 
     @property
     def problems(self) -> list[Remark]:
-        """What is wrong."""
+        """The remarks that are problems."""
         return [remark for remark in self.remarks if remark.is_problem]
 
     @property
     def unchecked(self) -> list[Remark]:
-        """What was not looked at."""
+        """The remarks about nodes that were not checked."""
         return [remark for remark in self.remarks if not remark.is_problem]

@@ -1,4 +1,4 @@
-"""Reports of `anydml check` for machines: JSON, JUnit's XML and SARIF."""
+"""Machine-readable reports of `anydml check`: JSON, JUnit XML and SARIF."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from anydml.text import printable
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ADDRESS = "https://github.com/anydml/anydml"
 IN_FILE = "model-file"
-"""The rule for problems of a file rather than of an operator."""
+"""The rule of problems that concern the file and no operator."""
 
 
 def as_json(report: Report) -> str:
-    """One line of JSON, in ASCII.
+    """Return one line of JSON, in ASCII.
 
-    Its keys: `model`, `feature_level`, `conforming` (how many nodes do), `problems` (each with `place`, `field`,
-    `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
+    Its keys are `model`, `feature_level`, `conforming` (the number of conforming nodes), `problems` (each with `place`,
+    `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
     """
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
@@ -35,7 +35,7 @@ def as_json(report: Report) -> str:
 
 
 def as_junit(report: Report) -> str:
-    """JUnit's XML, in ASCII: a test case for each node or dispatchable, a failure where it has problems."""
+    """Return JUnit XML, in ASCII: a test case per node or dispatchable, which fails if it has problems."""
     failed: dict[str, list[Remark]] = {}
     for remark in report.problems:
         failed.setdefault(remark.node, []).append(remark)
@@ -57,7 +57,7 @@ def as_junit(report: Report) -> str:
 
 
 def as_sarif(report: Report) -> str:
-    """SARIF 2.1.0, in ASCII: a result for each problem, a rule for each operator that has some."""
+    """Return SARIF 2.1.0, in ASCII: a result per problem, and a rule per operator with problems."""
     rules = dict.fromkeys(each.operator or IN_FILE for each in report.problems)
     driver = {
         "name": "anydml",
@@ -86,7 +86,7 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
     for each in report.problems:
         rule = f" Rule: {each.rule}; {each.remedy}." if each.rule else ""
         place = {
-            # Viewers of SARIF need a line; an ONNX file has none.
+            # SARIF viewers require a line, even for ONNX files.
             "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": each.line or 1}},
             "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (each.node, each.field)))}],
         }
@@ -95,4 +95,4 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
 
 
 FORMS: dict[str, Callable[[Report], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
-"""The forms, by the names of their options."""
+"""Functions by the names of their options."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.output import say
+from anydml.cli.output import check_target, say
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -38,14 +38,10 @@ def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, 
     by constant matrices may then be added up in another order, which --exact prevents. The names of inputs and outputs
     are unchanged.
     """
-    if report is not None and Path(report).suffix.lower() != ".html":
-        raise click.ClickException(f"--report {report}: its name must end in .html")
-    for option, path in (("-o", output), ("--report", report)):
-        if path is not None and not Path(path).parent.is_dir():
-            raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
-    for name in (model, output):
-        if not is_onnx(name):
-            raise click.ClickException(f"{name}: its name must end in .onnx")
+    if not is_onnx(model):
+        raise click.ClickException(f"{model}: its name must end in .onnx")
+    check_target("-o", output, ".onnx")
+    check_target("--report", report, ".html")
 
     def work(loaded: ModelProto) -> list[str]:
         from anydml.files.folder import Folder
