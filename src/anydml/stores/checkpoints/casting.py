@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.checkpoints.composed import StoredTensors
-from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json
+from anydml.stores.formats.safetensors import DTYPES, NAMES, is_own_dtype, parse_json, unique
 from anydml.stores.formats.store import Store
 from anydml.text import counted
 
@@ -64,11 +64,11 @@ def cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Store
 def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:
     """The content of a config.json, with another dtype of its tensors."""
 
-    def change(found: dict[str, Any]) -> dict[str, Any]:
-        names: Mapping[str, Any] = {
-            key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(found.get(key), str)
-        }
+    def made_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        found = unique(pairs, place, "text")
+        names = {key: str(dtype) for key in ("dtype", "torch_dtype") if isinstance(found.get(key), str)}
         return {**found, **names}
 
-    content = parse_json(path.read_bytes(), JsonPath(str(path)), "text", change)
+    place = JsonPath(str(path))
+    content = parse_json(path.read_bytes(), place, "text", made_of)
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

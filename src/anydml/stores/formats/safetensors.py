@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ MOST_HEADER = 100_000_000
 MOST_DIMENSIONS = 64
 """NumPy's."""
 
-METADATA, ENTRY = "__metadata__", dict.fromkeys(("dtype", "shape", "data_offsets")).keys()
+METADATA, ENTRY = "__metadata__", ("dtype", "shape", "data_offsets")
 """Names of the objects of a header, and of a tensor's fields."""
 
 
@@ -82,53 +82,30 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
         if length > MOST_HEADER:
             raise place.error(f"has a header of {length} bytes; {MOST_HEADER} are the most")
         text = file.read(length)
-    kinds = dict[str, Any]()
-
-    def entry(found: dict[str, Any]) -> Any:
-        # Tuples of texts and numbers cost the garbage collector nothing, unlike dicts and lists.
-        if found.keys() != ENTRY or not isinstance(found["data_offsets"], list) or len(found["data_offsets"]) != 2:
-            return found
-        first, last = found["data_offsets"]
-        if type(first) is not int or type(last) is not int:
-            return found
-        # The text is compared, because equal values, such as true and 1, may not both be valid.
-        kind = f"{found['dtype']!r} {found['shape']!r}"
-        if kind not in kinds:
-            kinds[kind] = found
-        return first, last, kind
-
-    content = parse_json(text, place, "header", entry)
-    if not isinstance(content, dict):
+    content = parse_json(text, place, "header", tuple)
+    if not isinstance(content, tuple):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
-    metadata = _metadata(content.pop(METADATA, {}), place / METADATA)
-    return _stores(path, content, kinds, 8 + length, size, place), metadata
+    entries = unique(content, place, "header")
+    metadata = _metadata(_plain(entries.pop(METADATA, ()), place), place / METADATA)
+    return _stores(path, entries, 8 + length, size, place), metadata
 
 
 def parse_json(
-    text: bytes, place: JsonPath, what: str, change: Callable[[dict[str, Any]], Any] = lambda found: found
+    text: bytes, place: JsonPath, what: str, made_of: Callable[[Sequence[tuple[str, Any]]], Any] | None = None
 ) -> Any:
-    """Parse JSON in UTF-8 in which no object repeats a name.
+    """Parse JSON in UTF-8.
 
     Args:
         text: the JSON.
         place: for errors.
         what: it is, likewise.
-        change: from each object to what takes its place.
+        made_of: from the names and values of each object to what takes its place; by default a dict, as of `unique`.
 
     Raises:
-        ModelError: the text is no such JSON, or is nested too deep.
+        ModelError: the text is no JSON, an object repeats a name, or it is nested too deep.
     """
-
-    def unique(pairs: list[tuple[str, Any]]) -> Any:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            seen: set[str] = set()
-            twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-            raise place.error(f"has {show(twice)} twice in its {what}")
-        return change(found)
-
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+        return json.loads(text.decode("utf-8"), object_pairs_hook=made_of or (lambda pairs: unique(pairs, place, what)))
     except ModelError:
         raise
     except RecursionError:
@@ -143,6 +120,30 @@ def parse_json(
         raise place.error(f"has a {what} with a number of too many digits") from None
 
 
+def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict[str, Any]:
+    """An object of JSON.
+
+    Raises:
+        ModelError: it repeats a name.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise place.error(f"has {show(twice)} twice in its {what}")
+    return found
+
+
+def _plain(value: Any, place: JsonPath) -> Any:
+    """What was parsed with objects as tuples, with dicts instead."""
+    try:
+        if isinstance(value, tuple):
+            return unique([(name, _plain(each, place)) for name, each in value], place, "header")
+        return [_plain(each, place) for each in value] if isinstance(value, list) else value
+    except RecursionError:
+        raise place.error("has a header that is nested too deep") from None
+
+
 def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
     if not isinstance(given, dict):
         raise place.error(f"is {show(given)}, where an object is expected")
@@ -152,18 +153,19 @@ def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
     return given
 
 
-def _stores(
-    path: Path, content: dict[str, Any], kinds: Mapping[str, Any], start: int, size: int, place: JsonPath
-) -> dict[str, Store]:
-    for name, said in content.items():
-        if type(said) is not tuple:
-            raise _refused(said, place / name)
+def _stores(path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Store]:
     known: dict[str, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
+    rows = []
+    for name, said in entries.items():
+        dtype, shape, first, last = _fields(said, place, name)
+        # The text is compared, because equal values, such as true and 1, may not both be valid.
+        key = f"{dtype!r} {shape!r}"
+        if (kind := known.get(key)) is None:
+            kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), size, place / name)
+        rows.append((first, last, name, kind))
+    rows.sort(key=itemgetter(0, 1))
     found, end = dict[str, Store](), 0
-    for name, (first, last, key) in sorted(content.items(), key=itemgetter(1)):
-        if key not in known:
-            known[key] = _kind(kinds[key], size, place / name)
-        dtype, shape, count = known[key]
+    for first, last, name, (dtype, shape, count) in rows:
         if not 0 <= first <= last <= size - start:
             raise (place / name / "data_offsets").error(
                 f"are {show([first, last])}, where two rising numbers up to {size - start} are expected"
@@ -182,6 +184,21 @@ def _stores(
     return found
 
 
+def _fields(said: Any, place: JsonPath, name: str) -> tuple[Any, Any, int, int]:
+    """Dtype, shape and offsets of an entry."""
+    try:
+        (one, dtype), (two, shape), (three, (first, last)) = said
+        if type(said) is tuple and (one, two, three) == ENTRY and type(first) is int and type(last) is int:
+            return dtype, shape, first, last
+    except (TypeError, ValueError):
+        pass
+    found = _plain(said, place)
+    ends = found.get("data_offsets") if isinstance(found, dict) and {*found} == {*ENTRY} else None
+    if not isinstance(ends, list) or len(ends) != 2 or any(type(each) is not int for each in ends):
+        raise _refused(found, place / name)
+    return found["dtype"], found["shape"], ends[0], ends[1]
+
+
 def _refused(said: Any, place: JsonPath) -> ModelError:
     """The error of an incomplete entry."""
     if not isinstance(said, dict):
@@ -193,9 +210,9 @@ def _refused(said: Any, place: JsonPath) -> ModelError:
     return (place / "data_offsets").error(f"are {show(said['data_offsets'])}, where two rising numbers are expected")
 
 
-def _kind(said: dict[str, Any], size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+def _kind(name: Any, sizes: Any, size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """Dtype, shape and bytes of an entry; counting stops at the size of the file."""
-    dtype, shape = _dtype(said["dtype"], place), _sizes(said["shape"], place / "shape")
+    dtype, shape = _dtype(name, place), _sizes(sizes, place / "shape")
     # Multiplied one by one, because the product of many large numbers takes too long.
     elements = 0 if 0 in shape else 1
     for extent in shape:
