@@ -95,6 +95,9 @@ class ModelError(AnydmlError):
 class FuseError(AnydmlError):
     """A function cannot be fused: it computes, branches on values, mutates, or calls an unsupported function.
 
+    Attributes:
+        reason: the message without the caller's line.
+
     Examples:
         >>> try:
         ...     dml.fuse(lambda x: x + 1)(np.arange(3))
@@ -102,6 +105,8 @@ class FuseError(AnydmlError):
         ...     print(error.rule)
         anydml moves elements and does not compute
     """
+
+    reason: str = ""
 
 
 class FuseIndexError(FuseError, IndexError):

@@ -257,7 +257,11 @@ def test_functions_raise_for_indices_outside_unless_told_otherwise(name, far):
         with pytest.raises(
             dml.FuseError, match=f"{name}: indices .* pass indices as an argument, or out_of_range='{word}'"
         ):
-            dml.fuse(lambda x, i: function(x, i[1:]))(x, inside)
+            dml.fuse(lambda x, i: function(x, np.concatenate([i, i[:1]])))(x, inside)
+        cut = dml.fuse(lambda x, i: function(x, i[1:]))
+        assert np.array_equal(cut(x, inside), function(x, inside[1:]))
+        with pytest.raises(IndexError, match=f"index {far} in i is out of range"):
+            cut(x, outside)
 
 
 def test_numpys_where():

@@ -183,7 +183,7 @@ class Composer:
             reason: why scratch is needed.
             constants: returns constants that the moves read (operands after the results), given the same layouts.
         """
-        inputs = [self._as_operand(value, reason) for value in values]
+        inputs = [self._as_access(value, reason) for value in values]
         results = []
         for shape in shapes:
             size = math.prod(shape) * element_size
@@ -193,9 +193,9 @@ class Composer:
         layouts = [layout for _, layout in inputs], [layout for _, layout in results]
         known = [] if constants is None else constants(*layouts)
         more = [self._add(CONSTANT, Operand("constant", f"constant {k}", value=each)) for k, each in enumerate(known)]
-        numbers = dict(enumerate([*(number for number, _ in [*inputs, *results]), *more]))
+        numbers = [access.operand for access, _ in inputs] + [number for number, _ in results] + more
         moves = lower(*layouts)
-        self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
+        self._moves += [_placed(move, numbers, inputs) for move in moves if 0 not in move.sizes]
         return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
 
     def overwritten(
@@ -213,36 +213,22 @@ class Composer:
             lower: returns the moves, given the layouts of the parts (operands 0 …) and of the value (next operand).
             reason: why scratch is needed.
         """
-        operands = [self._as_operand(self._without_fills(part), reason) for part in parts]
-
-        def write(number: int, strides: Sequence[int]) -> Sequence[Move]:
-            numbers = dict(enumerate([*(each for each, _ in operands), number]))
-            target = Layout(value.sizes, tuple(strides), value.element_size)
-            return [renumbered(move, numbers) for move in lower([each for _, each in operands], target)]
-
-        return self.written_over(value, write, reason)
-
-    def written_over(self, value: Value, write: Callable[[int, tuple[int, ...]], Sequence[Move]], reason: str) -> Value:
-        """Store a value in scratch and overwrite some of its elements.
-
-        Args:
-            value: the value, all of which is stored first.
-            write: returns the moves, given the operand number of the scratch and its strides in bytes.
-            reason: why scratch is needed.
-        """
+        sources = [self._as_access(self._without_fills(part), reason) for part in parts]
         stored = self.stored(value, reason)
-        moves = write(SCRATCH + self._counts[SCRATCH] - 1, _packed(stored))
-        self._moves += [move for move in moves if 0 not in move.sizes]
+        target = SCRATCH + self._counts[SCRATCH] - 1, Layout(value.sizes, _packed(value), value.element_size)
+        numbers = [*(access.operand for access, _ in sources), target[0]]
+        moves = lower([layout for _, layout in sources], target[1])
+        self._moves += [_placed(move, numbers, sources) for move in moves if 0 not in move.sizes]
         return stored
 
-    def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
-        """Return an operand that holds exactly this value, and its layout; store the value if there is none."""
+    def _as_access(self, value: Value, reason: str) -> tuple[Access, Layout]:
+        """Return the access that reads a value, and its layout; store the value if there is none."""
         value = self.without_counting(value)
-        if (found := operand_of(value)) is not None:
+        if (found := strided(value)) is not None:
             return found
         value = self.stored(value, reason)
-        number = SCRATCH + self._counts[SCRATCH] - 1
-        return number, Layout(value.sizes, _packed(value), value.element_size)
+        layout = Layout(value.sizes, _packed(value), value.element_size)
+        return Access(SCRATCH + self._counts[SCRATCH] - 1, 0, layout.strides), layout
 
     def stored(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
@@ -303,6 +289,11 @@ class Composer:
             return change(value)
         except NotComposableError as error:
             return change(self.stored(value, str(error)))
+
+
+def _placed(move: Move, numbers: Sequence[int], sources: Sequence[tuple[Access, Layout]]) -> Move:
+    """Replace operand numbers 0 … by `numbers`, and let the first of them begin where their sources do."""
+    return renumbered(move, dict(enumerate(numbers)), {k: access.offset for k, (access, _) in enumerate(sources)})
 
 
 def operand_of(value: Value) -> tuple[int, Layout] | None:

@@ -197,14 +197,18 @@ def may_write_twice(move: Move) -> bool:
     return bool(to.lookups) and not is_injective(components(to, move.sizes), move.element_size)
 
 
-def renumbered(move: Move, numbers: Mapping[int, int]) -> Move:
-    """Replace a move's operand numbers."""
+def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int] | None = None) -> Move:
+    """Replace a move's operand numbers; `offsets` are bytes to add, by the operands' old numbers."""
+    more = offsets or {}
 
     def at(access: Access) -> Access:
-        return Access(numbers[access.operand], access.offset, access.strides, tuple(map(inside, access.lookups)))
+        offset = access.offset + more.get(access.operand, 0)
+        return Access(numbers[access.operand], offset, access.strides, tuple(map(inside, access.lookups)))
 
     def inside(lookup: Lookup) -> Lookup:
-        return lookup._replace(operand=numbers[lookup.operand], lookups=tuple(map(inside, lookup.lookups)))
+        offset = lookup.offset + more.get(lookup.operand, 0)
+        own = tuple(map(inside, lookup.lookups))
+        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=own)
 
     source = move.source
     return Move(move.sizes, at(move.destination), source if isinstance(source, Fill) else at(source), move.element_size)

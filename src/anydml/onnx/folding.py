@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,17 +16,14 @@ import numpy as np
 from onnx import TensorProto
 
 from anydml.engines.reference.literal import SKIPPED, address
-from anydml.moves.move import Fill, Move
+from anydml.moves.move import Access, Fill
+from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError, Write
+from anydml.onnx.lowering import LoweringContext, ShapeContext, UnknownElementsError
 from anydml.onnx.values import FEW, Array, GraphValue, Sizes, Tensor, known_array
-from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
-
-_RESULT = 1 << 40
-"""The operand number of a result that is partly overwritten."""
 
 
 class FoldingContext(ShapeContext):
@@ -42,7 +39,7 @@ class FoldingContext(ShapeContext):
     def __init__(self, most: int, budget: Budget | None) -> None:
         super().__init__(budget)
         self._most = most
-        self._elements: dict[int, list[Any]] = {}
+        self._inputs: list[list[Any]] = []
 
     def stored(self, *tensors: Tensor) -> bool:
         """See `LoweringContext.stored`."""
@@ -57,40 +54,25 @@ class FoldingContext(ShapeContext):
         return self._value(array, array.dtype)
 
     def _value(self, array: Array, dtype: np.dtype[Any]) -> Value:
-        self._elements[len(self._elements)] = array.reshape(-1).tolist()
+        self._inputs.append(array.reshape(-1).tolist())
         return self._input(array.shape, dtype)
 
     def pattern(self, element: Array) -> bytes:
         """See `LoweringContext.pattern`."""
         return element.tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         count = math.prod(value.sizes)
         if is_open(value.sizes) or count > self._most:
             raise UnknownElementsError(node.label)
-        elements = [None] * count
-        strides = Layout.packed(value.sizes, value.element_size).strides
-        moves = [*value.moves(_RESULT, 0, strides), *(write(_RESULT, strides) if write else ())]
-        for move in moves:
-            for to, number in self._moved(move, dtype):
-                elements[to] = number
-        return Tensor(dtype, value.sizes, known_array(elements, dtype, value.sizes), maker=node.label)
-
-    def _moved(self, move: Move, dtype: np.dtype[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield (element number, element) for each element of the result that a move writes."""
-        for at in product(*map(range, move.sizes)):
-            to = address(move.destination, at, self._read)
-            if to == SKIPPED:
-                continue
-            if isinstance(move.source, Fill):
-                yield to // dtype.itemsize, np.frombuffer(move.source.pattern, dtype)[0].item()
-            elif (source := address(move.source, at, self._read)) != SKIPPED:
-                yield to // dtype.itemsize, self._elements[move.source.operand][source // dtype.itemsize]
-
-    def _read(self, operand: int, offset: int, size: int) -> bytes:
-        """Return the bytes of an index."""
-        index = int(self._elements[operand][offset // size])
-        return index.to_bytes(size, sys.byteorder, signed=index < 0)
+        composer = self.composer.copy()
+        composer.output("result", value)
+        program = composer.program(is_simple=False)
+        if program.scratch_bytes > dtype.itemsize * self._most:
+            raise UnknownElementsError(node.label)
+        elements = _run(program, self._inputs, dtype)
+        found = known_array([elements[k] for k in range(count)], dtype, value.sizes)
+        return Tensor(dtype, value.sizes, found, maker=node.label)
 
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
@@ -107,6 +89,37 @@ class FoldingContext(ShapeContext):
         if tensor.dtype.hasobject or tensor.size > self._most or is_external:
             raise UnknownElementsError(node.label)
         return LoweringContext.constant_result(self, node, tensor, make, cost)
+
+
+def _run(program: Program, inputs: Sequence[list[Any]], dtype: np.dtype[Any]) -> dict[int, Any]:
+    """Return the elements of a program's output by number, given those of its inputs, which may be open sizes."""
+    memory: list[dict[int, Any]] = [dict(enumerate(each)) for each in inputs]
+    memory += [{} for _ in program.operands[len(inputs) :]]
+    constants = {
+        n: np.asarray(each.value).tobytes() for n, each in enumerate(program.operands) if each.role == "constant"
+    }
+
+    def read(operand: int, offset: int, size: int) -> bytes:
+        if operand in constants:
+            return constants[operand][offset : offset + size]
+        index = int(memory[operand][offset // size])
+        return index.to_bytes(size, sys.byteorder, signed=index < 0)
+
+    for sizes, destination, source, size in program.moves:
+        for at in product(*map(range, sizes)):
+            to, start = address(destination, at, read), 0
+            if isinstance(source, Access):
+                start = address(source, at, read)
+            if SKIPPED in (to, start):
+                continue
+            if isinstance(source, Fill):
+                element = np.frombuffer(source.pattern, dtype)[0].item()
+            elif source.operand in constants:
+                element = np.frombuffer(read(source.operand, start, size), dtype)[0].item()
+            else:
+                element = memory[source.operand][start // size]
+            memory[destination.operand][to // size] = element
+    return memory[len(inputs)]
 
 
 def folded(

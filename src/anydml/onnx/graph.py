@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from onnx import AttributeProto, OperatorSetIdProto
 
-from anydml.errors import ModelError
+from anydml.errors import FuseError, ModelError
 from anydml.files.json_path import show
 from anydml.onnx.signature import Formal, Signature, value_of
 from anydml.onnx.values import GraphValue, Tensor
@@ -97,7 +97,9 @@ class Node:
     def reworded(self, error: Exception) -> ModelError:
         """Convert an error of an anydml function to an error of this node."""
         name = getattr(error, "operator", None) or self.operator.lower()
-        message = str(error).removeprefix(f"{name}: ")
+        # The caller's line is that of the graph.
+        reason = error.reason if isinstance(error, FuseError) else str(error)
+        message = reason.removeprefix(f"{name}: ")
         return ModelError(
             f"{self.label}: {message}", self.operator, getattr(error, "field", None), getattr(error, "rule", None)
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import abc
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError, DescError
+from anydml.errors import BindingError, DescError, FuseError
 from anydml.moves.compose import Composer
-from anydml.moves.move import Access, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -19,6 +19,7 @@ from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import INT64, Array, GraphValue, Sizes, Tensor
 from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
+from anydml.tracing.trace import Trace, TracedArray
 
 MOST_FACTORS = 4096
 """Largest number of factors that a node composes; with more, its inputs are stored first."""
@@ -37,30 +38,55 @@ class UnknownElementsError(Exception):
     """The sizes of a result, or the elements that decide them, are known only when the graph runs."""
 
 
-Write = Callable[[int, Sizes], Sequence[Move]]
-"""Returns moves that overwrite parts of a stored value, given its operand number and byte strides."""
+class NodeTrace(Trace):
+    """The trace of a context: its constants and fills are those of the context."""
+
+    def __init__(self, ctx: LoweringContext) -> None:
+        super().__init__("onnx", TracedArray)
+        # Weak, so that what a run holds is released at its end.
+        self._ctx = weakref.proxy(ctx)
+
+    def pattern(self, element: Array) -> bytes:
+        """See `Trace.pattern`; the zero of strings is the empty one."""
+        is_zero = element.dtype.hasobject and not isinstance(element.item(), str)
+        found: bytes = self._ctx.pattern(np.array("", object) if is_zero else element)
+        return found
+
+    def _constant(self, array: Any) -> TracedArray:
+        return self.made(self._ctx.source(array), array.dtype)
 
 
 class LoweringContext(abc.ABC):
-    """Provides nodes with the values of their inputs, and records their results.
+    """Provides nodes with their inputs as traced arrays, and records their results.
 
-    A node first requests the elements that it has to inspect (`known`, `stored`, `readable`), then `values`, and then
-    composes these with `composer`.
+    A node first requests the elements that it has to inspect (`known`, `stored`, `readable`), then `arrays`, and then
+    composes these by the verbs and words of `anydml.tracing`.
 
     Args:
         composer: composes values.
         budget: checked before each allocation.
+        trace: the trace of the arrays; by default, one of its own.
     """
 
     runs = True
     """Whether the graph runs; otherwise only sizes and types matter, and values may have no pieces."""
 
-    composer: Composer
-    """The composer of values; must be read after `values` is called."""
+    REWORDED: tuple[type[Exception], ...] = (DescError, BindingError, FuseError, IndexError, UnicodeDecodeError)
+    """Errors of anydml's functions that become errors of the node."""
 
-    def __init__(self, composer: Composer, budget: Budget | None = None) -> None:
+    def __init__(self, composer: Composer, budget: Budget | None = None, trace: Trace | None = None) -> None:
+        self.trace = trace or NodeTrace(self)
         self.composer = composer
         self.budget = budget or Budget()
+
+    @property
+    def composer(self) -> Composer:
+        """The composer of values; must be read after `arrays` is called."""
+        return self.trace.composer
+
+    @composer.setter
+    def composer(self, composer: Composer) -> None:
+        self.trace.composer = composer
 
     def lower(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
         """Lower a node; return its results.
@@ -76,7 +102,7 @@ class LoweringContext(abc.ABC):
         try:
             found = node.entry.run(node, self, *node.checked(inputs))
             return tuple(found) if isinstance(found, list) else (found,)
-        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
+        except self.REWORDED as error:
             raise node.reworded(error) from None
 
     def require_memory(self, node: Node, size: int) -> None:
@@ -120,25 +146,42 @@ class LoweringContext(abc.ABC):
     def resolve_lookups(self, tensor: Tensor) -> None:  # noqa: B027 -- optional for subclasses
         """Store a tensor whose elements are read through indices, because nested lookups are slow."""
 
-    @abc.abstractmethod
-    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
-        """Return the values of inputs; called once per node, with all inputs that it composes.
+    def arrays(self, *tensors: Tensor, times: int = 1) -> list[TracedArray]:
+        """Return inputs as traced arrays; called once per node, with all inputs that it composes.
 
         Args:
             tensors: the inputs.
-            times: approximate number of uses of each value.
+            times: approximate number of uses of each array.
         """
+        values = self.values(*tensors, times=times)
+        return [self.trace.made(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
+
+    def array(self, tensor: Tensor, times: int = 1) -> TracedArray:
+        """Return the only input that a node composes (see `arrays`)."""
+        return self.arrays(tensor, times=times)[0]
+
+    def constant(self, array: Array) -> TracedArray:
+        """Return an array that the node has created as a traced one; must be called after `arrays`."""
+        return self.trace.made(self.source(array), array.dtype)
+
+    def filled(self, shape: Sizes, element: Array) -> TracedArray:
+        """Return a traced array whose elements are that of a one-element array; must be called after `arrays`."""
+        return self.trace.made(Value.filled(shape, self.pattern(element)), element.dtype)
+
+    @abc.abstractmethod
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
+        """Return the values of inputs (see `arrays`)."""
 
     @abc.abstractmethod
     def source(self, array: Array) -> Value:
-        """Return a value that reads an array created by the node; must be called after `values`."""
+        """Return a value that reads an array."""
 
     @abc.abstractmethod
     def pattern(self, element: Array) -> bytes:
-        """Return the bytes of a one-element array for fills; must be called after `values`."""
+        """Return the bytes of a one-element array, for fills."""
 
     @abc.abstractmethod
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         """Record a result that is composed of moves."""
 
     def computed_result(
@@ -191,38 +234,23 @@ class LoweringContext(abc.ABC):
         dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
         return Tensor(dtype, array.shape, array, maker=node.label)
 
-    def access(self, value: Value) -> Access:
-        """Return the access to a stored value, with one stride per dimension."""
-        (piece,) = value.pieces
-        assert isinstance(piece.source, Access), "it is stored"
-        return piece.source
-
-    def result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+    def result(self, node: Node, array: TracedArray) -> Tensor:
         """Record a result that is composed of moves.
 
         Raises:
             ModelError: it has too many dimensions or bytes.
         """
-        return self._described(node, checked(node, value), dtype, None)
+        check_rank(f"{node.label}: the result", array.ndim)
+        check_bytes(node, array.shape, array.itemsize)
+        return self._described(node, array.value, array.element)
 
-    def overwritten_result(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write) -> Tensor:
-        """Record a result of which `write` overwrites some elements.
+    def empty_result(self, node: Node, shape: Sizes, dtype: np.dtype[Any]) -> Tensor:
+        """Record a result that has no elements, or whose elements do not matter, as the graph does not run.
 
         Raises:
             ModelError: it has too many dimensions or bytes.
         """
-        return self._described(node, checked(node, value), dtype, write)
-
-
-def checked(node: Node, value: Value) -> Value:
-    """Check that a value can be a tensor; return it.
-
-    Raises:
-        ModelError: it has too many dimensions or bytes.
-    """
-    check_rank(f"{node.label}: the result", len(value.sizes))
-    check_bytes(node, value.sizes, value.element_size)
-    return value
+        return self.result(node, self.trace.made(Value(shape, dtype.itemsize, ()), dtype))
 
 
 def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
@@ -270,7 +298,7 @@ class ShapeContext(LoweringContext):
         layout = Layout.packed(shape, moved_type(dtype).itemsize)
         return self.composer.input("it", shape, layout.strides, layout.element_size)
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         return Tensor(dtype, value.sizes)
 
     def computed_result(

@@ -11,11 +11,12 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import CompiledCall
-from anydml.moves.compose import CONSTANT, OUTPUT, Composer
+from anydml.moves.compose import CONSTANT, Composer
+from anydml.moves.program import Program
 from anydml.moves.value import Value
-from anydml.onnx.lowering import POSITION, Write
+from anydml.onnx.lowering import POSITION
 from anydml.onnx.values import Array, Held, Tensor
-from anydml.tensor import Layout
+from anydml.tracing.donating import without_last_copies
 
 MOVE_WEIGHT = 1024
 """Approximate memory in bytes of a move in a program's key."""
@@ -44,7 +45,6 @@ class Region(Composer):
     Attributes:
         sources: the arrays that the program reads, by input number.
         made: weak references to the results that are composed in the region.
-        written: results that are partly overwritten, which must be outputs.
         nodes: labels of its nodes.
         scratch: size of its scratch memory in bytes.
         pieces: total number of pieces of its values.
@@ -57,7 +57,6 @@ class Region(Composer):
         super().__init__("onnx")
         self.sources: list[Array] = []
         self.made: list[weakref.ref[Tensor]] = []
-        self.written: list[Tensor] = []
         self.nodes: list[str] = []
         self.scratch = 0
         self.pieces = 0
@@ -96,13 +95,9 @@ class Region(Composer):
         self._positions += texts.size
         return np.arange(first, self._positions, dtype=POSITION).reshape(texts.shape)
 
-    def overwrite(self, tensor: Tensor, write: Write) -> None:
-        """Make a result an output of the program, and overwrite parts of it."""
-        assert tensor.value is not None, "it is new"
-        number = OUTPUT + len(self.written)
-        self.output(tensor.maker, tensor.value)
-        self._moves += write(number, Layout.packed(tensor.shape, tensor.value.element_size).strides)
-        self.written.append(tensor)
+    def whole_program(self) -> Program:
+        """Return the program; results that are overwritten are written in place."""
+        return without_last_copies(self.program())
 
     def compiled(self) -> Compiled:
         """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
@@ -110,7 +105,7 @@ class Region(Composer):
         key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.scratch)
         found: Compiled | None = None if key is None else PROGRAMS.get(key)
         if found is None:
-            program = self.program()
+            program = self.whole_program()
             made = array_engine(program.name, []).compile_program(program) if program.moves else None
             own_bytes = program.scratch_bytes + program.constant_bytes
             weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (made.weight if made else 0)
@@ -122,4 +117,4 @@ class Region(Composer):
     def results(self) -> list[Tensor]:
         """Return the live results in the order of the program's outputs."""
         alive = [tensor for reference in self.made if (tensor := reference()) is not None]
-        return [*self.written, *(tensor for tensor in alive if tensor.array is None and tensor not in self.written)]
+        return [tensor for tensor in alive if tensor.array is None]

@@ -15,7 +15,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, POSITION, LoweringContext, Write, moved_type
+from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, POSITION, LoweringContext, moved_type
 from anydml.onnx.region import Region
 from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 
@@ -73,7 +73,6 @@ class RunningContext(LoweringContext):
         region = self.composer
         if (
             not self._is_fused
-            or region.written
             or len(region.nodes) >= MOST_NODES
             or region.work > MOST_WORK
             or region.pieces > MOST_PIECES
@@ -123,15 +122,13 @@ class RunningContext(LoweringContext):
         one = element.reshape(1)
         return (self.composer.positions_of(one) if one.dtype.hasobject else one).tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         region = self.composer
         tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
         region.made.append(weakref.ref(tensor))
         region.pieces += len(value.pieces)
         if not region.nodes or region.nodes[-1] != node.label:
             region.nodes.append(node.label)
-        if write is not None:
-            region.overwrite(tensor, write)
         return tensor
 
     def computed_result(
@@ -179,7 +176,7 @@ class RunningContext(LoweringContext):
             dtype = moved_type(tensor.dtype)
             targets.append(empty(tensor.shape, dtype))
             held.append(Held(self.budget, targets[-1]))
-        for tensor in results[len(region.written) :]:
+        for tensor in results:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
         made = region.compiled()
@@ -196,7 +193,7 @@ class RunningContext(LoweringContext):
                 tensor.array = texts[target.reshape(-1)].reshape(target.shape)
                 tensor.held = Held(self.budget, tensor.array)
         if self._log and made.program is not None:
-            self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.program()), '    ')}")
+            self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.whole_program()), '    ')}")
 
 
 def _is_looked_up(source: Access | Fill) -> bool:

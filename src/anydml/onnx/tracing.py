@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from anydml.errors import BindingError, DescError
 from anydml.memory import limits
-from anydml.moves.compose import SCRATCH, strided
-from anydml.moves.move import Access, Lookup, Move, every_lookup
+from anydml.moves.compose import SCRATCH
+from anydml.moves.move import Access, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, LoweringContext, UnknownElementsError, Write
-from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence
+from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, LoweringContext, UnknownElementsError
+from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 
@@ -26,9 +27,11 @@ class TracingContext(LoweringContext):
         trace: records the graph.
     """
 
+    # A FuseError tells `fuse` that the graph cannot be traced.
+    REWORDED = (DescError, BindingError, IndexError, UnicodeDecodeError)
+
     def __init__(self, trace: Trace) -> None:
-        super().__init__(trace.composer)
-        self._trace = trace
+        super().__init__(trace.composer, trace=trace)
         self._values: dict[int, tuple[Tensor, Value]] = {}
         self._work = 0
 
@@ -50,7 +53,7 @@ class TracingContext(LoweringContext):
             return [self.traced_output(tensor) for tensor in value]
         found = self._value_of(value)
         self._count(found)
-        return self._trace.made(self.composer.without_counting(found), value.dtype)
+        return self.trace.made(self.composer.without_counting(found), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.
@@ -106,33 +109,18 @@ class TracingContext(LoweringContext):
             raise UnknownElementsError("strings")
         return self.composer.constant("a constant", array)
 
-    def access(self, value: Value) -> Access:
-        """See `LoweringContext.access`."""
-        value = self.composer.without_counting(value)
-        found = strided(value)
-        if found is None:
-            stored = strided(self.composer.stored(value, "it is read while others are written over"))
-            assert stored is not None, "it is stored"
-            found = stored
-        return found[0]._replace(strides=found[1].strides)
-
     def pattern(self, element: Array) -> bytes:
         """See `LoweringContext.pattern`."""
         if element.dtype.hasobject:
             raise UnknownElementsError("strings")
         return element.tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
-        if write is not None:
-
-            def checked(operand: int, strides: Sizes) -> Sequence[Move]:
-                moves = write(operand, strides)
-                _check_lookups(lookup for move in moves for lookup in move.every_lookup())
-                return moves
-
-            value = self.composer.written_over(value, checked, node.label)
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         sources = [piece.source for piece in value.pieces if isinstance(piece.source, Access)]
-        _check_lookups(lookup for source in sources for lookup in every_lookup(source.lookups))
+        lookups = [lookup for source in sources for lookup in every_lookup(source.lookups)]
+        if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):
+            # Indices are checked before anything moves.
+            raise UnknownElementsError("whether indices are in range")
         return Tensor(dtype, value.sizes, value=value, maker=node.label)
 
     def counted_result(
@@ -142,13 +130,3 @@ class TracingContext(LoweringContext):
         if dtype != INT64:
             return self.computed_result(node, (count,), dtype, make)
         return Tensor(dtype, (count,), value=self.composer.counting(start, count, step), maker=node.label)
-
-
-def _check_lookups(lookups: Iterable[Lookup]) -> None:
-    """Check that indices with a range check are available before anything moves.
-
-    Raises:
-        UnknownElementsError: the program itself writes them.
-    """
-    if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):
-        raise UnknownElementsError("whether indices are in range")

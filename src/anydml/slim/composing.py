@@ -14,7 +14,7 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import ShapeContext, Write
+from anydml.onnx.lowering import ShapeContext
 from anydml.onnx.values import Array, Tensor
 from anydml.slim.pieces import Digit, Window, sliced_axes
 
@@ -128,7 +128,5 @@ class CompositionContext(ShapeContext):
         """See `LoweringContext.pattern`."""
         return element.reshape(1).tobytes()
 
-    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
-        if write is not None:
-            raise NotComposableError("it is overwritten")
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         return Tensor(dtype, value.sizes, None, value)

@@ -52,7 +52,7 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     Raises:
         BindingError: a move would read elements of an input that it or an earlier move overwrites.
     """
-    program = _without_last_copies(program)
+    program = without_last_copies(program)
     same = dict(pairs)
     numbers = {number: same.get(number, number) for number in range(len(program.operands))}
     moves = [renumbered(move, numbers) for move in program.moves]
@@ -68,7 +68,7 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     return program.with_moves([move for k, move in enumerate(moves) if k not in staying])
 
 
-def _without_last_copies(program: Program) -> Program:
+def without_last_copies(program: Program) -> Program:
     """Replace scratch that is only copied to an output, with the same layout, by this output."""
     moves, operands = [*program.moves], program.operands
     for k in reversed(range(len(moves))):

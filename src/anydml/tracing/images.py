@@ -19,27 +19,29 @@ from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import cut, fill, permute, reshape, windows
 
 
-def pixel_shuffle(x: TracedArray, upscale_factor: int) -> TracedArray:
-    """Rearrange ``(…, C·r², H, W)`` to ``(…, C, H·r, W·r)``."""
+def pixel_shuffle(x: TracedArray, upscale_factor: int, is_depth_last: bool = False) -> TracedArray:
+    """Rearrange ``(…, C·r², H, W)``, or ``(…, r²·C, H, W)`` if `is_depth_last`, to ``(…, C, H·r, W·r)``."""
     by = operator.index(upscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or channels % (by * by):
         raise broken(f"{channels} channels are not divisible by {by} · {by}")
     rank, kept = len(batch), channels // (by * by)
-    apart = reshape(x, (*batch, kept, by, by, height, width))
-    turned = permute(apart, [*range(rank), *(rank + k for k in (0, 3, 1, 4, 2))])
+    blocks, order = ((by, by, kept), (2, 3, 0, 4, 1)) if is_depth_last else ((kept, by, by), (0, 3, 1, 4, 2))
+    apart = reshape(x, (*batch, *blocks, height, width))
+    turned = permute(apart, [*range(rank), *(rank + k for k in order)])
     return reshape(turned, (*batch, kept, height * by, width * by))
 
 
-def pixel_unshuffle(x: TracedArray, downscale_factor: int) -> TracedArray:
-    """Rearrange ``(…, C, H·r, W·r)`` to ``(…, C·r², H, W)``."""
+def pixel_unshuffle(x: TracedArray, downscale_factor: int, is_depth_last: bool = False) -> TracedArray:
+    """Rearrange ``(…, C, H·r, W·r)`` to ``(…, C·r², H, W)``, or to ``(…, r²·C, H, W)`` if `is_depth_last`."""
     by = operator.index(downscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or height % by or width % by:
         raise broken(f"{height} rows and {width} columns do not divide into blocks of {by} by {by}")
     rank, rows, columns = len(batch), height // by, width // by
     apart = reshape(x, (*batch, channels, rows, by, columns, by))
-    turned = permute(apart, [*range(rank), *(rank + k for k in (0, 2, 4, 1, 3))])
+    order = (2, 4, 0, 1, 3) if is_depth_last else (0, 2, 4, 1, 3)
+    turned = permute(apart, [*range(rank), *(rank + k for k in order)])
     return reshape(turned, (*batch, channels * by * by, rows, columns))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.functions import arguments as own_arguments
 from anydml.infer import axis_of
-from anydml.moves.compose import SCRATCH, operand_of
+from anydml.moves.compose import SCRATCH, strided
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, padding, parts, refusing, verbs
@@ -63,8 +63,8 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     else:
         for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
             # Indices that may be out of range are checked before any move, so they cannot be in scratch.
-            found = operand_of(each.value)
-            if "refuse" in inferred.parameters and each.count and (found is None or found[0] >= SCRATCH):
+            found = strided(each.value)
+            if "refuse" in inferred.parameters and each.count and (found is None or found[0].operand >= SCRATCH):
                 hint = f"pass {parameter.name} as an argument, or out_of_range={_other_word(function)!r}"
                 raise refusing.broken(f"{label}: indices are checked before anything moves: {hint}")
         make = function.constants

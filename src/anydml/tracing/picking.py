@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.moves.compose import SCRATCH
+from anydml.moves.counting import is_counting
 from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
@@ -72,6 +73,8 @@ def pick_points(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outsid
         sizes = [n for k, size in enumerate(x.shape) if k not in others for n in (by.shape if k == first else (size,))]
         return x.made(Value(tuple(sizes), x.itemsize, ()))
     values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
+    if len(values) == 1:
+        return x.made(x.trace.composer.pick(x.value, by.value, by.element.name, first, outside))
     return x.made(x.trace.composer.pick_points(x.value, values, outside))
 
 
@@ -91,7 +94,7 @@ def _check(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) ->
         return
     for piece in indices.value.pieces:
         source = piece.source
-        if isinstance(source, Fill):
+        if isinstance(source, Fill) or is_counting(source):
             continue
         if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
             hint = f"pass them as an argument, or to {CLAMPING}, which clamps"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.moves.compose import SCRATCH, operand_of
+from anydml.moves.compose import SCRATCH, strided
 from anydml.moves.move import Access, Lookup, Move, Outside, unless
 from anydml.tensor import Layout
 from anydml.tracing.picking import check_dtype_of, index_array
@@ -87,8 +87,8 @@ def _check(place: At, size: int) -> None:
     check_dtype_of(place.indices)
     if not size:
         raise broken("an axis is empty, but there are indices", FuseIndexError)
-    own = operand_of(place.indices.value)
-    if place.outside == "refuse" and (own is None or own[0] >= SCRATCH):
+    own = strided(place.indices.value)
+    if place.outside == "refuse" and (own is None or own[0].operand >= SCRATCH):
         hint = "pass them as an argument"
         raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
 

@@ -38,13 +38,18 @@ def place() -> str:
 
 def refused(what: str, hint: str = "") -> FuseError:
     """Return the error for an operation that computes, or depends on elements."""
-    message = f"{place()}: {what}: {RULE}{': ' if hint else ''}{hint}"
-    return FuseError(message, "fuse", None, RULE)
+    return _error(FuseError, f"{what}: {RULE}{': ' if hint else ''}{hint}", RULE)
 
 
 def broken(what: str, kind: type[FuseError] = FuseError) -> FuseError:
     """Return the error for arguments that do not fit."""
-    return kind(f"{place()}: {what}", "fuse")
+    return _error(kind, what)
+
+
+def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseError:
+    error = kind(f"{place()}: {reason}", "fuse", None, rule)
+    error.reason = reason
+    return error
 
 
 @contextmanager

@@ -55,6 +55,10 @@ class Trace:
         """Create an array of this trace (see `TracedArray`)."""
         return self.kind(self, value, dtype, like)
 
+    def pattern(self, element: np.ndarray[Any, Any]) -> bytes:
+        """Return the bytes of a one-element array, for fills."""
+        return element.tobytes()
+
     def are_unsigned(self, indices: Value, bits: int) -> None:
         """Record operands of signed indices that are read as unsigned, so that errors can show the signed value."""
         for piece in indices.pieces:

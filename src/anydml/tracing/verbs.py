@@ -148,7 +148,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
         raise broken(f"{number} as {found}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
         raise broken(f"the fill value must be one number, not {pattern.size}")
-    value = Value.filled(sizes, pattern.tobytes())
+    value = Value.filled(sizes, x.trace.pattern(pattern))
     return x.trace.made(value, found, x.like if found == x.element else None)
 
 

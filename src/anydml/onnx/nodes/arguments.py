@@ -10,6 +10,9 @@ from anydml.onnx.graph import Node, are
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.values import Sizes, Tensor
 
+INDEX_BYTES = 48
+"""Upper bound of the memory in bytes for creating an index."""
+
 
 def elements_of(node: Node, ctx: LoweringContext, tensor: Tensor | None, name: str) -> Any:
     """Return the elements of a one-dimensional input as a list; if it is omitted, the attribute of this name, or None.

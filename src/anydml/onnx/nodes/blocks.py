@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
+from anydml.onnx.lowering import LoweringContext, check_bytes
+from anydml.onnx.nodes.arguments import INDEX_BYTES, axes_of, elements_of, sizes_of
 from anydml.onnx.nodes.padding import padded
-from anydml.onnx.nodes.picking import INDEX_BYTES, picked
-from anydml.onnx.nodes.shaping import repeated
 from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.text import counted
+from anydml.tracing.images import pixel_shuffle, pixel_unshuffle
+from anydml.tracing.parts import repeat_each
+from anydml.tracing.picking import pick
 
 ORDERS = ("DCR", "CRD")
 
@@ -38,32 +38,21 @@ def _blocksize(node: Node, x: Tensor) -> int:
 def depth_to_space(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """DepthToSpace: rearrange channels into blocks of pixels."""
     size = _blocksize(node, x)
-    n, c, h, w = x.shape
+    c = x.shape[1]
     if c % size**2:
         message = f"{c} channels do not divide into blocks of {size}²"
         raise node.error(message, "input", "channels must divide by blocksize²")
-    depth = c // size**2
-    # The channel axis consists of block rows, block columns and depth, in an order that depends on the mode.
-    if block_order(node) == "DCR":
-        apart, order = (n, size, size, depth, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        apart, order = (n, depth, size, size, h, w), (0, 1, 4, 2, 5, 3)
-    (value,) = ctx.values(x)
-    value = ctx.composer.reshape(value, apart).permute(order)
-    return ctx.result(node, ctx.composer.reshape(value, (n, depth, h * size, w * size)), x.dtype)
+    return ctx.result(node, pixel_shuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))
 
 
 def space_to_depth(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """SpaceToDepth: rearrange blocks of pixels into channels."""
     size = _blocksize(node, x)
-    n, c, h, w = x.shape
+    h, w = x.shape[2:]
     if h % size or w % size:
         message = f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}"
         raise node.error(message, "input", "both must divide by blocksize")
-    order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
-    (value,) = ctx.values(x)
-    value = ctx.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
-    return ctx.result(node, ctx.composer.reshape(value, (n, c * size**2, h // size, w // size)), x.dtype)
+    return ctx.result(node, pixel_unshuffle(ctx.array(x), size, is_depth_last=block_order(node) == "DCR"))
 
 
 class Scaled(NamedTuple):
@@ -86,23 +75,26 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
     result = tuple(axis.size for axis in axes)
     ctx.resolve_lookups(x)
     fill = _outside(node, x)
-    (value,) = ctx.values(x)
+    array = ctx.array(x)
     if 0 in result or not ctx.runs:
-        return ctx.result(node, Value(result, value.element_size, ()), x.dtype)
+        return ctx.empty_result(node, result, x.dtype)
+    check_bytes(node, result, x.dtype.itemsize)
     times = whole_scales(node, x.shape, axes)
-    if times is not None:
-        return ctx.result(node, repeated(ctx, value, times, is_inner=True), x.dtype)
-    ctx.require_memory(node, 3 * INDEX_BYTES * sum(result))
+    if times is None:
+        ctx.require_memory(node, 3 * INDEX_BYTES * sum(result))
     for k, axis in enumerate(axes):
-        size = value.sizes[k]
+        size = array.shape[k]
         if axis == Scaled(size, 1.0):
             continue
+        if times is not None:
+            array = repeat_each(array, times[k], k)
+            continue
         indices, first, last = _neighbours(node, axis, size)
-        value = picked(ctx, value, k, indices)
+        array = pick(array, indices, k)
         if first or last:
             before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
-            value = padded(ctx, value, before, after, fill)
-    return ctx.result(node, value, x.dtype)
+            array = padded(ctx, array, before, after, fill)
+    return ctx.result(node, array)
 
 
 def whole_scales(node: Node, shape: Sizes, axes: Sequence[Scaled]) -> list[int] | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.infer import picked_axis
-from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
-from anydml.onnx.nodes.arguments import check_range, outside
-from anydml.onnx.nodes.picking import INDEX_BYTES, picked
+from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, outside
 from anydml.onnx.values import Sizes, Tensor
 from anydml.text import counted
+from anydml.tracing import picking
+from anydml.tracing.axes import ravel
+from anydml.tracing.parts import unstack
+from anydml.tracing.selecting import within
+from anydml.tracing.verbs import broadcast
 
 
 def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
@@ -22,10 +25,10 @@ def pick(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor
     picked_axis(node.operator, x.shape, axis, rank, indices.size, indices.dtype)
     ctx.resolve_lookups(x)
     check_range(node, ctx, indices, x.shape[axis], axis)
-    value, index = ctx.values(x, indices)
+    array, index = ctx.arrays(x, indices)
     if 0 in shape:
-        return ctx.result(node, Value(shape, value.element_size, ()), x.dtype)
-    return ctx.result(node, ctx.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype)
+        return ctx.empty_result(node, shape, x.dtype)
+    return ctx.result(node, picking.pick(array, index, axis, outside(indices)))
 
 
 def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> Tensor:
@@ -34,15 +37,13 @@ def pick_along(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) -> 
     check_elements(node, x.shape, indices.shape, axis)
     ctx.resolve_lookups(x)
     check_range(node, ctx, indices, x.shape[axis], axis)
-    value, index = ctx.values(x, indices)
+    array, index = ctx.arrays(x, indices)
     if 0 in indices.shape:
-        return ctx.result(node, Value(indices.shape, value.element_size, ()), x.dtype)
+        return ctx.empty_result(node, indices.shape, x.dtype)
     if not x.shape[axis]:
         message = f"axis {axis} of data is empty, but there are indices"
         raise node.error(message, "data", "there must be an element to read")
-    sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
-    value = ctx.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
-    return ctx.result(node, ctx.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype)
+    return ctx.result(node, picking.pick_along(within(array, indices.shape, axis), index, axis, outside(indices)))
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
@@ -67,21 +68,19 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
     ctx.resolve_lookups(x)
     for k in range(count):
         check_range(node, ctx, indices, x.shape[batch + k], k, column=k)
-    value, index = ctx.values(x, indices)
+    array, index = ctx.arrays(x, indices)
     if 0 not in shape and 0 in x.shape[batch : batch + count]:
         raise node.error("data is empty, but there are indices", "data", "there must be an element to read")
     if 0 in shape or not ctx.runs:
-        return ctx.result(node, Value(shape, value.element_size, ()), x.dtype)
+        return ctx.empty_result(node, shape, x.dtype)
     # Batch axes are looked up, too, by their own coordinates, so that there is one lookup per axis.
     rank, places = len(indices.shape) - 1, []
     ctx.require_memory(node, INDEX_BYTES * sum(x.shape[:batch]))
     for k in range(batch):
         counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
-        places.append((k, ctx.composer.broadcast(ctx.source(counting), indices.shape[:-1]), "int64"))
-    for k in range(count):
-        column = ctx.composer.reshape(ctx.composer.cut(index, rank, k, 1), indices.shape[:-1])
-        places.append((batch + k, column, indices.dtype.name))
-    return ctx.result(node, ctx.composer.pick_points(value, places, outside(indices)), x.dtype)
+        places.append((k, broadcast(ctx.constant(counting), indices.shape[:-1])))
+    places += [(batch + k, column) for k, column in enumerate(unstack(index, rank))]
+    return ctx.result(node, picking.pick_points(array, places, outside(indices)))
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
@@ -115,9 +114,8 @@ def compress(node: Node, ctx: LoweringContext, x: Tensor, condition: Tensor) -> 
         raise node.error(message, "condition", "condition must be no longer than the axis")
     if not is_flat:
         ctx.resolve_lookups(x)
-    (value,) = ctx.values(x)
-    value = ctx.composer.reshape(value, (size,)) if is_flat else value
-    return ctx.result(node, picked(ctx, value, axis, indices), x.dtype)
+    array = ctx.array(x)
+    return ctx.result(node, picking.pick(ravel(array) if is_flat else array, indices, axis))
 
 
 def reverse_sequence(node: Node, ctx: LoweringContext, x: Tensor, sequence_lens: Tensor) -> Tensor:
@@ -135,13 +133,12 @@ def reverse_sequence(node: Node, ctx: LoweringContext, x: Tensor, sequence_lens:
     if first is not None and first.size and not (first.min() >= 0 and first.max() <= size):
         message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
         raise node.error(message, "sequence_lens", "lengths must be 0 to the size of the time axis")
-    (value,) = ctx.values(x)
+    array = ctx.array(x)
     if 0 in x.shape or first is None or not ctx.runs:
-        return ctx.result(node, value, x.dtype)
+        return ctx.result(node, array)
     ctx.require_memory(node, 2 * INDEX_BYTES * size * count)
     steps = np.arange(size)[:, None]
     places = np.where(steps < first, first - 1 - steps, steps)
     places = np.ascontiguousarray(places if time == 0 else places.T)
-    index = ctx.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
-    index = ctx.composer.broadcast(index, x.shape)
-    return ctx.result(node, ctx.composer.pick_along(value, index, "int64", time), x.dtype)
+    index = ctx.constant(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
+    return ctx.result(node, picking.pick_along(array, broadcast(index, x.shape), time, "clamp"))

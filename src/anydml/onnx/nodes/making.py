@@ -7,7 +7,6 @@ import math
 import numpy as np
 from onnx import TensorProto
 
-from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
@@ -51,8 +50,8 @@ def constant_of_shape(node: Node, ctx: LoweringContext, sizes: Tensor) -> Tensor
     """ConstantOfShape: fill with one element, by default a FLOAT 0."""
     element = filling(node)
     shape = sizes_of(node, elements_of(node, ctx, sizes, "input"), "input")
-    ctx.values()
-    return ctx.result(node, Value.filled(shape, ctx.pattern(element)), element.dtype)
+    ctx.arrays()
+    return ctx.result(node, ctx.filled(shape, element))
 
 
 def filling(node: Node) -> Array:

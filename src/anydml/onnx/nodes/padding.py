@@ -9,11 +9,13 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, sizes_of
-from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.values import Array, Tensor
 from anydml.text import counted
+from anydml.tracing.padding import extend
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import window
 
 MODES = ("constant", "reflect", "edge", "wrap")
 
@@ -32,16 +34,19 @@ def pad(
     element = _padding(node, ctx, x, constant_value) if mode == "constant" else None
     sizes = tuple(map(sum, zip(x.shape, before, after, strict=True)))
     sizes_of(node, sizes, "pads")
-    (value,) = ctx.values(x)
+    check_bytes(node, sizes, x.dtype.itemsize)
+    array = ctx.array(x)
     if element is not None:
-        return ctx.result(node, padded(ctx, value, before, after, element), x.dtype)
-    value = _cropped(ctx, value, before, after)
+        return ctx.result(node, padded(ctx, array, before, after, element))
+    if 0 in sizes:
+        return ctx.empty_result(node, sizes, x.dtype)
+    array = _cropped(array, before, after)
     for axis, (first, last) in enumerate(zip(before, after, strict=True)):
-        if max(first, last) > 0 and 0 not in sizes:
-            if not value.sizes[axis]:
+        if first > 0 or last > 0:
+            if not array.shape[axis]:
                 raise node.error(f"axis {axis} is empty", "mode", f"mode {mode} repeats elements that are there")
-            value = _extended(node, ctx, value, axis, (max(0, first), max(0, last)), mode)
-    return ctx.result(node, Value(sizes, value.element_size, ()) if 0 in sizes else value, x.dtype)
+            array = extend(array, axis, max(0, first), max(0, last), mode)
+    return ctx.result(node, array)
 
 
 def pad_mode(node: Node) -> str:
@@ -95,21 +100,23 @@ def zero_of(dtype: np.dtype[Any]) -> Array:
     return np.array("" if dtype.hasobject else 0).astype(dtype)
 
 
-def padded(ctx: LoweringContext, value: Value, before: Sequence[int], after: Sequence[int], element: Array) -> Value:
-    """Pad a value with an element at both ends of each axis, after cropping where counts are negative."""
-    sizes = tuple(map(sum, zip(value.sizes, before, after, strict=True)))
+def padded(
+    ctx: LoweringContext, array: TracedArray, before: Sequence[int], after: Sequence[int], element: Array
+) -> TracedArray:
+    """Pad an array with an element at both ends of each axis, after cropping where counts are negative."""
+    sizes = tuple(map(sum, zip(array.shape, before, after, strict=True)))
     if 0 in sizes:
-        return Value(sizes, value.element_size, ())
-    value = _cropped(ctx, value, before, after)
+        return array.made(Value(sizes, array.itemsize, ()))
+    array = _cropped(array, before, after)
     first, last = ([max(0, n) for n in each] for each in (before, after))
-    return ctx.composer.pad(value, first, last, ctx.pattern(element))
+    return array.made(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
 
 
-def _cropped(ctx: LoweringContext, value: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+def _cropped(array: TracedArray, before: Sequence[int], after: Sequence[int]) -> TracedArray:
     """Remove elements at the ends of axes whose counts are negative."""
     starts = [max(0, -n) for n in before]
-    sizes = [size - n - max(0, -m) for size, n, m in zip(value.sizes, starts, after, strict=True)]
-    return ctx.composer.slice(value, starts, sizes, [1] * len(sizes))
+    sizes = [size - n - max(0, -m) for size, n, m in zip(array.shape, starts, after, strict=True)]
+    return window(array, starts, sizes, [1] * len(sizes))
 
 
 def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor:
@@ -126,23 +133,5 @@ def center_crop_pad(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) 
     # An odd element is cropped or added at the end.
     before = [n // 2 if n > 0 else -(-n // 2) for n in more]
     after = [n - first for n, first in zip(more, before, strict=True)]
-    (value,) = ctx.values(x)
-    return ctx.result(node, padded(ctx, value, before, after, zero_of(x.dtype)), x.dtype)
-
-
-def _extended(node: Node, ctx: LoweringContext, value: Value, axis: int, counts: tuple[int, int], mode: str) -> Value:
-    """Add elements of an axis itself before and after it (ONNX, Pad: modes reflect, edge and wrap)."""
-    before, after = counts
-    size = value.sizes[axis]
-    if not ctx.runs:
-        return Value((*value.sizes[:axis], before + size + after, *value.sizes[axis + 1 :]), value.element_size, ())
-    ctx.require_memory(node, INDEX_BYTES * (before + size + after))
-    places = np.arange(-before, size + after, dtype=np.int64)
-    if mode == "edge" or size == 1:
-        indices = np.clip(places, 0, size - 1)
-    elif mode == "wrap":
-        indices = places % size
-    else:
-        period = 2 * (size - 1)
-        indices = size - 1 - np.abs(places % period - (size - 1))
-    return picked(ctx, value, axis, indices)
+    array = ctx.array(x)
+    return ctx.result(node, padded(ctx, array, before, after, zero_of(x.dtype)))

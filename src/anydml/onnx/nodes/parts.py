@@ -6,33 +6,26 @@ operators those of com.microsoft (training_op_defs.cc).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from anydml.functions.arguments import split_sizes
 from anydml.infer import part_sizes
-from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.values import Sizes, Tensor, integers
 from anydml.operators.join import joined_shape
 from anydml.text import counted
+from anydml.tracing import verbs
+from anydml.tracing.verbs import parts_of
 
 
 def split(node: Node, ctx: LoweringContext, x: Tensor, given: Tensor | None = None) -> list[Tensor]:
     """Split and SplitTraining."""
     axis, sizes = _split_parts(node, x.shape, elements_of(node, ctx, given, "split"))
-    (value,) = ctx.values(x, times=len(sizes))
-    return [ctx.result(node, part, x.dtype) for part in cut(ctx, value, axis, sizes)]
-
-
-def cut(ctx: LoweringContext, value: Value, axis: int, sizes: Sequence[int]) -> Iterable[Value]:
-    """Yield consecutive parts of a value along an axis."""
-    start = 0
-    for size in sizes:
-        yield ctx.composer.cut(value, axis, start, size)
-        start += size
+    array = ctx.array(x, times=len(sizes))
+    return [ctx.result(node, part) for part in parts_of(array, axis, sizes)]
 
 
 def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple[int, Sizes]:
@@ -88,8 +81,7 @@ def slice_(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         offset + (size - 1 if stride < 0 and size else 0)
         for offset, size, stride in zip(window.offsets, window.sizes, window.strides, strict=True)
     ]
-    (value,) = ctx.values(x)
-    return ctx.result(node, ctx.composer.slice(value, starts, window.taken, window.strides), x.dtype)
+    return ctx.result(node, verbs.window(ctx.array(x), starts, window.taken, window.strides))
 
 
 def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) -> Window:
@@ -145,7 +137,7 @@ def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
 def concat(node: Node, ctx: LoweringContext, *parts: Tensor) -> list[Tensor]:
     """Concat and ConcatTraining."""
     axis, lengths, _ = joined_axis(node, parts)
-    joined = ctx.result(node, ctx.composer.join(ctx.values(*parts), axis), parts[0].dtype)
+    joined = ctx.result(node, verbs.join(ctx.arrays(*parts), axis))
     if node.operator == "Concat":
         return [joined]
     return [joined, ctx.known_result(node, integers(lengths))]

@@ -7,9 +7,10 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import elements_of, scalar
-from anydml.onnx.nodes.parts import cut, joined_axis
+from anydml.onnx.nodes.parts import joined_axis
 from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import EmptyOptional, GraphValue, Tensor, TensorSequence
+from anydml.tracing.verbs import join, parts_of, reshape, resized
 
 MOST_PARTS = 1 << 16
 """Largest number of tensors that a node splits a tensor into."""
@@ -30,12 +31,11 @@ def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")
     ctx.require_memory(node, PART * len(sizes))
-    (value,) = ctx.values(x, times=len(sizes))
-    parts = [*cut(ctx, value, axis, sizes)]
+    array = ctx.array(x, times=len(sizes))
+    parts = parts_of(array, axis, sizes)
     if split is None and not node.get("keepdims"):
-        without = (*x.shape[:axis], *x.shape[axis + 1 :])
-        parts = [ctx.composer.reshape(part, without) for part in parts]
-    return TensorSequence(ctx.result(node, part, x.dtype) for part in parts)
+        parts = [reshape(part, resized(array, axis)) for part in parts]
+    return TensorSequence(ctx.result(node, part) for part in parts)
 
 
 def _equal(node: Node, size: int, part: int) -> list[int]:
@@ -119,10 +119,10 @@ def concat_from_sequence(node: Node, ctx: LoweringContext, tensors: TensorSequen
             raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
         parts = [Tensor(p.dtype, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
     axis, _, _ = joined_axis(node, parts)
-    values = ctx.values(*tensors)
+    arrays = ctx.arrays(*tensors)
     if is_new:
-        values = [ctx.composer.reshape(value, part.shape) for value, part in zip(values, parts, strict=True)]
-    return ctx.result(node, ctx.composer.join(values, axis), parts[0].dtype)
+        arrays = [reshape(array, part.shape) for array, part in zip(arrays, parts, strict=True)]
+    return ctx.result(node, join(arrays, axis))
 
 
 def optional_value(node: Node, ctx: LoweringContext, value: GraphValue | None = None) -> GraphValue:

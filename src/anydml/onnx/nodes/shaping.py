@@ -6,22 +6,24 @@ The rules are those of ONNX's operator documents (Operators.md, Changelog.md) fo
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
 
-from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.lowering import LoweringContext
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import axes_of, elements_of, scalar, sizes_of
 from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
 from anydml.onnx.values import GraphValue, Sizes, Tensor
 from anydml.text import counted
+from anydml.tracing import parts, verbs
+from anydml.tracing.verbs import broadcast, permute
 
 
 def transpose(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     """Transpose: axis k of the result is axis ``perm[k]``; by default, the axes are reversed."""
-    return ctx.result(node, ctx.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype)
+    return ctx.result(node, permute(ctx.array(x), permutation(node, len(x.shape))))
 
 
 def permutation(node: Node, rank: int) -> Sequence[int]:
@@ -69,8 +71,7 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
 
 
 def _reshaped(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tensor:
-    (value,) = ctx.values(x)
-    return ctx.result(node, ctx.composer.reshape(value, sizes), x.dtype)
+    return ctx.result(node, verbs.reshape(ctx.array(x), sizes))
 
 
 def flatten(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
@@ -110,8 +111,8 @@ def expand(node: Node, ctx: LoweringContext, x: Tensor, shape: Tensor) -> Tensor
     """Expand: broadcast the data and a shape to each other."""
     wanted = elements_of(node, ctx, shape, "shape")
     sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
-    (value,) = ctx.values(x)
-    return ctx.result(node, ctx.composer.broadcast(value, sizes), x.dtype)
+    check_bytes(node, sizes, x.dtype.itemsize)
+    return ctx.result(node, broadcast(ctx.array(x), sizes))
 
 
 def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
@@ -138,28 +139,8 @@ def tile(node: Node, ctx: LoweringContext, x: Tensor, repeats: Tensor) -> Tensor
     if len(times) != len(x.shape):
         message = f"repeats has {counted(len(times), 'entry')}, but the rank is {len(x.shape)}"
         raise node.error(message, "repeats", "repeats must have one entry per axis")
-    (value,) = ctx.values(x)
-    return ctx.result(node, repeated(ctx, value, times, is_inner=False), x.dtype)
-
-
-def repeated(ctx: LoweringContext, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
-    """Repeat every axis: as a whole, or each of its elements if `is_inner`."""
-    result = tuple(size * n for size, n in zip(value.sizes, times, strict=True))
-    if 0 in result:
-        return Value(result, value.element_size, ())
-    apart: list[int] = []
-    wide: list[int] = []
-    for size, n in zip(value.sizes, times, strict=True):
-        if n == 1:
-            apart.append(size)
-            wide.append(size)
-        else:
-            apart += [size, 1] if is_inner else [1, size]
-            wide += [size, n] if is_inner else [n, size]
-    if apart == wide:
-        return value
-    value = ctx.composer.broadcast(ctx.composer.reshape(value, tuple(apart)), tuple(wide))
-    return ctx.composer.reshape(value, result)
+    check_bytes(node, tuple(map(operator.mul, x.shape, times)), x.dtype.itemsize)
+    return ctx.result(node, parts.tile(ctx.array(x), times))
 
 
 def identity(node: Node, ctx: LoweringContext, value: GraphValue) -> GraphValue:
@@ -174,8 +155,8 @@ def bit_cast(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     if dtype is None or dtype.hasobject or x.dtype.hasobject or bits_of(dtype) != bits_of(x.dtype):
         rule = f"to must be a type of numbers of {x.dtype}'s bits"
         raise node.error(f"to is {type_name(kind)}", "to", rule)
-    (value,) = ctx.values(x)
-    return ctx.result(node, value, dtype)
+    array = ctx.array(x)
+    return ctx.result(node, array.trace.made(array.value, dtype))
 
 
 def dropout(
@@ -194,4 +175,4 @@ def dropout(
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [x]
     kind = np.dtype(bool) if node.version >= 10 else x.dtype
-    return [x, ctx.result(node, Value.filled(x.shape, np.ones((), kind).tobytes()), kind)]
+    return [x, ctx.result(node, ctx.filled(x.shape, np.ones((), kind)))]
