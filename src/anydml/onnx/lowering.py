@@ -16,7 +16,7 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.tensors import check_rank
-from anydml.onnx.values import INT64, Array, GraphValue, Sizes, Tensor
+from anydml.onnx.values import INT64, Array, GraphValue, Held, Sizes, Tensor
 from anydml.tensor import Layout
 from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import Trace, TracedArray
@@ -53,7 +53,8 @@ class NodeTrace(Trace):
         return found
 
     def _constant(self, array: Any) -> TracedArray:
-        return self.made(self._ctx.source(array), array.dtype)
+        found: TracedArray = self._ctx.constant(array)
+        return found
 
 
 class LoweringContext(abc.ABC):
@@ -87,6 +88,7 @@ class LoweringContext(abc.ABC):
     @composer.setter
     def composer(self, composer: Composer) -> None:
         self.trace.composer = composer
+        self._sources: dict[int, tuple[Tensor, Value]] = {}
 
     def lower(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
         """Lower a node; return its results.
@@ -168,9 +170,18 @@ class LoweringContext(abc.ABC):
         """Return a traced array whose elements are that of a one-element array; must be called after `arrays`."""
         return self.trace.made(Value.filled(shape, self.pattern(element)), element.dtype)
 
-    @abc.abstractmethod
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Return the values of inputs (see `arrays`)."""
+        return [*map(self._value_of, tensors)]
+
+    def _value_of(self, tensor: Tensor) -> Value:
+        """Return the value of a tensor; a stored one is a source of the composer, once."""
+        if tensor.value is not None:
+            return tensor.value
+        if id(tensor) not in self._sources:
+            assert tensor.array is not None, "it is stored"
+            self._sources[id(tensor)] = tensor, self.source(tensor.array.astype(tensor.dtype, copy=False))
+        return self._sources[id(tensor)][1]
 
     @abc.abstractmethod
     def source(self, array: Array) -> Value:
@@ -199,13 +210,16 @@ class LoweringContext(abc.ABC):
         Raises:
             ModelError: the result does not fit into memory.
         """
-        self._require_result(node, shape, dtype, more)
-        return Tensor(dtype, shape, make(), maker=node.label)
+        tensor = Tensor(dtype, shape, maker=node.label)
+        self._require_result(tensor, more)
+        tensor.array = make()
+        tensor.held = Held(self.budget, tensor.array)
+        return tensor
 
-    def _require_result(self, node: Node, shape: Sizes, dtype: np.dtype[Any], more: int = 0) -> None:
+    def _require_result(self, tensor: Tensor, more: int) -> None:
         """Check that there is memory for a result, and for `more` bytes."""
-        size = math.prod(map(int, shape)) * max(1, dtype.itemsize)
-        self.budget.ask(node.label, f"the result of shape {list(shape)}", size + more)
+        size = math.prod(map(int, tensor.shape)) * max(1, tensor.dtype.itemsize)
+        self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size + more)
 
     def counted_result(
         self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
@@ -232,7 +246,7 @@ class LoweringContext(abc.ABC):
     def known_result(self, node: Node, array: Array) -> Tensor:
         """Record a small numeric result that depends on sizes or attributes only; INT64 if it contains open sizes."""
         dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
-        return Tensor(dtype, array.shape, array, maker=node.label)
+        return Tensor(dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
 
     def result(self, node: Node, array: TracedArray) -> Tensor:
         """Record a result that is composed of moves.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from typing import NamedTuple
 
@@ -46,7 +45,6 @@ class Region(Composer):
         sources: the arrays that the program reads, by input number.
         made: weak references to the results that are composed in the region.
         nodes: labels of its nodes.
-        scratch: size of its scratch memory in bytes.
         pieces: total number of pieces of its values.
         work: total number of factors that its nodes composed.
         held: holds the arrays that nodes created for it in the budget.
@@ -58,28 +56,11 @@ class Region(Composer):
         self.sources: list[Array] = []
         self.made: list[weakref.ref[Tensor]] = []
         self.nodes: list[str] = []
-        self.scratch = 0
         self.pieces = 0
         self.work = 0
         self.held: list[Held] = []
         self.texts: list[Array] = []
         self._positions = 0
-        self._values: dict[int, tuple[Tensor, Value]] = {}
-
-    def stored(self, value: Value, reason: str) -> Value:
-        """Store a value in scratch memory, and count its bytes."""
-        stored = super().stored(value, reason)
-        self.scratch += math.prod(value.sizes) * value.element_size
-        return stored
-
-    def value_of(self, tensor: Tensor) -> Value:
-        """Return the value of a tensor; a stored tensor becomes an input of the program."""
-        if tensor.array is None:
-            assert tensor.value is not None, "what is described is part of the region"
-            return tensor.value
-        if id(tensor) not in self._values:
-            self._values[id(tensor)] = tensor, self.source(tensor.array)
-        return self._values[id(tensor)][1]
 
     def source(self, array: Array) -> Value:
         """Add an array as an input of the program."""
@@ -102,7 +83,7 @@ class Region(Composer):
     def compiled(self) -> Compiled:
         """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
         # Operand counts are part of the key, since outputs may have no moves.
-        key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.scratch)
+        key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.bytes_stored())
         found: Compiled | None = None if key is None else PROGRAMS.get(key)
         if found is None:
             program = self.whole_program()

@@ -18,6 +18,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.lowering import MOST_FACTORS, MOST_WORK, POSITION, LoweringContext, moved_type
 from anydml.onnx.region import Region
 from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
+from anydml.tracing.trace import TracedArray
 
 MOST_NODES = 256
 """Largest number of nodes in a region."""
@@ -76,7 +77,7 @@ class RunningContext(LoweringContext):
             or len(region.nodes) >= MOST_NODES
             or region.work > MOST_WORK
             or region.pieces > MOST_PIECES
-            or region.scratch > SMALL
+            or region.bytes_stored() > SMALL
         ):
             self.flush()
         return found
@@ -110,11 +111,15 @@ class RunningContext(LoweringContext):
         if size:
             self.budget.ask("strings", "their positions", size * POSITION.itemsize)
         self._is_composing = True
-        return [self.composer.value_of(tensor) for tensor in tensors]
+        return super().values(*tensors)
+
+    def constant(self, array: Array) -> TracedArray:
+        """See `LoweringContext.constant`."""
+        self.composer.held.append(Held(self.budget, array))
+        return super().constant(array)
 
     def source(self, array: Array) -> Value:
         """See `LoweringContext.source`."""
-        self.composer.held.append(Held(self.budget, array))
         return self.composer.source(array)
 
     def pattern(self, element: Array) -> bytes:
@@ -136,19 +141,9 @@ class RunningContext(LoweringContext):
     ) -> Tensor:
         """See `LoweringContext.computed_result`."""
         tensor = super().computed_result(node, shape, dtype, make, more)
-        assert tensor.array is not None, "it is made"
-        tensor.held = Held(self.budget, tensor.array)
         if self._log:
             self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
-
-    def known_result(self, node: Node, array: Array) -> Tensor:
-        """See `LoweringContext.known_result`."""
-        return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
-
-    def _ask(self, tensor: Tensor, more: int = 0) -> None:
-        size = tensor.size * max(1, tensor.dtype.itemsize) + more
-        self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size)
 
     def flush(self) -> None:
         """Run the program of the region, which stores all live results, and begin a new region.
@@ -157,14 +152,16 @@ class RunningContext(LoweringContext):
             ModelError: the results do not fit into memory.
         """
         assert not self._is_composing, "a node must request elements before it composes values"
-        region, self.composer = self.composer, Region()
+        # The budget holds what the region reads until it has run.
+        region, reads = self.composer, self._sources
+        self.composer = Region()
         results = region.results()
         if not results:
             return
         try:
             self._store(region, results)
         except BaseException:
-            self.composer = region
+            self.composer, self._sources = region, reads
             raise
 
     def _store(self, region: Region, results: Sequence[Tensor]) -> None:
@@ -172,7 +169,7 @@ class RunningContext(LoweringContext):
         held: list[Held] = []
         for tensor in results:
             more = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
-            self._ask(tensor, more)
+            self._require_result(tensor, more)
             dtype = moved_type(tensor.dtype)
             targets.append(empty(tensor.shape, dtype))
             held.append(Held(self.budget, targets[-1]))

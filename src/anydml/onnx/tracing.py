@@ -32,7 +32,6 @@ class TracingContext(LoweringContext):
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace.composer, trace=trace)
-        self._values: dict[int, tuple[Tensor, Value]] = {}
         self._work = 0
 
     def run(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
@@ -78,7 +77,7 @@ class TracingContext(LoweringContext):
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
-        found = [*map(self._value_of, tensors)]
+        found = super().values(*tensors)
         if self._count(*found, times=times) > MOST_FACTORS:
             return [self.composer.stored(value, "many pieces are composed") for value in found]
         return found
@@ -94,14 +93,6 @@ class TracingContext(LoweringContext):
         if self._work > MOST_WORK:
             raise refused("a graph of so many pieces", "its regions are composed one after the other")
         return work
-
-    def _value_of(self, tensor: Tensor) -> Value:
-        if tensor.value is not None:
-            return tensor.value
-        if id(tensor) not in self._values:
-            assert tensor.array is not None, "it is known"
-            self._values[id(tensor)] = tensor, self.source(tensor.array.astype(tensor.dtype, copy=False))
-        return self._values[id(tensor)][1]
 
     def source(self, array: Array) -> Value:
         """See `LoweringContext.source`."""
