@@ -105,6 +105,11 @@ class Layout:
         """The layout of a NumPy array, relative to its first element."""
         return cls(array.shape, array.strides, array.itemsize)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the tensor is contiguous and row-major."""
+        return self.strides == tuple(s * self.element_size for s in packed_strides(self.sizes))
+
     def broadcast(self, sizes: tuple[int, ...]) -> Layout:
         """The layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
         more = len(sizes) - len(self.sizes)

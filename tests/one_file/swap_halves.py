@@ -10,7 +10,7 @@ from anydml import infer
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Composing, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.ways import general
 from anydml.records import record
@@ -76,17 +76,10 @@ class SwapHalvesOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(source)
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (axis,) = shapes, arguments
+def _infer(name: str, shape: Sizes, axis: int) -> Inferred:
     axis = infer.axis_of(name, len(shape), axis)
     infer.equal_parts(name, 2, shape[axis], axis, "halves")
     return Inferred((axis,), [tuple(shape)])
-
-
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    return halves_moves(inputs[0], outputs[0], *parameters)
 
 
 def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
@@ -95,7 +88,7 @@ def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list
     return [make.join([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]
 
 
-@function(_infer, _lower, compose=_compose)
+@function(_infer, halves_moves, compose=_compose)
 def swap_halves(x: Array, axis: int = 0, *, out: Array | None = None) -> Array:
     """The second half of an axis, then the first.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from numpy import ndarray
@@ -12,8 +11,8 @@ from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.calling import call
 from anydml.functions.traced import copied_to, fused_functions, registered_for
-from anydml.operators.function import ARRAY, Function, Inferred, Parameter, Parameters, Sizes
-from anydml.operators.slice import lower_slice
+from anydml.operators.function import ARRAY, Function, Inferred, Parameter, Sizes
+from anydml.operators.slice import slice_moves
 
 _native_copy = native("copy")
 
@@ -57,9 +56,8 @@ def _general_copy(x: Any, out: Any | None) -> Any:
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]
 
 
-def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,) = shapes
+def _infer_copy(name: str, shape: Sizes) -> Inferred:
     return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
 
 
-COPY = Function(copy, "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, lower_slice)
+COPY = Function(copy, "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, slice_moves)

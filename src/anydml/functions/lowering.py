@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.moves import Constant, Move, Operand, Program
+from anydml.moves import Constant, Operand, Program
 from anydml.operators.element import ZERO, Element
-from anydml.operators.function import Function, Inferred, Lowering, Parameters
+from anydml.operators.function import Function, Inferred
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, Any]
@@ -25,13 +25,6 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
             output[...] = inputs[0][view]
     else:
         _by_numbers(function, inputs, inferred, outputs)
-
-
-def nonempty_moves(
-    lower: Lowering, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    """Lower a function, and leave out moves of no elements."""
-    return tuple(move for move in lower(inputs, outputs, parameters, is_packed) if 0 not in move.sizes)
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
@@ -52,10 +45,10 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
     operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
     layouts = [Layout.of(each) for each in operands]
-    moves = nonempty_moves(function.lower, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
+    call = layouts[: len(inputs)], layouts[len(inputs) :], parameters
+    moves = function.moves(*call)
     roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
-    if function.constants is not None:
-        roles += constant_operands(function.constants(layouts[: len(inputs)], layouts[len(inputs) :], parameters))
+    roles += constant_operands(function.constants(*call))
     NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
     whole = np.concatenate(flat)
     for output, where in zip(outputs, operands[len(inputs) :], strict=True):

@@ -13,7 +13,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import is_movable, joined_dtype
-from anydml.functions.lowering import constant_operands, nonempty_moves
+from anydml.functions.lowering import constant_operands
 from anydml.moves import Operand, Program
 from anydml.operators.function import Function, Inferred, Sizes
 from anydml.tensor import Layout
@@ -125,14 +125,11 @@ def program_of(
     layouts = [Layout.of(array) for array in inputs]
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
-    is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
-    lower = (function.shortcuts.in_place if is_in_place else None) or function.lower
-    moves = nonempty_moves(lower, layouts, results, inferred.parameters, is_packed)
+    moves = function.moves(layouts, results, inferred.parameters, is_in_place)
     fields = function.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     operands = [Operand("input", field) for field in fields]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    if function.constants is not None:
-        operands += constant_operands(function.constants(layouts, results, inferred.parameters))
+    operands += constant_operands(function.constants(layouts, results, inferred.parameters))
     return Program(name, tuple(operands), moves)
 
 

@@ -14,8 +14,8 @@ from anydml.arrays.quick import are_native, is_native
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.slice import compose_slice, lower_slice, window
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Sizes, function
+from anydml.operators.slice import compose_slice, slice_moves, window
 from anydml.operators.ways import general, native
 from anydml.symbols import are_equal, holds, integers_or_symbols
 from anydml.tensor import Layout
@@ -31,8 +31,7 @@ def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
     return found
 
 
-def _infer_permute(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (axes,) = shapes, arguments
+def _infer_permute(name: str, shape: Sizes, axes: Any) -> Inferred:
     found = _axes(name, "axes", len(shape), axes)
     if len(found) != len(shape):
         message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
@@ -40,10 +39,7 @@ def _infer_permute(name: str, shapes: Sequence[Sizes], arguments: Parameters) ->
     return Inferred((found,), [tuple(shape[axis] for axis in found)])
 
 
-def _lower_permute(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (axes,) = inputs, outputs, parameters
+def _lower_permute(source: Layout, output: Layout, axes: Sizes) -> tuple[Move, ...]:
     strides = tuple(source.strides[axis] for axis in axes)
     return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
 
@@ -78,14 +74,13 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     return general(x, axes, out) if found is None else found
 
 
-def _infer_flip(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (axis,) = shapes, arguments
+def _infer_flip(name: str, shape: Sizes, axis: Any) -> Inferred:
     axes = range(len(shape)) if axis is None else _axes(name, "axis", len(shape), axis)
     starts = tuple(size - 1 if d in axes else 0 for d, size in enumerate(shape))
     return window(starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape))))
 
 
-@function(_infer_flip, lower_slice, compose=compose_slice)
+@function(_infer_flip, slice_moves, compose=compose_slice)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Reverse the order of elements along axes, like the array API's function.
 
@@ -109,8 +104,7 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
     return general(x, axis, out) if found is None else found
 
 
-def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (shift, axis) = shapes, arguments
+def _infer_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Inferred:
     shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
     if axis is None:
         return Inferred(((sum(shifts),), True), [tuple(shape)])
@@ -149,11 +143,8 @@ def _flat_boxes(sizes: Sizes, shift: int) -> list[list[_Cut]]:
     return [box for box, _ in found]
 
 
-def _lower_roll(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (shifts, is_flat) = inputs, outputs, parameters
-    if is_flat and is_packed:
+def _lower_roll(source: Layout, output: Layout, shifts: Sizes, is_flat: bool) -> tuple[Move, ...]:
+    if is_flat and source.is_packed and output.is_packed:
         # One flat axis needs only two boxes.
         source, output = (Layout.packed((math.prod(each.sizes),), each.element_size) for each in (source, output))
     moves = []
@@ -196,8 +187,7 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Ar
     return general(x, shift, axis, out) if found is None else found
 
 
-def _infer_broadcast(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (sizes,) = shapes, arguments
+def _infer_broadcast(name: str, shape: Sizes, sizes: Any) -> Inferred:
     whole = integers_or_symbols(name, "shape", sizes)
     check_dimensions(name, "the result", len(whole))
     more = len(whole) - len(shape)
@@ -210,10 +200,7 @@ def _infer_broadcast(name: str, shapes: Sequence[Sizes], arguments: Parameters) 
     return Inferred((), [whole])
 
 
-def _lower_broadcast(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,) = inputs, outputs
+def _lower_broadcast(source: Layout, output: Layout) -> tuple[Move, ...]:
     more = len(output.sizes) - len(source.sizes)
     each = zip(source.sizes, source.strides, output.sizes[more:], strict=True)
     strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
@@ -249,8 +236,7 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     return general(x, shape, out) if found is None else found
 
 
-def _infer_stack(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (axis,) = arguments
+def _infer_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Inferred:
     if not shapes:
         raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "at least one array")
     first = tuple(shapes[0])
@@ -263,10 +249,7 @@ def _infer_stack(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     return Inferred((axis,), [(*first[:axis], len(shapes), *first[axis:])])
 
 
-def _lower_stack(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (output,), (axis,) = outputs, parameters
+def _lower_stack(inputs: Sequence[Layout], output: Layout, axis: int) -> tuple[Move, ...]:
     along = (*output.strides[:axis], *output.strides[axis + 1 :])
     return tuple(
         Move(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
@@ -15,7 +15,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
@@ -203,8 +203,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,) = shapes
+def _infer(name: str, shape: Sizes, *arguments: Any) -> Inferred:
     if len(shape) < 2:
         raise DescError(
             f"{name}: x has {counted(len(shape), 'dimension')}",
@@ -212,13 +211,10 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
             "x",
             "x must be matrices, of 2 dimensions or more",
         )
-    return Inferred(tuple(arguments), [tuple(shape)])
+    return Inferred(arguments, [tuple(shape)])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (value, begin, end) = inputs, outputs, parameters
+def _lower(source: Layout, output: Layout, value: Any, begin: int, end: int) -> tuple[Move, ...]:
     bands = [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
     return copied((0, source), (1, output)), *band_moves(1, output, bands, value.pattern)
 

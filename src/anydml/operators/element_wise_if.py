@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
@@ -14,7 +14,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move, unless
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Mask, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Mask, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
@@ -89,17 +89,13 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
             yield 3, at, 1 if read(0, at) != 0 else 2, at
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    x, y, condition = shapes
+def _infer(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> Inferred:
     return Inferred((), [infer.broadcast(name, {"condition": condition, "x": x, "y": y})])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (output,) = outputs
-    x, y, condition = (each.broadcast(output.sizes) for each in inputs)
-    return chosen((2, condition), (0, x), (1, y), (3, output))
+def _lower(x: Layout, y: Layout, condition: Layout, output: Layout) -> tuple[Move, ...]:
+    first, other, mask = (each.broadcast(output.sizes) for each in (x, y, condition))
+    return chosen((2, mask), (0, first), (1, other), (3, output))
 
 
 @function(_infer, _lower)

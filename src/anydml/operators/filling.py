@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -13,7 +14,7 @@ from anydml.errors import DescError
 from anydml.moves import Computed, Constant, Move
 from anydml.operators.element import Element
 from anydml.operators.fill_value import numbers_of, put_numbers
-from anydml.operators.function import Array, Inferred, Parameters, Scalar, Sizes, function
+from anydml.operators.function import Array, Inferred, Scalar, Sizes, function
 from anydml.operators.regions import copied, filled
 from anydml.operators.ways import general, native
 from anydml.tensor import Layout
@@ -22,14 +23,11 @@ SEQUENCE_BYTES = 1 << 20
 """Least bytes of sequences that are computed in the result; shorter ones are constants that are copied."""
 
 
-def _infer_fill(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    return Inferred(arguments, [tuple(shapes[0])])
+def _infer_fill(name: str, shape: Sizes, value: Any) -> Inferred:
+    return Inferred((value,), [tuple(shape)])
 
 
-def _lower_fill(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (output,), (value,) = outputs, parameters
+def _lower_fill(x: Layout, output: Layout, value: Element) -> tuple[Move, ...]:
     return (filled(1, output, value.pattern),)
 
 
@@ -57,8 +55,7 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     return general(x, value, out) if found is None else found
 
 
-def _infer_sequence(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,) = shapes
+def _infer_sequence(name: str, shape: Sizes, *arguments: Any) -> Inferred:
     for field, value in zip(("start", "delta"), arguments, strict=True):
         if isinstance(value, Element) and value.dtype.kind not in "iufc":
             message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
@@ -66,9 +63,9 @@ def _infer_sequence(name: str, shapes: Sequence[Sizes], arguments: Parameters) -
     return Inferred(arguments, [tuple(shape)])
 
 
-def _sequence(inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters) -> tuple[Constant, ...]:
+def _sequence(x: Layout, output: Layout, *parameters: Element) -> tuple[Constant, ...]:
     start, delta = (np.frombuffer(each.pattern, each.dtype)[0] for each in parameters)
-    count, dtype = math.prod(outputs[0].sizes), parameters[0].dtype
+    count, dtype = math.prod(output.sizes), parameters[0].dtype
     # The sequence is computed in native byte order and stored in x's.
     return (Computed((count,), dtype, lambda: numbers_of(start, delta, count).astype(dtype, copy=False)),)
 
@@ -82,17 +79,12 @@ def _write_sequence(inputs: Sequence[Array], inferred: Inferred, outputs: Sequen
         output[...] = numbers_of(first, step, output.size).reshape(output.shape)
 
 
-def _lower_sequence(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (output,) = outputs
+def _lower_sequence(x: Layout, output: Layout, *_: Element) -> tuple[Move, ...]:
     packed = Layout.packed(output.sizes, output.element_size)
     return (copied((2, packed), (1, output)),)
 
 
-@function(
-    _infer_sequence, _lower_sequence, constants=_sequence, by_numpy=_write_sequence, written_by_numpy=SEQUENCE_BYTES
-)
+@function(_infer_sequence, _lower_sequence, fixed=_sequence, by_numpy=_write_sequence, written_by_numpy=SEQUENCE_BYTES)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 

@@ -124,9 +124,9 @@ class Composing(Protocol):
     pad: Callable[[Any, Any, str, Any], Any]
 
 
-Lowering = Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
-"""Returns moves, given the layouts of inputs (operands 0 …) and results (next operands), the inferred parameters, and
-whether all layouts are packed."""
+Lowering = Callable[..., tuple[Move, ...]]
+"""``lower(*inputs, *results, *parameters)`` returns moves, given the layouts of inputs (operands 0 …) and of results
+(next operands), and the inferred parameters. Lists of arrays, as inputs or results, are one argument."""
 
 
 class Shortcuts(NamedTuple):
@@ -158,25 +158,25 @@ class Function:
         stub: the public function.
         label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
-        infer: checks a call and infers its results' shapes. Takes the label, the shapes of the arrays (`Arrays` and
-            `Array`, then `Indices` and `Mask`), and the other arguments in order, followed by the dtypes of indices and
-            masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
-        lower: lowers a call to moves (see `Lowering`).
-        constants: constants that the moves read, as operands after the results. Takes the arguments of `lower` but the
-            last.
+        inferring: ``infer(label, *shapes, *arguments)`` checks a call and infers its results' shapes. Takes the label,
+            the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of `Arrays` as one list), and the other
+            arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`. Sizes may be
+            symbols. Raises DescError.
+        lowering: lowers a call to moves (see `Lowering`).
+        fixed: constants that the moves read, as operands after the results. Takes the arguments of `lowering`.
         lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
-        expand: replaces numbers of parts in the arguments by lists of sizes.
-        shortcuts: equivalents of `lower`.
+        expand: replaces numbers of parts in the arguments by lists of sizes. Takes the arguments of `inferring`.
+        shortcuts: equivalents of `lowering`.
     """
 
     stub: Callable[..., Any]
     label: str
     parameters: tuple[Parameter, ...]
-    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
-    lower: Lowering
-    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
+    inferring: Callable[..., Inferred]
+    lowering: Lowering
+    fixed: Callable[..., tuple[Constant, ...]] | None = None
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
-    expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
+    expand: Callable[..., Parameters] | None = None
     shortcuts: Shortcuts = _NO_SHORTCUTS
 
     @property
@@ -209,6 +209,31 @@ class Function:
         """Whether the result is a list of arrays."""
         return str(self.stub.__annotations__["return"]).startswith("list[")
 
+    def infer(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+        """Check a call, and infer its results' shapes.
+
+        Raises:
+            DescError: the call breaks a rule.
+        """
+        return self.inferring(label, *([shapes] if self.is_of_lists else shapes), *arguments)
+
+    def moves(
+        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_in_place: bool = False
+    ) -> tuple[Move, ...]:
+        """Return the moves of a call that move elements; those for an `out` that is x itself if `is_in_place`."""
+        lower = (self.shortcuts.in_place if is_in_place else None) or self.lowering
+        found = lower(*self._layouts(inputs, outputs), *parameters)
+        return tuple(move for move in found if 0 not in move.sizes)
+
+    def constants(
+        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
+    ) -> tuple[Constant, ...]:
+        """Return the constants that the moves of a call read."""
+        return () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
+
+    def _layouts(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> tuple[Any, ...]:
+        return (*([inputs] if self.is_of_lists else inputs), *([outputs] if self.has_parts else outputs))
+
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""
         return next(each for each in self.parameters if each.name == name)
@@ -223,16 +248,13 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def function(
-    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
-    lower: Lowering,
-    label: str | None = None,
-    **named: Any,
+    infer: Callable[..., Inferred], lower: Lowering, label: str | None = None, **named: Any
 ) -> Callable[[F], F]:
     """Decorator that records a stub as a function.
 
     Args:
-        infer: see `Function`.
-        lower: see `Function`.
+        infer: see `Function.inferring`.
+        lower: see `Lowering`.
         label: the function's name in errors; the stub's name by default.
         named: other attributes of `Function` and `Shortcuts`.
     """
@@ -246,7 +268,7 @@ def function(
 
 def described(
     stub: Callable[..., Any],
-    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
+    infer: Callable[..., Inferred],
     lower: Lowering,
     label: str | None = None,
     **named: Any,

@@ -22,7 +22,6 @@ from anydml.operators.function import (
     Composing,
     Indices,
     Inferred,
-    Parameters,
     Sizes,
     function,
 )
@@ -185,22 +184,14 @@ class GatherOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
 
 
-def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_gather(
+    name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: str, index_dtype: Any
+) -> Inferred:
     """Infer the shape, in which the indices' sizes replace the axis."""
-    axis, out_of_range, index_dtype = arguments
-    shape, index_shape = shapes
     rank, count = len(index_shape), math.prod(index_shape)
     axis = infer.picked_axis(name, shape, axis, rank, count, index_dtype)
     parameters = axis, infer.type_name(index_dtype), OUTSIDE[out_of_range]
     return Inferred(parameters, [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
-
-
-def lower_gather(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    """One move with one lookup."""
-    (source, indices), (destination,), (axis, index_dtype, outside) = inputs, outputs, parameters
-    return gather_moves(source, indices, destination, axis, index_dtype, outside)
 
 
 def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
@@ -215,7 +206,7 @@ def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> lis
     return [make.pick(x, indices, axis, outside)]
 
 
-@function(infer_gather, lower_gather, by_numpy=_pick, compose=_composed)
+@function(infer_gather, gather_moves, by_numpy=_pick, compose=_composed)
 def gather(
     x: Array,
     indices: Indices,

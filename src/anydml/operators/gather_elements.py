@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -16,7 +16,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.operators.ways import general, native
@@ -97,8 +97,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
             yield 2, at, 0, tuple(source)
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, indices), (axis, out_of_range, dtype) = shapes, arguments
+def _infer(name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any) -> Inferred:
     axis = infer.check_along(name, shape, indices, axis)
     if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {axis} of x is empty, but there are indices"
@@ -106,14 +105,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(indices)])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
-    return along_moves(source, indices, output, axis, dtype, outside)
-
-
-@function(_infer, _lower)
+@function(_infer, along_moves)
 def gather_elements(
     x: Array,
     indices: Indices,

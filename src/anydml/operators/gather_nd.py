@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -12,10 +12,10 @@ from anydml import infer
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
+from anydml.moves import Access, Move, Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.tuples import (
     Counts,
@@ -153,8 +153,7 @@ class GatherNd1OperatorDesc(_GatherNd):
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, indices), (batch_dims, out_of_range, dtype) = shapes, arguments
+def _infer(name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: str, dtype: Any) -> Inferred:
     counts, picked = check_tuples(name, shape, indices, batch_dims)
     indexed = shape[batch_dims : batch_dims + int(indices[-1])]
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
@@ -164,9 +163,8 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 
 def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+    source: Layout, indices: Layout, output: Layout, counts: Counts, dtype: str, outside: Outside
 ) -> tuple[Move, ...]:
-    (source, indices), (output,), (counts, dtype, outside) = inputs, outputs, parameters
     access = tuple_access(0, source, indices, counts, dtype, outside)
     return (Move(output.sizes, Access(2, 0, output.strides), access, source.element_size),)
 

@@ -16,7 +16,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Sizes, function
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
@@ -112,22 +112,19 @@ def joined_shape(
     return axis, lengths, (*before, sum(lengths), *after)
 
 
-def infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_join(name: str, shapes: Sequence[Sizes], axis: Any) -> Inferred:
     """Infer the joined shape."""
-    if arguments == (None,) and shapes:
+    if axis is None and shapes:
         return Inferred((None,), [(sum(map(math.prod, shapes)),)])
-    axis, _, whole = joined_shape(name, shapes, None, *arguments)
+    axis, _, whole = joined_shape(name, shapes, None, axis)
     return Inferred((axis,), [whole])
 
 
-def lower_join(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
+def lower_join(inputs: Sequence[Layout], whole: Layout, axis: int | None) -> tuple[Move, ...]:
     """One move per part."""
-    (whole,), (axis,) = outputs, parameters
     if axis is None:
         return tuple(_flat_moves(inputs, whole))
-    if is_packed:
+    if all(each.is_packed for each in (*inputs, whole)):
         rows, runs = rows_and_runs(inputs, axis)
         return packed_part_moves(rows, runs, into_whole=True)
     return part_moves((len(inputs), whole), tuple(enumerate(inputs)), axis, into_whole=True)

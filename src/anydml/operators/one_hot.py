@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -13,10 +13,10 @@ from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.program import Coordinate, Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import (
     ALL_TYPES,
@@ -113,8 +113,7 @@ class OneHotOperatorDesc(OperatorDesc):
             yield 2, at, 1, on if index == at[axis] else off
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (values, shape), (depth, axis, out_of_range, dtype) = shapes, arguments
+def _infer(name: str, values: Sizes, shape: Sizes, depth: Any, axis: Any, out_of_range: str, dtype: Any) -> Inferred:
     if not are_equal(values, (2,)):
         message = f"{name}: values have shape {tuple(values)}"
         raise DescError(message, name, "values", "there must be two values: off and on")
@@ -126,9 +125,8 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 
 def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+    values: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside
 ) -> tuple[Move, ...]:
-    (values, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
     nothing, still = (0,) * len(output.sizes), (0,) * len(indices.sizes)
     lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
     along = (*output.strides[:axis], *output.strides[axis + 1 :])

@@ -15,7 +15,7 @@ from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
-from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
 from anydml.operators.mirrors import extension_moves
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
@@ -197,8 +197,7 @@ _MODES = {
 """DirectML's modes by NumPy's names."""
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (pads, mode, value) = shapes, arguments
+def _infer(name: str, shape: Sizes, pads: Any, mode: str, value: Any) -> Inferred:
     rank = len(shape)
     pads = integers_or_symbols(name, "pads", pads)
     if len(pads) != 2 * rank:
@@ -216,10 +215,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((start, mode, value), [whole])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (start, mode, value) = inputs, outputs, parameters
+def _lower(source: Layout, output: Layout, start: Sizes, mode: str, value: Any) -> tuple[Move, ...]:
     inside = copied((0, source), (1, output), start)
     if mode == "constant" or 0 in source.sizes:
         return (inside, *surrounded(1, output, start, source.sizes, value.pattern))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from numpy import ndarray
 
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
-from anydml.moves import Move
 from anydml.operators.depth_space import block_moves
 from anydml.operators.enums import DepthSpaceOrder
-from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Sizes, function
 from anydml.operators.ways import general, native
 from anydml.symbols import holds
-from anydml.tensor import Layout
 
 _ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
 """DirectML's orders, which ONNX calls DCR and CRD."""
@@ -34,8 +31,7 @@ def _divides(name: str, d: int, size: int, by: int) -> None:
         raise DescError(message, name, "block_size", "blocks must divide x")
 
 
-def _infer_to_depth(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (block, order) = shapes, arguments
+def _infer_to_depth(name: str, shape: Sizes, block: int, order: str) -> Inferred:
     _blocks(name, shape, block)
     n, c, h, w = shape
     _divides(name, 2, h, block)
@@ -43,22 +39,14 @@ def _infer_to_depth(name: str, shapes: Sequence[Sizes], arguments: Parameters) -
     return Inferred((block, _ORDERS[order], False), [(n, c * block * block, h // block, w // block)])
 
 
-def _infer_to_space(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (block, order) = shapes, arguments
+def _infer_to_space(name: str, shape: Sizes, block: int, order: str) -> Inferred:
     _blocks(name, shape, block)
     n, c, h, w = shape
     _divides(name, 1, c, block * block)
     return Inferred((block, _ORDERS[order], True), [(n, c // (block * block), h * block, w * block)])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (block, order, to_space) = inputs, outputs, parameters
-    return block_moves(source, output, block, order, to_space)
-
-
-@function(_infer_to_depth, _lower)
+@function(_infer_to_depth, block_moves)
 def space_to_depth(
     x: Array,
     block_size: int,
@@ -91,7 +79,7 @@ def space_to_depth(
     return general(x, block_size, order, out) if found is None else found
 
 
-@function(_infer_to_space, _lower)
+@function(_infer_to_space, block_moves)
 def depth_to_space(
     x: Array,
     block_size: int,

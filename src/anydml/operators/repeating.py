@@ -12,8 +12,8 @@ from numpy import ndarray
 from anydml import infer
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
-from anydml.moves import Access, Lookup, Move
-from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
+from anydml.moves import Access, Constant, Lookup, Move
+from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
 from anydml.operators.ways import general, native
 from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.tensor import Layout, packed_strides
@@ -38,8 +38,7 @@ def _inferred(name: str, field: str, shape: Sizes, repeats: Sizes, least: int) -
     return Inferred((repeats,), [tuple(size * n for size, n in zip(shape, repeats, strict=True))])
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (given, axis) = shapes, arguments
+def _infer(name: str, shape: Sizes, given: Any, axis: Any) -> Inferred:
     counts = (given,) if isinstance(given, int) else integers_or_symbols(name, "repeats", given)
     if counts and not are_at_least(0, counts):
         raise DescError(f"{name}: repeats is {given}", name, "repeats", "repeats must be 0 or more")
@@ -54,22 +53,11 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((counts, axis), [result])
 
 
-def _infer_scales(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (scales,) = shapes, arguments
+def _infer_scales(name: str, shape: Sizes, scales: Any) -> Inferred:
     return _inferred(name, "scales", shape, infer.vector(name, "scales", scales, len(shape)), 1)
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (repeats,) = inputs, outputs, parameters
-    return repeat_moves(source, output, repeats)
-
-
-def _lower_repeat(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (counts, axis) = inputs, outputs, parameters
+def _lower_repeat(source: Layout, output: Layout, counts: Sizes, axis: int | None) -> tuple[Move, ...]:
     own, size = source.strides, source.element_size
     if len(counts) > 1:
         at = 0 if axis is None else axis
@@ -94,10 +82,7 @@ def _table(sizes: Sizes, counts: Sizes, axis: int | None) -> np.ndarray[Any, np.
     return np.ascontiguousarray(np.stack(np.unravel_index(places, sizes), -1), np.int64)
 
 
-def _constants(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
-) -> tuple[np.ndarray[Any, Any], ...]:
-    (source,), (counts, axis) = inputs, parameters
+def _constants(source: Layout, output: Layout, counts: Sizes, axis: int | None) -> tuple[Constant, ...]:
     return (_table(source.sizes, counts, axis),) if len(counts) > 1 else ()
 
 
@@ -106,7 +91,7 @@ def _compose_repeat(make: Composing, inputs: Sequence[Any], inferred: Inferred) 
     return [make.repeat(inputs[0], counts if len(counts) > 1 else counts[0], axis)]
 
 
-@function(_infer, _lower_repeat, constants=_constants, compose=_compose_repeat)
+@function(_infer, _lower_repeat, fixed=_constants, compose=_compose_repeat)
 def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array | None = None) -> Array:
     """Repeat each element along an axis, like `numpy.repeat`.
 
@@ -133,7 +118,7 @@ def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array
     return general(x, repeats, axis, out) if found is None else found
 
 
-@function(_infer_scales, _lower)
+@function(_infer_scales, repeat_moves)
 def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
     """Enlarge an array by nearest-neighbour interpolation (DML_OPERATOR_UPSAMPLE_2D, without its limits).
 

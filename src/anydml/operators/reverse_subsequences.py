@@ -16,7 +16,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Computed, Constant, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
@@ -133,8 +133,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, lengths), (axis, dtype) = shapes, arguments
+def _infer(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> Inferred:
     axis = infer.axis_of(name, len(shape), axis)
     expected = (*shape[:axis], 1, *shape[axis + 1 :])
     if not are_equal(lengths, expected):
@@ -143,18 +142,15 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
 
 
-def _constants(inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters) -> tuple[Constant, ...]:
-    return (_places(inputs[0].sizes[parameters[0]]),)
+def _constants(source: Layout, lengths: Layout, output: Layout, axis: int, dtype: str) -> tuple[Constant, ...]:
+    return (_places(source.sizes[axis]),)
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source, lengths), (output,), (axis, dtype) = inputs, outputs, parameters
+def _lower(source: Layout, lengths: Layout, output: Layout, axis: int, dtype: str) -> tuple[Move, ...]:
     return reversal_moves((0, source), (1, lengths, dtype), (2, output), axis)
 
 
-@function(_infer, _lower, constants=_constants)
+@function(_infer, _lower, fixed=_constants)
 def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Array | None = None) -> Array:
     """Reverse the first elements of each row and copy the others (DML_OPERATOR_REVERSE_SUBSEQUENCES).
 

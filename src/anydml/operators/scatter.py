@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -12,10 +12,10 @@ from anydml import infer
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, scattered
 from anydml.operators.types import (
@@ -113,8 +113,9 @@ class ScatterOperatorDesc(OperatorDesc):
                 yield 3, tuple(to), 2, at
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, updates, indices), (axis, out_of_range, dtype) = shapes, arguments
+def _infer(
+    name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any
+) -> Inferred:
     axis = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
@@ -123,19 +124,16 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 
 def _updated(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+    x: Layout, updates: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside
 ) -> tuple[Move, ...]:
-    (_, updates, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
     lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
     still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
     to = Access(3, 0, still, (lookup,))
     return (scattered(updates.sizes, to, Access(1, 0, updates.strides), updates.element_size),)
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    return copied((0, inputs[0]), (3, outputs[0])), *_updated(inputs, outputs, parameters, is_packed)
+def _lower(x: Layout, updates: Layout, indices: Layout, output: Layout, *parameters: Any) -> tuple[Move, ...]:
+    return copied((0, x), (3, output)), *_updated(x, updates, indices, output, *parameters)
 
 
 @function(_infer, _lower, in_place=_updated)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy import ndarray
 
@@ -12,10 +12,10 @@ from anydml import infer
 from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
+from anydml.moves import Access, Move, Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, scattered
 from anydml.operators.tuples import (
@@ -112,8 +112,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
                 yield 3, to, 2, at
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, updates, indices), (out_of_range, dtype) = shapes, arguments
+def _infer(name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: str, dtype: Any) -> Inferred:
     counts, picked = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
@@ -122,17 +121,14 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 
 def _updated(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+    x: Layout, updates: Layout, indices: Layout, output: Layout, counts: Counts, dtype: str, outside: Outside
 ) -> tuple[Move, ...]:
-    (source, updates, indices), (output,), (counts, dtype, outside) = inputs, outputs, parameters
     to = tuple_access(3, output, indices, counts, dtype, outside, by=2)
-    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), source.element_size),)
+    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), x.element_size),)
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    return copied((0, inputs[0]), (3, outputs[0])), *_updated(inputs, outputs, parameters, is_packed)
+def _lower(x: Layout, updates: Layout, indices: Layout, output: Layout, *parameters: Any) -> tuple[Move, ...]:
+    return copied((0, x), (3, output)), *_updated(x, updates, indices, output, *parameters)
 
 
 @function(_infer, _lower, in_place=_updated)

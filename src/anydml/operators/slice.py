@@ -16,7 +16,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.operators.ways import general, native
@@ -129,24 +129,16 @@ def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: An
     return starts, result, steps
 
 
-def infer_slice(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_slice(name: str, x: Sizes, offsets: Any, sizes: Any, strides: Any) -> Inferred:
     """Infer the result of `slice`."""
-    starts, shape, steps = checked_slice(name, *shapes, *arguments)
+    starts, shape, steps = checked_slice(name, x, offsets, sizes, strides)
     return window(starts, shape, steps)
 
 
 def window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
-    """Return the inferred parameters of `lower_slice`, and the equivalent NumPy view."""
+    """Return the inferred parameters of `slice_moves`, and the equivalent NumPy view."""
     views = [tuple(map(_range, starts, shape, steps)) or (...,)] if are_known((*starts, *shape, *steps)) else ()
     return Inferred((starts, steps), [shape], views)
-
-
-def lower_slice(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    """One move."""
-    (source,), (destination,), (starts, steps) = inputs, outputs, parameters
-    return slice_moves(source, destination, starts, steps)
 
 
 def _range(start: int, size: int, step: int) -> Any:
@@ -163,7 +155,7 @@ def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) ->
     return [x]
 
 
-@function(infer_slice, lower_slice, compose=compose_slice)
+@function(infer_slice, slice_moves, compose=compose_slice)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 

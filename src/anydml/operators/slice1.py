@@ -15,9 +15,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.slice import compose_slice, lower_slice, slice_moves, window
+from anydml.operators.slice import compose_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
@@ -172,13 +172,13 @@ def checked_window(
     return offsets, sizes, steps, result
 
 
-def infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_slice1(name: str, x: Sizes, *arguments: Any) -> Inferred:
     """Infer the result of `slice1`."""
-    offsets, sizes, steps, shape = checked_window(name, *shapes, *arguments)
+    offsets, sizes, steps, shape = checked_window(name, x, *arguments)
     return window(copy_start(offsets, sizes, steps), shape, steps)
 
 
-@function(infer_slice1, lower_slice, compose=compose_slice)
+@function(infer_slice1, slice_moves, compose=compose_slice)
 def slice1(
     x: Array,
     window_offsets: Ints,

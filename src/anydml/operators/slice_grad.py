@@ -15,7 +15,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import checked_window, copy_start, window_problems
@@ -134,8 +134,7 @@ def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any
     return result, places, strides
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (sizes, offsets, window, strides) = shapes, arguments
+def _infer(name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any) -> Inferred:
     result = infer.vector(name, "sizes", sizes, len(shape))
     if result and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
@@ -143,16 +142,14 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((copy_start(offsets, window, strides), strides), [result])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (start, strides) = inputs, outputs, parameters
+def lower_laid(source: Layout, output: Layout, start: Sizes, strides: Sizes) -> tuple[Move, ...]:
+    """Return the moves of `laid_moves`, or only zeros if there is nothing to write into them."""
     if 0 in source.sizes:
         return (filled(1, output, bytes(output.element_size)),)
     return laid_moves(source, output, start, strides)
 
 
-@function(_infer, _lower)
+@function(_infer, lower_laid)
 def slice_grad(
     x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
 ) -> Array:

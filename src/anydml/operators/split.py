@@ -77,9 +77,8 @@ class SplitOperatorDesc(OperatorDesc):
             yield 1 + part, at, 0, inside
 
 
-def infer_split(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_split(name: str, shape: Sizes, sizes: Any, axis: Any) -> Inferred:
     """Infer the parts from their number or their sizes."""
-    (shape,), (sizes, axis) = shapes, arguments
     axis = infer.axis_of(name, len(shape), axis)
     return inferred_parts(shape, infer.part_sizes(name, sizes, shape[axis], axis), axis)
 
@@ -93,19 +92,15 @@ def inferred_parts(shape: Sizes, sizes: Sizes, axis: int) -> Inferred:
     return Inferred((axis,), parts, views)
 
 
-def lower_split(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
+def lower_split(whole: Layout, outputs: Sequence[Layout], axis: int) -> tuple[Move, ...]:
     """One move per part."""
-    (whole,), (axis,) = inputs, parameters
-    if is_packed:
+    if all(each.is_packed for each in (whole, *outputs)):
         rows, runs = rows_and_runs(outputs, axis)
         return packed_part_moves(rows, runs, into_whole=False)
     return part_moves((0, whole), tuple(enumerate(outputs, 1)), axis, into_whole=False)
 
 
-def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
-    (shape,), (sizes, axis) = shapes, arguments
+def _expand(name: str, shape: Sizes, sizes: Any, axis: Any) -> Parameters:
     axis = infer.axis_of(name, len(shape), axis)
     return infer.part_sizes(name, sizes, shape[axis], axis), axis
 

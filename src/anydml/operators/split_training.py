@@ -15,7 +15,7 @@ from anydml.fields import integer
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Parameters, Sizes, function
+from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Sizes, function
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
@@ -136,9 +136,8 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: in
     return infer.equal_parts(name, count, whole, axis, "num_outputs")
 
 
-def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+def infer_split_training(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> Inferred:
     """Infer the parts from known sizes."""
-    (shape,), (split, axis, num_outputs) = shapes, arguments
     axis = infer.axis_of(name, len(shape), axis)
     return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
@@ -15,7 +15,7 @@ from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
@@ -87,8 +87,7 @@ class TileOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (repeats,) = shapes, arguments
+def _infer(name: str, shape: Sizes, repeats: Any) -> Inferred:
     repeats = integers_or_symbols(name, "repeats", repeats)
     if repeats and not are_at_least(0, repeats):
         raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each must be 0 or more")
@@ -99,10 +98,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     return Inferred((repeats,), [tuple(size * n for size, n in zip(sizes, repeats, strict=True))])
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,), (repeats,) = inputs, outputs, parameters
+def _lower(source: Layout, output: Layout, repeats: Sizes) -> tuple[Move, ...]:
     more = len(repeats) - len(source.sizes)
     source = Layout((1,) * more + source.sizes, (0,) * more + source.strides, source.element_size)
     return tile_moves(source, output, repeats)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
@@ -15,7 +15,7 @@ from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
@@ -182,8 +182,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                         yield 1, to, zero, ()
 
 
-def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (windows, strides, dilations, pads) = shapes, arguments
+def _infer(name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any) -> Inferred:
     rank = len(shape) - 2
     if rank < 1:
         raise DescError(
@@ -211,10 +210,7 @@ def _spatial(name: str, field: str, values: Sequence[int], count: int, least: in
     return tuple(values)
 
 
-def _lower(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (output,) = inputs, outputs
+def _lower(source: Layout, output: Layout, *parameters: Sizes) -> tuple[Move, ...]:
     whole, rows = TensorDesc("UINT8", source.sizes), TensorDesc("UINT8", output.sizes)
     return UnfoldOperatorDesc(whole, rows, *parameters).moves((source, output))
 

@@ -65,6 +65,6 @@ def _call(function: Function, given: list[Any]) -> Any:
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
-        given[1:] = function.expand(function.label, [shape], tuple(given[1:]))
+        given[1:] = function.expand(function.label, shape, *given[1:])
     found = call(function.name, *given)
     return tuple(found) if function.lengths is not None else found

@@ -67,14 +67,13 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             if "refuse" in inferred.parameters and each.count and (found is None or found[0].operand >= SCRATCH):
                 hint = f"pass {parameter.name} as an argument, or out_of_range={_other_word(function)!r}"
                 raise refusing.broken(f"{label}: indices are checked before anything moves: {hint}")
-        make = function.constants
         made = trace.composer.moved(
             [each.value for each in inputs],
             inferred.shapes,
             arrays[0].itemsize,
-            lambda own, results: function.lower(own, results, inferred.parameters, False),
+            lambda own, results: function.moves(own, results, inferred.parameters),
             f"{label} reads and writes memory",
-            None if make is None else lambda own, results: make(own, results, inferred.parameters),
+            lambda own, results: function.constants(own, results, inferred.parameters),
         )
         results = [arrays[0].made(value) for value in made]
     if function.lengths is not None:
