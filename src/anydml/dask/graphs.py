@@ -64,7 +64,7 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
-    given = [(composer.name_of(INPUT + k), each.dtype) for k, each in enumerate(inputs)]
+    given = [(composer.operand(INPUT + k).name, each.dtype) for k, each in enumerate(inputs)]
     builder = ChunkBuilder(name, mapping, own, bounds, given, np.dtype(dtype), constants)
     names = [each.name for each in inputs]
     token = tokenize(name, repr(mapping.moves), [*value.sizes], names, own, str(dtype), list(constants.values()))

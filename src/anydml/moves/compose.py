@@ -46,9 +46,13 @@ class Composer:
         other._operands, other._moves, other._counts = {**self._operands}, [*self._moves], {**self._counts}
         return other
 
-    def name_of(self, operand: int) -> str:
-        """Return an operand's name for errors."""
-        return self._operands[operand].name
+    def operand(self, number: int) -> Operand:
+        """Return the operand of a number."""
+        return self._operands[number]
+
+    def unfinished(self, value: Value) -> list[Move]:
+        """Return the moves so far, and those that write a value to operand `OUTPUT`."""
+        return [*self._moves, *value.moves(OUTPUT, 0, _packed(value))]
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """Add an input, with strides in bytes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 from onnx import TensorProto
 
 from anydml.engines.reference.literal import SKIPPED, address
-from anydml.moves.move import Access, Fill
-from anydml.moves.program import Program
+from anydml.moves.compose import INPUT, OUTPUT
+from anydml.moves.move import Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -39,7 +39,7 @@ class FoldingContext(ShapeContext):
     def __init__(self, most: int, budget: Budget | None) -> None:
         super().__init__(budget)
         self._most = most
-        self._inputs: list[list[Any]] = []
+        self._elements: dict[int, list[Any]] = {}
 
     def stored(self, *tensors: Tensor) -> bool:
         """See `LoweringContext.stored`."""
@@ -54,7 +54,7 @@ class FoldingContext(ShapeContext):
         return self._value(array, array.dtype)
 
     def _value(self, array: Array, dtype: np.dtype[Any]) -> Value:
-        self._inputs.append(array.reshape(-1).tolist())
+        self._elements[INPUT + len(self._elements)] = array.reshape(-1).tolist()
         return self._input(array.shape, dtype)
 
     def pattern(self, element: Array) -> bytes:
@@ -65,14 +65,37 @@ class FoldingContext(ShapeContext):
         count = math.prod(value.sizes)
         if is_open(value.sizes) or count > self._most:
             raise UnknownElementsError(node.label)
-        composer = self.composer.copy()
-        composer.output("result", value)
-        program = composer.program(is_simple=False)
-        if program.scratch_bytes > dtype.itemsize * self._most:
+        if self.composer.bytes_stored() > dtype.itemsize * self._most:
             raise UnknownElementsError(node.label)
-        elements = _run(program, self._inputs, dtype)
+        elements = self._moved(self.composer.unfinished(value), dtype)
         found = known_array([elements[k] for k in range(count)], dtype, value.sizes)
         return Tensor(dtype, value.sizes, found, maker=node.label)
+
+    def _moved(self, moves: Sequence[Move], dtype: np.dtype[Any]) -> Mapping[int, Any]:
+        """Run moves; return the elements of the output, by number."""
+        memory: dict[int, Any] = {**self._elements, OUTPUT: {}}
+
+        def read(operand: int, offset: int, size: int) -> bytes:
+            if operand not in memory:
+                return np.asarray(self.composer.operand(operand).value)[offset : offset + size].tobytes()
+            index = int(memory[operand][offset // size])
+            return index.to_bytes(size, sys.byteorder, signed=index < 0)
+
+        for sizes, destination, source, size in moves:
+            for at in product(*map(range, sizes)):
+                to = address(destination, at, read)
+                start = 0 if isinstance(source, Fill) else address(source, at, read)
+                if SKIPPED in (to, start):
+                    continue
+                if isinstance(source, Fill):
+                    element = np.frombuffer(source.pattern, dtype)[0].item()
+                elif source.operand in memory:
+                    element = memory[source.operand][start // size]
+                else:
+                    element = np.frombuffer(read(source.operand, start, size), dtype)[0].item()
+                memory.setdefault(destination.operand, {})[to // size] = element
+        found: Mapping[int, Any] = memory[OUTPUT]
+        return found
 
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
@@ -89,37 +112,6 @@ class FoldingContext(ShapeContext):
         if tensor.dtype.hasobject or tensor.size > self._most or is_external:
             raise UnknownElementsError(node.label)
         return LoweringContext.constant_result(self, node, tensor, make, cost)
-
-
-def _run(program: Program, inputs: Sequence[list[Any]], dtype: np.dtype[Any]) -> dict[int, Any]:
-    """Return the elements of a program's output by number, given those of its inputs, which may be open sizes."""
-    memory: list[dict[int, Any]] = [dict(enumerate(each)) for each in inputs]
-    memory += [{} for _ in program.operands[len(inputs) :]]
-    constants = {
-        n: np.asarray(each.value).tobytes() for n, each in enumerate(program.operands) if each.role == "constant"
-    }
-
-    def read(operand: int, offset: int, size: int) -> bytes:
-        if operand in constants:
-            return constants[operand][offset : offset + size]
-        index = int(memory[operand][offset // size])
-        return index.to_bytes(size, sys.byteorder, signed=index < 0)
-
-    for sizes, destination, source, size in program.moves:
-        for at in product(*map(range, sizes)):
-            to, start = address(destination, at, read), 0
-            if isinstance(source, Access):
-                start = address(source, at, read)
-            if SKIPPED in (to, start):
-                continue
-            if isinstance(source, Fill):
-                element = np.frombuffer(source.pattern, dtype)[0].item()
-            elif source.operand in constants:
-                element = np.frombuffer(read(source.operand, start, size), dtype)[0].item()
-            else:
-                element = memory[source.operand][start // size]
-            memory[destination.operand][to // size] = element
-    return memory[len(inputs)]
 
 
 def folded(

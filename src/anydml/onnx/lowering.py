@@ -41,8 +41,8 @@ class UnknownElementsError(Exception):
 class NodeTrace(Trace):
     """The trace of a context: its constants and fills are those of the context."""
 
-    def __init__(self, ctx: LoweringContext) -> None:
-        super().__init__("onnx", TracedArray)
+    def __init__(self, ctx: LoweringContext, composer: Composer) -> None:
+        super().__init__("onnx", TracedArray, None, composer)
         # Weak, so that what a run holds is released at its end.
         self._ctx = weakref.proxy(ctx)
 
@@ -76,8 +76,8 @@ class LoweringContext(abc.ABC):
     """Errors of anydml's functions that become errors of the node."""
 
     def __init__(self, composer: Composer, budget: Budget | None = None, trace: Trace | None = None) -> None:
-        self.trace = trace or NodeTrace(self)
-        self.composer = composer
+        self.trace = trace or NodeTrace(self, composer)
+        self._sources: dict[int, tuple[Tensor, Value]] = {}
         self.budget = budget or Budget()
 
     @property
@@ -88,7 +88,7 @@ class LoweringContext(abc.ABC):
     @composer.setter
     def composer(self, composer: Composer) -> None:
         self.trace.composer = composer
-        self._sources: dict[int, tuple[Tensor, Value]] = {}
+        self._sources = {}
 
     def lower(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
         """Lower a node; return its results.

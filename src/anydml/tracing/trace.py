@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,20 +29,24 @@ class Trace:
         name: the function's name.
         kind: the class of the traced arrays, which has the methods of their library.
         device: the arrays' device in their library's terms; None for NumPy.
-
-    Attributes:
-        scope: the open sizes.
+        composer: composes the arrays' values; by default, a new one.
     """
 
-    def __init__(self, name: str, kind: type[TracedArray], device: Any = None) -> None:
+    def __init__(
+        self, name: str, kind: type[TracedArray], device: Any = None, composer: Composer | None = None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.device = device
-        self.composer = Composer(name)
-        self.scope = Scope()
+        self.composer = composer or Composer(name)
         self.is_over = False
         self.unsigned: dict[str, int] = {}
         self._constants = 0
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The open sizes."""
+        return Scope()
 
     def array(self, array: Any) -> TracedArray:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""
@@ -63,7 +68,7 @@ class Trace:
         """Record operands of signed indices that are read as unsigned, so that errors can show the signed value."""
         for piece in indices.pieces:
             if isinstance(piece.source, Access):
-                self.unsigned[self.composer.name_of(piece.source.operand)] = bits
+                self.unsigned[self.composer.operand(piece.source.operand).name] = bits
 
     def _constant(self, array: Any) -> TracedArray:
         view, _ = read_argument(self.name, array, "a constant")
