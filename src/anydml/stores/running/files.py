@@ -67,13 +67,6 @@ def open_file(path: Path, create: bool = False) -> int:
     return os.open(path, flags, 0o666)
 
 
-def _direct(path: Path) -> int | None:
-    """A descriptor for writes past the page cache, whose copies cost more than the disk; None where there are none."""
-    with suppress(AttributeError, OSError):
-        return os.open(path, os.O_WRONLY | os.O_DIRECT)
-    return None
-
-
 class PlainFile:
     """A file that several threads read or write at once, each at its own offset.
 
@@ -93,16 +86,13 @@ class PlainFile:
         if descriptor is None:
             descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self.descriptor = descriptor
-        self._direct = _direct(path) if is_written and is_kept else None
 
     def __enter__(self) -> PlainFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (self.descriptor, self._direct):
-            with suppress(OSError):
-                if each is not None:
-                    os.close(each)
+        with suppress(OSError):
+            os.close(self.descriptor)
 
     def read(self, view: memoryview, at: int) -> None:
         """Fill a view with the bytes from an offset on.
@@ -120,7 +110,7 @@ class PlainFile:
         """Write all bytes of a view at an offset; whole pages go past the page cache, if they are many and aligned."""
         done, before = 0, -at % PAGE
         pages = view[before : before + (len(view) - before) // PAGE * PAGE]
-        if len(pages) >= LONG and not address_of(np.frombuffer(pages, "u1")) % PAGE:
+        if self._is_kept and len(pages) >= LONG and not address_of(np.frombuffer(pages, "u1")) % PAGE:
             self._write_all(view[:before], at)
             done = before + self._write_pages(pages, at + before)
         self._write_all(view[done:], at + done)
@@ -133,13 +123,20 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def _write_pages(self, pages: memoryview, at: int) -> int:
-        """Write to the disk, and return the number of bytes; none where the file system does not do so."""
+        """Write past the page cache, whose copies cost more than the disk, and return the bytes; 0 if that is impossible."""
+        # Not open for longer, because a plan may have as many files as a process may open.
         try:
-            return 0 if self._direct is None else os.pwrite(self._direct, pages, at)
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_DIRECT)
+        except (AttributeError, OSError):
+            return 0
+        try:
+            return os.pwrite(descriptor, pages, at)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             return 0
+        finally:
+            os.close(descriptor)
 
     def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
         """Fill runs of a buffer, `length` bytes from each start, with the bytes from an offset on.
