@@ -123,7 +123,7 @@ class PlainFile:
             view, at = view[count:], at + count
 
     def _write_pages(self, pages: memoryview, at: int) -> int:
-        """Write past the page cache, whose copies cost more than the disk, and return the bytes; 0 if that is impossible."""
+        """Write past the page cache, whose copies cost more than the disk; 0, not the bytes, if that is impossible."""
         # Not open for longer, because a plan may have as many files as a process may open.
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_DIRECT)
