@@ -6,7 +6,6 @@ that has imported transformers answers itself, by the models and mappings that w
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import signal
@@ -43,7 +42,8 @@ class Answer(NamedTuple):
 
 
 START = """
-import pickle, sys
+import gc, pickle, sys
+gc.disable()
 sys.path[:] = pickle.load(sys.stdin.buffer)
 from anydml.stores.checkpoints.model_layouts import main
 main()
@@ -71,7 +71,6 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
 
 def main() -> None:
     """Read a question from the standard input, and write its answer, or an error, to the standard output."""
-    gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
