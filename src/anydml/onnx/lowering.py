@@ -155,8 +155,8 @@ class LoweringContext(abc.ABC):
             tensors: the inputs.
             times: approximate number of uses of each array.
         """
-        values = self.values(*tensors, times=times)
-        return [self.trace.made(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
+        values, trace = self.values(*tensors, times=times), self.trace
+        return [trace.made(value, tensor.dtype) for value, tensor in zip(values, tensors, strict=True)]
 
     def array(self, tensor: Tensor, times: int = 1) -> TracedArray:
         """Return the only input that a node composes (see `arrays`)."""

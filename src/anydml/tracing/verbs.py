@@ -116,12 +116,13 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     """
     if not arrays:
         raise broken("no arrays to join")
-    first = arrays[0]
+    first, *others = arrays
     axis = normalize_axis_index(axis, first.ndim)
-    for k, array in enumerate(arrays):
+    rest = resized(first, axis)
+    for k, array in enumerate(others, 1):
         if array.element != first.element:
             raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
-        if array.ndim != first.ndim or resized(array, axis) != resized(first, axis):
+        if array.ndim != first.ndim or resized(array, axis) != rest:
             raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")
     like = next((array.like for array in arrays if array.like is not None), None)
     value = first.trace.composer.join([array.value for array in arrays], axis)
