@@ -192,14 +192,17 @@ def in_order(exprs: Iterable[Expr]) -> Iterator[Expr]:
 
 def cost(*exprs: Expr) -> Cost:
     """Return the cost of tensors; nodes that they share count once."""
-    found: dict[int, Cost] = {}
+    weight = nodes = moved = 0
+    seen: set[Expr] = set()
     stack = [*exprs]
     while stack:
         expr = stack.pop()
-        if id(expr) not in found:
-            found[id(expr)] = expr.cost
+        if expr not in seen:
+            seen.add(expr)
             stack += expr.inputs
-    return Cost.sum([each for each in found.values() if each is not NOTHING])
+            if expr.cost is not NOTHING:
+                weight, nodes, moved = weight + expr.cost[0], nodes + expr.cost[1], moved + expr.cost[2]
+    return Cost(weight, nodes, moved)
 
 
 def operators_of(exprs: Iterable[Expr]) -> list[str]:

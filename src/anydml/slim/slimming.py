@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from onnx import ModelProto
 
@@ -151,14 +152,14 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         if again.after.moved < first.after.moved:
             stages.append(again.stage())
             last = again
-    last.before = first.before
-    rewritten, final = _rewritten(last, stand_ins, exact, lambda *_: True)
-    if rewritten and not compute_the_same(last.analyses[0], final.analyses[0], names):
 
-        def is_equal(a: _Composed, b: _Composed) -> bool:
-            return compute_the_same(a.analyses[0], b.analyses[0], names)
+    def is_right(before: _Composed, after: _Composed) -> bool:
+        return compute_the_same(before.analyses[0], after.analyses[0], names)
 
-        rewritten, final = _rewritten(last, stand_ins, exact, is_equal)
+    rewrite = partial(_rewritten, last, stand_ins, exact, first.before.nodes)
+    rewritten, final = rewrite(lambda *_: True)
+    if rewritten and not is_right(last, final):
+        rewritten, final = rewrite(is_right)
     stages += rewritten
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     result = final.graph.to_model() if stages else model
@@ -166,14 +167,22 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
 
 
 def _rewritten(
-    first: _Composed, stand_ins: StandIns, exact: bool, is_right: Callable[[_Composed, _Composed], bool]
+    first: _Composed, stand_ins: StandIns, exact: bool, most: int, is_right: Callable[[_Composed, _Composed], bool]
 ) -> tuple[list[Stage], _Composed]:
-    """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph."""
+    """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph.
+
+    Args:
+        first: the graph.
+        stand_ins: the sizes of its first analysis.
+        exact: whether to leave out rewrites that are not exact.
+        most: most movement nodes that rewrites may leave.
+        is_right: whether a graph computes the same as the one before.
+    """
     stages, current = list[Stage](), first
     for rewrite in REWRITES:
         if exact and not rewrite.is_exact:
             continue
-        ops = rewrite(current.analyses[0], stand_ins, first.before.nodes - current.after.nodes).rewritten()
+        ops = rewrite(current.analyses[0], stand_ins, most - current.after.nodes).rewritten()
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
