@@ -63,7 +63,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequ
     if any(move.has_lookups for each in alike for move in each.moves):
         sizes = dict(enumerate(places.size.tolist()))
         read = reader_of(program.name, inputs, constants, free)
-        every = [*_in_any_order(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
+        every = [*ordered_copies(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
         alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), [range(count)])]
         tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
@@ -101,8 +101,10 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
     return used
 
 
-def _in_any_order(name: str, every: Sequence[Move | RunCopies], sizes: Mapping[int, int]) -> Iterator[Move | RunCopies]:
-    """Rows of operands whose bytes are each written once, in any order; other rows as moves, in program order."""
+def ordered_copies(
+    name: str, every: Sequence[Move | RunCopies], sizes: Mapping[int, int]
+) -> Iterator[Move | RunCopies]:
+    """Yield rows as they are if each byte of their operand is written once, else as moves, which keep their order."""
     written: dict[int, int] = {}
     for each in every:
         operand, size = _written(each)
