@@ -128,7 +128,7 @@ class Builder:
         wide = tuple(1 if a == b else b for a, b in zip(expr.sizes, sizes, strict=True))
         return expr if expr.sizes == tuple(sizes) else self._move("Expand", expr, sizes, width, (wide,))
 
-    def gather(self, expr: Expr, axis: int, indices: Sequence[int], width: int) -> Expr:
+    def pick(self, expr: Expr, axis: int, indices: Sequence[int], width: int) -> Expr:
         """Gather by 1-D indices."""
         sizes = (*expr.sizes[:axis], len(indices), *expr.sizes[axis + 1 :])
         return self._move("Gather", expr, sizes, width, (tuple(indices),), axis, axis=axis)

@@ -121,7 +121,7 @@ class Search:
             for inner in itertools.permutations((3, 5, 1)):
                 if Order((n, depth, rows, b, width // b, b), (0, *inner, 2, 4)).is_of(piece):
                     picked = numbers.transpose([(3, 5, 1).index(axis) for axis in inner]).reshape(-1).tolist()
-                    yield made if inner == (3, 5, 1) else self._builder.gather(made, 1, picked, self._width)
+                    yield made if inner == (3, 5, 1) else self._builder.pick(made, 1, picked, self._width)
 
     def _sliced_and_transposed(
         self, piece: FlatPiece, digits: Sequence[Digit], source: Expr, sizes: tuple[int, ...]
@@ -181,8 +181,8 @@ class Search:
             return
         table = self._builder.reshape(source, [n for n in (outer, available, row) if n > 1] or [1])
         if table is not None:
-            gathered = self._builder.gather(table, int(outer > 1), indices.tolist(), self._width)
-            made = self._builder.reshape(gathered, sizes)
+            picked_rows = self._builder.pick(table, int(outer > 1), indices.tolist(), self._width)
+            made = self._builder.reshape(picked_rows, sizes)
             if made is not None:
                 yield made
 
