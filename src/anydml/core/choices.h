@@ -113,19 +113,44 @@ static int anydml_choose_fill(anydml_task *s, const anydml_move *m, int streamed
   return tasks;
 }
 
+/* Whether coordinates that differ in a dimension with a stride at the destination never write the same bytes: all strides
+ * there, of dimensions and lookups, are larger than what the smaller ones span. */
+static int anydml_writes_apart(const anydml_move *m) {
+  int64_t stride[ANYDML_RANK + ANYDML_LOOKUPS], size[ANYDML_RANK + ANYDML_LOOKUPS], span = m->element;
+  int count = 0;
+  for (int k = 0; k < m->rank + m->lookups; k++) {
+    const anydml_lookup *l = k < m->rank ? NULL : m->lookup + (k - m->rank);
+    const int64_t a = anydml_abs(!l ? m->a[k] : l->into == -2 ? l->stride : 0), n = l ? l->size : m->n[k];
+    int j = count;
+    if (!a || n < 2) continue;
+    for (; j > 0 && stride[j - 1] > a; j--) { stride[j] = stride[j - 1]; size[j] = size[j - 1]; }
+    stride[j] = a; size[j] = n;
+    count++;
+  }
+  for (int j = 0; j < count; span += (size[j] - 1) * stride[j], j++)
+    if (stride[j] < span) return 0;
+  return 1;
+}
+
 static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
-  int into = 0;
+  int into = 0, apart = 1;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
   anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
   s->lookup_plane = anydml_chosen->lookup_plane;
   s->streamed = streamed && !into;
-  if (into) {
-    /* Elements that may be written twice are written in order, by one unit. */
-    s->p1 = s->n1; s->p0 = s->n0;
-    s->c1 = s->c0 = s->units = 1;
-    s->each = s->planes;
-  } else anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
+  if (!into) { anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT); return; }
+  /* Elements that may be written twice are written in order, by one unit. */
+  for (int d = 0; d < s->rank; d++) apart &= s->a[d] != 0;
+  if (apart && anydml_writes_apart(m)) {
+    const int64_t line = s->n0 * s->element, lines = s->a1 ? 1 : s->n1, most = ANYDML_UNIT / (lines * s->element);
+    const int64_t p0 = !s->a0 || s->n0 <= most ? s->n0 : most > 64 ? most : 64;
+    anydml_divide(s, !s->a1 ? s->n1 : line < ANYDML_UNIT ? ANYDML_UNIT / line : 1, p0);
+    return;
+  }
+  s->p1 = s->n1; s->p0 = s->n0;
+  s->c1 = s->c0 = s->units = 1;
+  s->each = s->planes;
 }
 
 /* Make a task that weaves the columns of a table; returns 0 if that is not worthwhile. */
@@ -216,7 +241,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   const int packed = m->a[last] == e;
-  if (packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= 64) {
+  if (packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN)) {
     anydml_set_plane(s, m, r > 1 ? r - 2 : -1, last);
     s->plane = k->repeat_element;
     s->streamed = streamed;

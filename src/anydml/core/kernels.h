@@ -41,6 +41,7 @@ enum {
   ANYDML_AHEAD = 4096,     /* bytes that prefetches are ahead of non-temporal stores */
   ANYDML_SINK = 4096,      /* bytes that are assembled in the L1 cache */
   ANYDML_BLOCK = 1024,     /* bytes of a repeated pattern */
+  ANYDML_SHORT_RUN = 512,  /* bytes of a run from which an element is repeated by such a pattern */
   ANYDML_TRANSPOSE_BUFFER = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
   ANYDML_LINES_ROW = 1024, /* bytes of a source row in a block whose tiles are stored as whole lines */
   ANYDML_STREAMED_ROW = 256,   /* likewise if tiles are buffered first, and bytes of destination rows in such a block */
@@ -50,6 +51,7 @@ enum {
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 128,     /* likewise if indices depend on others */
+  ANYDML_SHORT_PICK = 16,  /* elements of a line from which a strided source is read by offsets that are resolved first */
   ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */

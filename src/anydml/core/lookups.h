@@ -158,7 +158,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
     K(copies)(sink->data + sink->fill, e, NULL, from, froms + i, more, e);
     sink->fill += more * e;
     i += more;
-    K(sink_flush)(sink);
+    if (i < n) K(sink_flush)(sink);
   }
 }
 
@@ -169,7 +169,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   const anydml_move *m = s->move;
   const int64_t e = s->element;
   int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
-  if (K(try_pick)(s, c, i1, i0, to, from, n1, n0)) return;
+  if (K(try_by_index)(s, c, i1, i0, to, from, n1, n0)) return;
   if (!s->pattern && K(try_select)(s, c, i1, i0, to, from, n1, n0)) return;
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
@@ -188,6 +188,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   const int is_streamed = s->streamed && !has_tos && s->a0 == e;
   K(offsets) o;
   K(sink) sink;
+  char *end = NULL;
   if (is_shared) {
     for (int64_t j = 0; j < n0; j += p0) {
       int64_t count = n0 - j < p0 ? n0 - j : p0;
@@ -196,16 +197,15 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
         char *t = to + i * s->a1 + j * s->a0;
         const char *f = from + i * s->b1 + j * s->b0;
         if (is_streamed) {
-          K(sink_open)(&sink, t);
+          K(sink_from)(&sink, t, end);
           K(copies_streamed)(&sink, f, o.from, count, e);
-          K(sink_close)(&sink);
+          end = t + count * e;
         } else K(copies)(t, s->a0, NULL, f, o.from, count, e);
       }
     }
+    if (end) K(sink_close)(&sink);
     return;
   }
-  if (is_streamed) sink.fill = sink.low = 0;
-  char *end = NULL;
   for (int64_t i = 0; i < n1; i += p1) {
     int64_t lines = n1 - i < p1 ? n1 - i : p1;
     for (int64_t j = 0; j < n0; j += p0) {
@@ -218,7 +218,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
       if (s->pattern) K(fills)(s, t, o.to, skips ? o.skipped : NULL, lines * count);
       else if (skips) K(copies_unskipped)(t, o.to, f, o.from, o.skipped, lines * count, e);
       else if (is_streamed) {
-        if (t != end) { if (end) K(sink_close)(&sink); K(sink_open)(&sink, t); }
+        K(sink_from)(&sink, t, end);
         K(copies_streamed)(&sink, f, o.from, lines * count, e);
         end = t + lines * count * e;
       } else K(copies)(t, s->a0, has_tos ? o.to : NULL, f, o.from, lines * count, e);

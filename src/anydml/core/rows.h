@@ -103,22 +103,27 @@ static void K(side_by_side)(const anydml_task *s, int64_t first, int64_t last) {
   if (at) K(sink_close)(&sink);
 }
 
-/* Elements that are contiguous at the destination, with non-temporal stores. */
+/* Elements that are contiguous at the destination, with non-temporal stores: as many lines at a time as fit in a sink. */
 static void K(elements_packed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
-  const int64_t e = s->element, most = ANYDML_SINK / e;
+  const int64_t e = s->element, line = n0 * e, follows = s->a1 == line;
   const char *end = NULL;
   anydml_plane plane = (anydml_plane)s->table;
   K(sink) sink;
-  for (; n1 > 0; n1--, end = to + n0 * e, to += s->a1, from += s->b1) {
-    const char *f = from;
+  for (int64_t lines; n1 > 0; n1 -= lines, end = to + (lines - 1) * s->a1 + line, to += lines * s->a1, from += lines * s->b1) {
     K(sink_from)(&sink, to, end);
+    if (sink.fill + line > ANYDML_SINK) K(sink_flush)(&sink);
+    lines = (ANYDML_SINK - sink.fill) / line;
+    if (lines) {
+      lines = !follows ? 1 : lines < n1 ? lines : n1;
+      plane(s, sink.data + sink.fill, from, lines, n0);
+      sink.fill += lines * line;
+      continue;
+    }
+    lines = 1;
     for (int64_t i = 0; i < n0;) {
-      int64_t more = (ANYDML_SINK - sink.fill) / e;
-      if (more > n0 - i) more = n0 - i;
-      if (more > most) more = most;
-      plane(s, sink.data + sink.fill, f, 1, more);
+      const int64_t room = (ANYDML_SINK - sink.fill) / e, more = room < n0 - i ? room : n0 - i;
+      plane(s, sink.data + sink.fill, from + i * s->b0, 1, more);
       sink.fill += more * e;
-      f += more * s->b0;
       i += more;
       K(sink_flush)(&sink);
     }
@@ -195,12 +200,22 @@ static void K(fill)(const anydml_task *s, char *to, const char *from, int64_t n1
     for (int64_t i = 0; i < n0; i++) K(repeat)(to + i * s->a0, e, block, size, s->streamed);
 }
 
+/* Repeat an element of 1, 2, 4 or 8 bytes in a run of at least 16. */
+static inline void K(repeat_short)(char *to, int64_t run, const char *from, int64_t e) {
+  const uint64_t x = e == 8 ? *(const anydml_u64 *)from : e == 4 ? *(const anydml_u32 *)from * 0x0000000100000001u
+                   : e == 2 ? *(const anydml_u16 *)from * 0x0001000100010001u : *(const uint8_t *)from * 0x0101010101010101u;
+  const anydml_v16 v = (anydml_v16)(anydml_d16){x, x};
+  for (int64_t i = 0; i + 16 < run; i += 16) *(anydml_v16 *)(to + i) = v;
+  *(anydml_v16 *)(to + run - 16) = v;
+}
+
 /* Lines that each repeat one element. */
 static void K(repeat_element)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   char block[ANYDML_BLOCK + 64 + 64] __attribute__((aligned(64)));
   const char *made = NULL;
   int64_t size = 0, run = n0 * s->element;
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    if (run < ANYDML_SHORT_RUN && s->element < 16) { K(repeat_short)(to, run, from, s->element); continue; }
     if (from != made) size = K(block_of)(block, made = from, s->element, run);
     K(repeat)(to, run, block, size, s->streamed);
   }

@@ -56,7 +56,7 @@ static void K(weave_vector) ANYDML_WEAVE_VECTOR()
 static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, n = n0 * e, w = K(W);
   union { uint8_t byte[K(W)]; K(vec) all; } mask;
-  for (int k = 0; k < K(W); k++) mask.byte[k] = (uint8_t)(16 - e - (k & 15) / e * e + (k & 15) % e);
+  for (int k = 0; k < K(W); k++) mask.byte[k] = (uint8_t)(16 - e - (k & 15 & -(int)e) + (k & ((int)e - 1)));
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     const char *end = from + e;
     int64_t i = 0;
