@@ -1,6 +1,8 @@
 # Search for nonzero elements.
 from libc.stdint cimport int64_t, uint64_t
+from anydml.core.arrays cimport View
 from anydml.core.pool cimport Work
+from numpy cimport dtype
 
 cdef extern from "finding.h" nogil:
     int64_t ANYDML_PIECE
@@ -20,6 +22,8 @@ cdef extern from "finding.h" nogil:
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
+cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype kind)
+cdef bint is_of_items(const View *v, int first, int64_t element) noexcept nogil
 cdef int64_t count_found(Search *search) except -1
 cdef int write_found(Search *search, Work work) except -1
 cdef int run_pass(const Search *search, Work work, int64_t effort) except -1

@@ -1,6 +1,7 @@
 """Search for nonzero elements in two passes: count them, then write their coordinates or items."""
 
 import cython
+import numpy as np
 from cython.cimports.anydml.core.arguments import read_axis
 from cython.cimports.anydml.core.arrays import Kind, View, element_count, new_result, read_array, read_mask
 from cython.cimports.anydml.core.memory import new_array
@@ -21,7 +22,11 @@ from cython.cimports.numpy import (
     npy_intp,
 )
 
+from anydml.core.picking import gather
+
 import_array()
+
+INT64 = np.dtype(np.int64)
 
 CLAIM = cython.declare(int64_t, 4)
 """Pieces that a thread claims at a time."""
@@ -39,29 +44,34 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
         kind: dtype of the coordinates, of 4 or 8 bytes.
     """
     search: Search
-    shape: npy_intp[2]
+    shape: int64_t[2]
     search.source = PyArray_BYTES(x)
     search.total = PyArray_SIZE(x)
     search.size = PyArray_ITEMSIZE(x)
     search.kept = kept
     search.rank = PyArray_NDIM(x)
     search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
-    search.width = kind.itemsize
     try:
         shape[0] = count_found(cython.address(search))
         shape[1] = search.rank
-        made: ndarray = new_array(2, shape, kind)
-        search.to = PyArray_BYTES(made)
-        write_found(cython.address(search), anydml_coordinates)
-        return made
+        return find_coordinates(cython.address(search), 2, shape, kind)
     finally:
         PyMem_Free(search.rows)
+
+
+def find_coordinates(search, rank, shape, kind):
+    """Return the coordinates of elements that were counted, in a new array."""
+    search.width = kind.itemsize
+    made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), kind)
+    search.to = PyArray_BYTES(made)
+    write_found(search, anydml_coordinates)
+    return made
 
 
 def compress(condition, x, axis):
     """Return the items of an array for which a condition holds; None to fall back to Python.
 
-    The condition has the first dimensions of the array; an item has the others.
+    The condition has the dimensions of the array from the axis on, by default all; an item has the others.
     """
     search: Search
     kind: Kind
@@ -70,7 +80,7 @@ def compress(condition, x, axis):
     n: int64_t[64]
     lines: int64_t[64]
     steps: int64_t[64]
-    first: int64_t
+    first: int64_t = 0
     d: cython.int
     if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
         condition, cython.address(kind), cython.address(m)
@@ -78,34 +88,42 @@ def compress(condition, x, axis):
         return None
     if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 1):
         return None
-    if m.rank < v.rank if axis is None else (read_axis(axis, v.rank, cython.address(first)) or first):
+    if m.rank < v.rank if axis is None else read_axis(axis, v.rank, cython.address(first)):
         return None
+    if first and m.rank > 1:
+        return None
+    for d in range(m.rank):
+        if m.n[d] != v.n[first + d]:
+            return None
     search.source = m.data
     search.total = element_count(m.rank, m.n)
     search.size = 1
     search.kept = 255
-    search.rank = 0
-    for d in range(m.rank):
-        if m.n[d] != v.n[d]:
-            return None
-        if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
-            lines[search.rank - 1] *= v.n[d]
-            steps[search.rank - 1] = v.s[d]
-        else:
-            lines[search.rank] = v.n[d]
-            steps[search.rank] = v.s[d]
-            search.rank += 1
     search.n = lines
     search.s = steps
-    search.items = v.data
-    search.width = kind.element
-    for d in range(v.rank - 1, m.rank - 1, -1):
-        if v.n[d] > 1 and v.s[d] != search.width:
-            return None
-        search.width *= v.n[d]
-        n[d - m.rank + 1] = v.n[d]
     try:
         n[0] = count_found(cython.address(search))
+        if first or not is_of_items(cython.address(v), m.rank, kind.element):
+            # Slices that are not contiguous are gathered.
+            if m.rank > 1:
+                return None
+            search.rank = 1
+            search.n = m.n
+            return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
+        search.items = v.data
+        search.width = kind.element
+        for d in range(m.rank, v.rank):
+            search.width *= v.n[d]
+            n[d - m.rank + 1] = v.n[d]
+        search.rank = 0
+        for d in range(m.rank):
+            if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
+                lines[search.rank - 1] *= v.n[d]
+                steps[search.rank - 1] = v.s[d]
+            else:
+                lines[search.rank] = v.n[d]
+                steps[search.rank] = v.s[d]
+                search.rank += 1
         made = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
         if made is not None and search.width:
             search.to = v.data
@@ -113,6 +131,17 @@ def compress(condition, x, axis):
         return made
     finally:
         PyMem_Free(search.rows)
+
+
+def is_of_items(v, first, element):
+    """Whether an array is contiguous in the dimensions from `first` on."""
+    d: cython.int
+    width: int64_t = element
+    for d in range(v.rank - 1, first - 1, -1):
+        if v.n[d] > 1 and v.s[d] != width:
+            return False
+        width *= v.n[d]
+    return True
 
 
 def count_found(search):
