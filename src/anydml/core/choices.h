@@ -157,7 +157,7 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
 static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
-  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window)) return 0;
+  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, bytes)) return 0;
   stage->woven++;
   s->count = w->columns;
   w->vector = k->weave_vector;
@@ -274,11 +274,11 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   const int uneven = 16 % e != 0;
-  const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 && !streamed : e <= 16) && m->n[last] * e >= (uneven ? 16 : k->width);
+  const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= (uneven ? 16 : k->width);
   if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
   anydml_set_plane(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
-  if (streamed && packed) {
+  if (streamed && packed && !mirrored) {
     s->table = (const void *)s->plane;
     s->plane = k->elements_packed;
     s->streamed = 1;

@@ -57,7 +57,6 @@ enum {
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */
   ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */
   ANYDML_WOVEN = 12 << 10, /* bytes of rows that are woven at a time, vector by vector */
-  ANYDML_WEAVE_FROM = 4 << 10, /* bytes from which masks are worthwhile */
   ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */
 };
 

@@ -7,6 +7,7 @@ static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
 enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
+enum { ANYDML_WEAVE_FROM = 4 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
 enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
 /* A column: one run of each row. */
@@ -231,8 +232,9 @@ static int anydml_terms(anydml_weave *w, anydml_woven_vector *v, int first, cons
   return 1;
 }
 
-/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether weaving is worthwhile. */
-static int anydml_masks(anydml_weave *w, int width, int window) {
+/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether weaving `bytes` bytes is
+ * worthwhile. */
+static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
   int rows = 1;
   w->windows = 0;
   for (int j = 0; j < w->targets; j++)
@@ -246,6 +248,10 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
   if (w->n0 < rows) return 0;
   w->rows = rows;
   if (window == 64 && anydml_block_masks(w)) return 1;
+  /* Other masks take as long as plain copies of many vectors, and save nothing for longer elements. */
+  for (int j = 0; j < w->targets; j++) bytes -= rows * w->target[j].step * ANYDML_MASKS_FROM;
+  for (int k = 0; k < w->columns; k++) if (w->column[k].element > 4) return 0;
+  if (bytes < 0) return 0;
   w->count = 0;
   int terms = 0;
   for (int j = 0; j < w->targets; j++) {
