@@ -40,7 +40,7 @@ def test_every_way_agrees_with_numpy(operator, data):
 @pytest.mark.skipif(core.program is None, reason="there is no compiled core")
 def test_every_kernel_is_reached():
     seen = Seen()
-    for number in range(800):
+    for number in range(1200):
         check(random_case(Seeded(number), CPU_WAYS), seen)
     wanted = {"numpy", *KERNELS, *(f"{kernel}, streamed" for kernel in KERNELS - UNSTREAMED)}
     assert min(seen.counts[name] for name in wanted) >= 3, seen.counts

@@ -138,6 +138,7 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
   anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
   s->lookup_plane = anydml_chosen->lookup_plane;
+  s->plane = m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element] ? anydml_chosen->elements[m->element] : anydml_chosen->rows;
   s->streamed = streamed && !into;
   if (!into) { anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT); return; }
   /* Elements that may be written twice are written in order, by one unit. */
@@ -274,11 +275,12 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   const int uneven = 16 % e != 0;
-  const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= (uneven ? 16 : k->width);
+  const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= 16;
   if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
   anydml_set_plane(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
-  if (streamed && packed && !mirrored) {
+  /* Short lines that are not contiguous would be stored as partial cache lines. */
+  if (streamed && packed && !mirrored && (s->a1 == s->n0 * e || s->n0 * e >= ANYDML_STREAMED_LEAST)) {
     s->table = (const void *)s->plane;
     s->plane = k->elements_packed;
     s->streamed = 1;

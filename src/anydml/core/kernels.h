@@ -51,6 +51,7 @@ enum {
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 128,     /* likewise if indices depend on others */
+  ANYDML_SINGLE_FROM = 8,  /* elements of a line from which one index for all is resolved first */
   ANYDML_SHORT_PICK = 16,  /* elements of a line from which a strided source is read by offsets that are resolved first */
   ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */

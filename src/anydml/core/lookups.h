@@ -168,7 +168,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
 static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
-  int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
+  int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0, is_single = !s->pattern && !s->streamed && n0 >= ANYDML_SINGLE_FROM;
   if (K(try_by_index)(s, c, i1, i0, to, from, n1, n0)) return;
   if (!s->pattern && K(try_select)(s, c, i1, i0, to, from, n1, n0)) return;
   for (int k = 0; k < m->lookups; k++) {
@@ -176,6 +176,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
     nested |= l->into >= 0;
     has_tos |= l->into == -2 || l->outside == ANYDML_SKIP;
     is_shared &= !K(line_stride)(m, l);
+    is_single &= !K(element_stride)(m, l);
     is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_PREFETCH_FROM;
   }
   /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
@@ -183,10 +184,20 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   is_shared &= !has_tos && !s->pattern && n1 > 1;
   has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_SHORT_LINE);
   const int64_t most = nested ? ANYDML_NESTED : ANYDML_SEGMENT;
+  K(offsets) o;
+  if (is_single) {
+    /* One index for each line. */
+    for (int64_t i = 0; i < n1; i += most) {
+      const int64_t lines = n1 - i < most ? n1 - i : most;
+      const int skips = K(offsets_of)(s, &o, c, i1 + i, i0, lines, 1, 1);
+      for (int64_t k = 0; k < lines; k++)
+        if (!skips || !o.skipped[k]) s->plane(s, to + i * s->a1 + o.to[k], from + i * s->b1 + o.from[k], 1, n0);
+    }
+    return;
+  }
   const int64_t p0 = n0 < most ? n0 : most;
   const int64_t p1 = p0 < n0 || is_shared || (!follows && !has_tos) ? 1 : most / p0 < n1 ? most / p0 : n1;
   const int is_streamed = s->streamed && !has_tos && s->a0 == e;
-  K(offsets) o;
   K(sink) sink;
   char *end = NULL;
   if (is_shared) {

@@ -22,7 +22,7 @@ typedef void (*anydml_lookup_plane)(const anydml_task *s, const int64_t *c, int6
 struct anydml_task {
   void (*work)(const anydml_task *s, int64_t first, int64_t last);
   anydml_plane plane;
-  anydml_lookup_plane lookup_plane;               /* instead of `plane`, for moves with lookups; else NULL */
+  anydml_lookup_plane lookup_plane;               /* of moves with lookups, which may use `plane`; else NULL */
   const anydml_move *move;        /* its first move */
   int64_t count;                  /* number of its moves */
   int64_t units;

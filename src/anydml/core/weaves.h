@@ -57,6 +57,18 @@ static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t 
   const int64_t e = s->element, n = n0 * e, w = K(W);
   union { uint8_t byte[K(W)]; K(vec) all; } mask;
   for (int k = 0; k < K(W); k++) mask.byte[k] = (uint8_t)(16 - e - (k & 15 & -(int)e) + (k & ((int)e - 1)));
+  if (n < w) {
+    const anydml_v16 lane = *(const anydml_v16 *)mask.byte;
+    for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+      const char *end = from + e;
+      int64_t i = 0;
+      for (; i + 16 <= n; i += 16) *(anydml_v16 *)(to + i) = ANYDML_PICK16(*(const anydml_v16 *)(end - i - 16), lane);
+      if (i == n) continue;
+      if (i) *(anydml_v16 *)(to + n - 16) = ANYDML_PICK16(*(const anydml_v16 *)(end - n), lane);
+      else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
+    }
+    return;
+  }
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     const char *end = from + e;
     int64_t i = 0;
@@ -67,8 +79,7 @@ static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t 
     }
     for (; i + w <= n; i += w) *(K(vec) *)(to + i) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - i - w), mask.all));
     if (i == n) continue;
-    if (n >= w) *(K(vec) *)(to + n - w) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - n), mask.all));
-    else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
+    *(K(vec) *)(to + n - w) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - n), mask.all));
   }
 }
 
