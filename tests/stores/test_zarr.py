@@ -26,6 +26,9 @@ FUNCTIONS = {
     "joined": lambda x: np.concatenate([x[:, :9][:, ::-1], x[:, 12:]], 1),
     "gathered": lambda x: dml.gather(x, INDICES, axis=1),
     "flat": lambda x: x.reshape(SHAPE[0], -1),
+    "flat backwards": lambda x: x[:, ::-1].reshape(-1)[::-1][7:7000],
+    "merged and cut": lambda x: x.reshape(-1, 13)[5:700:3].T,
+    "other rows": lambda x: x.reshape(-1)[: 26 * 370].reshape(370, 26)[3:],
     "padded": lambda x: np.pad(x, ((1, 2), (0, 0), (3, 0))),
     "stacked": lambda x: np.stack([x, x[::-1]], 1),
     "diagonal": lambda x: x[np.arange(13), :, np.arange(13)],
@@ -65,6 +68,37 @@ def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
     dml.fuse(FUNCTIONS[name]).plan(store, y, memory).run()
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_views_of_chunks_are_numpys(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    shape = [int(n) for n in rng.integers(1, 12, rng.integers(1, 5))]
+    x = rng.integers(0, 1 << 30, shape).astype(np.float32)
+    store = made(tmp_path / "x.zarr", x, [int(rng.integers(1, n + 1)) for n in shape])
+    steps = rng.integers(0, 1 << 30, (int(rng.integers(1, 5)), 4)).tolist()
+
+    def chain(x):
+        for way, at, number, other in steps:
+            axis = at % x.ndim
+            before = (slice(None),) * axis
+            if way % 4 == 0:
+                x = np.moveaxis(x, axis, number % x.ndim)
+            elif way % 4 == 1:
+                x = x[(*before, slice(number % x.shape[axis], None, (1, 2, 3, -1, -2)[other % 5]))]
+            elif way % 4 == 2:
+                x = np.concatenate([x, x[(*before, slice(0, 1 + number % 5))]], axis)
+            else:
+                x = x.reshape(-1) if number % 2 else x.reshape(x.shape[0], -1)
+        return x
+
+    wanted = chain(x)
+    chunks = [int(rng.integers(1, n + 1)) for n in wanted.shape]
+    y = stores.create(tmp_path / "y.zarr", wanted.shape, np.float32, chunks=chunks)
+    dml.fuse(chain).plan(store, y, int(rng.integers(9000, 40_000))).run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)
+    dml.fuse(chain).plan(store, stores.create(tmp_path / "z.npy", wanted.shape, np.float32), 9000).run()
+    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), wanted)
 
 
 @pytest.mark.parametrize("kind", ["zarr", "npy"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.boxes import word
 from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a

@@ -15,7 +15,8 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.files.json_path import names
 from anydml.moves import Move
-from anydml.stores.formats.store import Box, Store
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.covered import united
@@ -164,7 +165,7 @@ class LoadPlan:
             if name in lines:
                 shape, dtype = self.tensors[name]
                 to = _slices(box_of(move.destination, move, Layout.packed(shape, dtype.itemsize)))
-                source = box_of(move.reads, move, store.packed)
+                source = box_of(move.reads, move, store.layout.packed)
                 source = source[::-1] if store.fortran_order else source
                 lines[name].append(f"  {to} = {store.path.name}: {store.name}{_slices(source)}")
         return "\n".join(line for own in lines.values() for line in own)

@@ -26,7 +26,7 @@ from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
-from anydml.stores.planning.transfers import Spans, Transfer
+from anydml.stores.planning.transfers import Transfer
 from anydml.stores.resharding import change_of
 from anydml.stores.running.file_blocks import Bytes, FileBlocks
 from anydml.text import parse_size
@@ -162,13 +162,10 @@ class ComparedBlocks(FileBlocks):
             if number not in self.differences and (found := self._difference(operands, transfer, here, there)):
                 self.differences[number] = found
 
-    def _difference(self, operands: Sequence[int], transfer: Transfer | Spans, here: Bytes, there: Bytes) -> str | None:
+    def _difference(self, operands: Sequence[int], transfer: Transfer, here: Bytes, there: Bytes) -> str | None:
         """Text on the first difference of a transfer."""
-        lengths: Sequence[int] = (
-            transfer.lengths.tolist() if isinstance(transfer, Spans) else [transfer.length] * transfer.buffer.size
-        )
-        runs = 1 if isinstance(transfer, Spans) else transfer.runs
-        for k, (start, length) in enumerate(zip(transfer.buffer.tolist(), lengths, strict=True)):
+        runs = transfer.runs
+        for k, (start, length) in enumerate(zip(transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True)):
             one, other = here[start : start + length], there[start : start + length]
             if not np.array_equal(one, other):
                 at = int((one != other).argmax())

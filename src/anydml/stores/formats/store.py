@@ -14,12 +14,10 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-Box = tuple[tuple[int, int], ...]
-"""First coordinate and the one after the last, by axis."""
 
 PAGE = 4096
 """Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""
@@ -63,11 +61,6 @@ class StoredArray:
     def nbytes(self: _HasShape) -> int:
         """Bytes of the elements, without compression."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def packed(self: _HasShape) -> Layout:
-        """The layout of the elements in row-major order."""
-        return Layout.packed(self.shape, self.dtype.itemsize)
 
     @property
     def strides(self: _HasShape) -> tuple[int, ...]:
@@ -140,13 +133,13 @@ class Store(StoredArray):
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, by dimension."""
-        strides = self.packed.strides
+        strides = self.layout.packed.strides
         return strides[::-1] if self.fortran_order else strides
 
     @property
-    def packed(self) -> Layout:
-        """As `StoredArray.packed`; axes in column-major order are reversed."""
-        return Layout.packed(self.shape[::-1] if self.fortran_order else self.shape, self.dtype.itemsize)
+    def layout(self) -> ChunkGrid:
+        """The array as one chunk in row-major order; axes in column-major order are reversed."""
+        return ChunkGrid.one(self.shape[::-1] if self.fortran_order else self.shape, self.dtype, self.offset)
 
     def read(self) -> Array:
         """Read the whole array into new memory.

@@ -13,6 +13,7 @@ import numpy as np
 
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
 from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, make_header
@@ -65,6 +66,11 @@ class Target(StoredArray):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int
+
+    @property
+    def layout(self) -> ChunkGrid:
+        """The array as one chunk."""
+        return ChunkGrid.one(self.shape, self.dtype, self.offset)
 
     @property
     def path(self) -> Path:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +14,8 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
-from anydml.stores.formats.store import Box, StoredArray
+from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.stores.formats.store import StoredArray
 from anydml.stores.formats.zarr_codecs import OF_OBJECTS, as_stored, bounded, codec_of_v2, codec_of_v3, names_of
 from anydml.stores.formats.zarr_metadata import is_zarr
 
@@ -38,61 +38,6 @@ def require_zarr(place: JsonPath) -> Any:
     if int(zarr.__version__.partition(".")[0]) < 3:
         raise place.error(f"needs zarr-python 3; {zarr.__version__} is installed")
     return zarr
-
-
-@dataclass(frozen=True, eq=False)
-class ChunkGrid:
-    """The division of an array into chunks, and the format of their files. Each file holds one chunk or one shard.
-
-    Attributes:
-        shape: sizes of the array.
-        chunk: sizes of the box in one file: those of a chunk, or of a shard if there are shards.
-        dtype: dtype of the elements.
-        version: Zarr format, 2 or 3.
-        separator: text between the indices in a file's name.
-        is_prefixed: whether file names begin with ``c``.
-        codec: numcodecs' configuration of the only codec that changes bytes; None if there is none.
-        is_own: whether anydml reads and writes the files itself, because they are packed in C order with at most that
-            codec; otherwise zarr-python does.
-        fill: bytes of an element of a chunk without a file.
-        inner: sizes of the chunks of a shard; equal to `chunk` without shards.
-    """
-
-    shape: tuple[int, ...]
-    chunk: tuple[int, ...]
-    dtype: np.dtype[Any]
-    version: int
-    separator: str
-    is_prefixed: bool
-    codec: Mapping[str, Any] | None
-    is_own: bool
-    fill: bytes = field(repr=False)
-    inner: tuple[int, ...]
-
-    @property
-    def chunk_bytes(self) -> int:
-        """Bytes of a decoded chunk."""
-        return math.prod(self.chunk) * self.dtype.itemsize
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a file holds uncompressed elements only."""
-        return self.is_own and self.codec is None
-
-    def name(self, number: Sequence[int]) -> str:
-        """The path of a file, relative to the folder of the array."""
-        if self.is_prefixed:
-            return self.separator.join(["c", *map(str, number)])
-        return self.separator.join(map(str, number)) or "0"
-
-    def near(self, box: Box) -> Iterator[tuple[int, ...]]:
-        """The numbers of the files that intersect a box."""
-        ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
-        return itertools.product(*ranges)
-
-    def box(self, number: Sequence[int]) -> Box:
-        """The box of elements in a file, clipped to the array."""
-        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

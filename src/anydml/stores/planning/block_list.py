@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, overload
 
 from anydml.errors import BindingError
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 
 MOST_BLOCKS = 1 << 20
 """Most blocks of a plan: each takes about 50 µs to plan, and a line of the journal."""

@@ -13,10 +13,10 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
-from anydml.stores.planning.transfers import Spans, Transfer, aligned, direct, together
+from anydml.stores.planning.transfers import Transfer, aligned, direct, requests, together
 
 
 class Cut(NamedTuple):
@@ -63,9 +63,9 @@ class BlockIO(NamedTuple):
         copied: copies between the buffers after the moves.
     """
 
-    reads: tuple[Transfer | Spans, ...]
+    reads: tuple[Transfer, ...]
     moves: tuple[Move, ...]
-    writes: tuple[Transfer | Spans, ...]
+    writes: tuple[Transfer, ...]
     sizes: tuple[int, int]
     is_covered: bool
     copied: BufferCopies | None = None
@@ -80,6 +80,11 @@ class BlockIO(NamedTuple):
     def requests(self) -> int:
         """Reads and writes."""
         return sum(each.file.size for each in (*self.reads, *self.writes))
+
+    @property
+    def held(self) -> int:
+        """Bytes of both buffers."""
+        return sum(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     low, high = (end * (pitch or 1) for end in area[0])
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
     whole = math.prod(high - low for low, high in area)
-    transfers: list[Transfer | Spans] = []
+    transfers: list[Transfer] = []
     inside: list[Move] = []
     waiting: list[int] = []
     written = 0
@@ -188,8 +193,8 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
                 waiting.append(len(inside))
             inside.append(move)
     gap = cut.gap if side == "destination" else None
-    requests, placed, used = together([inside[k] for k in waiting], _other(side), gap)
-    transfers += requests
+    staged, placed, used = together([inside[k] for k in waiting], _other(side), gap)
+    transfers += staged
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
     own = _own_transfer(operand, pitch, area)
@@ -223,9 +228,9 @@ def _own_transfer(operand: int, pitch: int, area: Box) -> Transfer:
     (top, bottom), (left, right) = area if pitch else ((0, 1), *area)
     rows, width = bottom - top, right - left
     if width == pitch or rows == 1:
-        return Transfer(operand, np.array([top * pitch + left], np.int64), np.zeros(1, np.int64), rows * width)
+        return requests(operand, np.array([top * pitch + left], np.int64), np.zeros(1, np.int64), rows * width)
     lines = np.arange(rows, dtype=np.int64)
-    return Transfer(operand, (top + lines) * pitch + left, lines * width, width)
+    return requests(operand, (top + lines) * pitch + left, lines * width, width)
 
 
 def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
+from anydml.tensor import Layout
 
 MOST_SPAN = 4 << 20
 """Most bytes of a request that reads unneeded bytes, too."""
@@ -28,32 +29,30 @@ def word(itemsize: int) -> np.dtype[Any]:
     return np.dtype(_WORDS.get(itemsize, f"V{itemsize}"))
 
 
-def packed(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Byte strides in row-major order."""
-    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
-
-
 def size_of(box: Box) -> int:
     """Coordinates in a box."""
     return math.prod(high - low for low, high in box)
 
 
-def requests(
-    shape: Sequence[int], itemsize: int, sizes: Sequence[int], is_read: bool = True, span: int = MOST_SPAN
-) -> tuple[int, int, int]:
+def sizes_of(box: Box) -> tuple[int, ...]:
+    """Sizes of a box, by axis."""
+    return tuple(high - low for low, high in box)
+
+
+def requests(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN) -> tuple[int, int, int]:
     """The fastest requests for a box, by an estimate.
 
     Args:
-        shape: of the array in the file.
-        itemsize: bytes of an element.
-        sizes: of the box, by axis.
+        layout: of the array in the file, which is packed.
+        box: of it.
         is_read: whether a request may have unneeded bytes.
         span: most bytes of such a request.
 
     Returns:
         The number of outer axes over which requests are repeated, the number of requests, and the bytes of each.
     """
-    strides, best = packed(shape, itemsize), (math.inf, (0, 0, 0))
+    itemsize, strides, sizes = layout.element_size, layout.strides, sizes_of(box)
+    best = math.inf, (0, 0, 0)
     for level in range(len(sizes) + 1):
         inner = zip(sizes[level:], strides[level:], strict=True)
         length = sum((n - 1) * step for n, step in inner) + itemsize
@@ -66,25 +65,24 @@ def requests(
     return best[1]
 
 
-def seconds(
-    shape: Sequence[int], itemsize: int, sizes: Sequence[int], is_read: bool = True, span: int = MOST_SPAN
-) -> float:
+def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN) -> float:
     """Estimated seconds for a box; as `requests`."""
-    _, count, length = requests(shape, itemsize, sizes, is_read, span)
+    _, count, length = requests(layout, box, is_read, span)
     return count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * length)
 
 
-def parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
+def parts(box: Box, itemsize: int, most: int) -> Iterator[Box]:
     """A box as parts of at most `most` bytes, cut along its outer axes first."""
-    steps, left = [*sizes], nbytes
+    sizes, left = sizes_of(box), size_of(box) * itemsize
+    steps = [*sizes]
     for axis, size in enumerate(sizes):
         if left <= most or not size:
             break
         steps[axis] = max(1, size * most // left)
         left = left // size * steps[axis]
-    ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
+    ranges = [range(*span, step) if step else range(0) for span, step in zip(box, steps, strict=True)]
     for start in itertools.product(*ranges):
-        yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))
+        yield tuple((low, min(end, low + step)) for low, (_, end), step in zip(start, box, steps, strict=True))
 
 
 def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:

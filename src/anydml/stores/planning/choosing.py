@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.block_list import Block
 from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io
 from anydml.stores.planning.boxes import halves, middle

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.moves import Access, Move
 from anydml.stores.planning.covered import united
-from anydml.stores.planning.transfers import DIRECT, SCATTERED, Offsets, Spans, aligned
+from anydml.stores.planning.transfers import DIRECT, SCATTERED, Offsets, Transfer, aligned
 
 FEW = 256
 """Copies up to which each is a move, which can be cut in more ways."""
@@ -107,7 +107,7 @@ def copies_of(destination: int, source: int, to: Offsets, at: Offsets, length: i
 
 def staged_copies(
     operand: int, found: BufferCopies, gap: int, base: int
-) -> tuple[list[Spans], tuple[Offsets, Offsets, Offsets], int]:
+) -> tuple[list[Transfer], tuple[Offsets, Offsets, Offsets], int]:
     """Requests for the sources of rows, and the copies that follow them.
 
     Args:
@@ -124,22 +124,22 @@ def staged_copies(
     starts, _, _ = united(at, at + lengths, gap)
     # Where nearly every row is a request of its own, it is read straight into the write buffer.
     own = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
-    spans = [Spans(operand, at[own], to[own], lengths[own], True)] if own.any() else []
+    spans = [Transfer(operand, at[own], to[own], lengths[own], True)] if own.any() else []
     to, at, lengths = to[~own], at[~own], lengths[~own]
     if not at.size:
         return spans, (to, at, lengths), base
     starts, ends, group = united(at, at + lengths, gap)
     sizes = ends - starts
     places = base + np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    spans.append(Spans(operand, starts, places, sizes))
+    spans.append(Transfer(operand, starts, places, sizes))
     return spans, (to, at - starts[group] + places[group], lengths), base + aligned(int(sizes.sum()))
 
 
 def copies_of_block(
     rows: Sequence[RunCopies], left: int, right: int, gap: int, base: int
-) -> tuple[list[Spans], BufferCopies, int]:
+) -> tuple[list[Transfer], BufferCopies, int]:
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
-    spans, copies = list[Spans](), list[tuple[Offsets, Offsets, Offsets]]()
+    spans, copies = list[Transfer](), list[tuple[Offsets, Offsets, Offsets]]()
     for each in rows:
         if each.to.size and each.to[0] < right and each.to[-1] + each.lengths[-1] > left:
             found = each.inside(left, right)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.stores.formats.store import Box
-from anydml.stores.formats.zarr_array import ChunkGrid
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.planning.block_list import MORE_MEMORY, check_count
+from anydml.stores.planning.boxes import requests, size_of
 
 ENOUGH = 1 << 16
 """Intervals that wait to be united with the others."""
@@ -72,19 +72,17 @@ class Covered:
 
 
 class ChunkCount:
-    """Counts the chunks that boxes of one array have elements of.
+    """Counts the chunks that boxes of one array have elements of, and the requests that read them.
 
     Args:
         name: of the program, for errors.
         layout: of the array.
-
-    Attributes:
-        count: chunks of all boxes; a chunk that several boxes need counts several times.
+        span: as in `boxes.requests`.
     """
 
-    def __init__(self, name: str, layout: ChunkGrid) -> None:
-        self.layout, self.count = layout, 0
-        self._name = name
+    def __init__(self, name: str, layout: ChunkGrid, span: int) -> None:
+        self._name, self._layout, self._span = name, layout, span
+        self._reads = self._bytes = 0
         self._grid = [-(-size // c) for size, c in zip(layout.shape, layout.chunk, strict=True)]
         self._covered = Covered()
         self._is_estimate = False
@@ -95,12 +93,20 @@ class ChunkCount:
         Raises:
             BindingError: there are too many of them.
         """
-        ranges = [(low // c, -(-high // c)) for (low, high), c in zip(box, self.layout.chunk, strict=True)]
+        layout = self._layout
+        if layout.is_one:
+            _, reads, length = requests(layout.packed, box, span=self._span)
+            self._reads += reads * whole // looked
+            self._bytes += reads * length * whole // looked
+            return
+        ranges = [(low // c, -(-high // c)) for (low, high), c in zip(box, layout.chunk, strict=True)]
         here = math.prod(high - low for low, high in ranges)
-        self.count += here * whole // looked
+        self._reads += here * whole // looked
         self._is_estimate = self._is_estimate or whole > looked
-        check_count(self._name, self.count, "chunks of what is read", MORE_MEMORY)
-        if self.layout.is_plain or self._is_estimate or not here:
+        check_count(self._name, self._reads, "chunks of what is read", MORE_MEMORY)
+        if layout.is_plain:
+            self._bytes += size_of(box) * layout.dtype.itemsize * whole // looked
+        if layout.is_plain or self._is_estimate or not here:
             return
         # Chunks are numbered in C order: those along the last axis that a box has a part of, with all of the axes after
         # it, are a run.
@@ -113,9 +119,13 @@ class ChunkCount:
             starts = np.add.outer(np.arange(*ranges[k], dtype=np.int64) * behind, starts).reshape(-1)
         self._covered.add(starts, np.full(starts.size, length, np.int64))
 
-    @property
-    def distinct(self) -> int:
-        """Distinct chunks; plain ones are all counted, and where boxes stand for others it is the most possible."""
-        if self._is_estimate:
-            return min(self.count, math.prod(self._grid))
-        return self.count if self.layout.is_plain else self._covered.size
+    def read(self, are_kept: bool) -> tuple[int, int, int]:
+        """Requests, their bytes, and those of chunks that are decoded again, which none are that are kept.
+
+        Where boxes stand for others, distinct chunks are the most possible.
+        """
+        if self._layout.is_plain:
+            return self._reads, self._bytes, 0
+        distinct = min(self._reads, math.prod(self._grid)) if self._is_estimate else self._covered.size
+        count, size = distinct if are_kept else self._reads, self._layout.chunk_bytes
+        return count, count * size, (count - distinct) * size

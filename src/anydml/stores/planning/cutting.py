@@ -12,7 +12,7 @@ from typing import Literal
 
 from anydml.moves import Access, Fill, Move
 from anydml.moves.simplify import is_injective
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 
 Side = Literal["destination", "source"]
 

@@ -11,7 +11,8 @@ from typing import Self
 
 from anydml.errors import BindingError
 from anydml.moves import Program, simplify
-from anydml.stores.formats.store import PAGE, Box, Store
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import PAGE, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
@@ -124,12 +125,12 @@ class FileBlocking(Blocking):
                         lies = self.intervals[operands[each.operand]]
                         own["bytes_read"] += lies.in_file(each.bytes)
                         covered.setdefault((lies.path, lies.cast), (lies, Covered()))[1].add(
-                            each.file + lies.offset, each.lengths
+                            each.file + lies.offset, each.sizes
                         )
                     for each in io.writes:
                         own["writes"] += each.file.size
                         own["bytes_written"] += each.bytes
-                    largest = max(largest, sum(io.sizes))
+                    largest = max(largest, io.held)
                 totals.update({what: each * whole // looked for what, each in own.items()})
         distinct = sum(lies.in_file(each.size) for lies, each in covered.values())
         if self.is_estimate:

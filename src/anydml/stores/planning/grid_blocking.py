@@ -9,17 +9,19 @@ from dataclasses import dataclass
 
 from anydml.errors import BindingError
 from anydml.moves import Program, simplify
-from anydml.stores.formats.store import Box, Store
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning import boxes
 from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.boxes import block_count, box_at, halves, middle, shapes, size_of
+from anydml.stores.planning.boxes import block_count, box_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.indices import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
+from anydml.tensor import Layout
 from anydml.text import bytes_text, counted
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
@@ -72,9 +74,9 @@ class GridBlocking(Blocking):
         self.name, self._program, self.inputs, self.outputs = program.name, program, inputs, outputs
         self.constants = dict(enumerate(program.constants, len(inputs) + len(outputs)))
         read = reader_of(self.name, inputs, self.constants, free)
-        layouts = [store.packed for store in inputs]
+        packed = [each.layout.packed for each in (*inputs, *outputs)]
         self.mappings = [
-            RegionMap(program, k, target.packed, layouts, read) for k, target in enumerate(outputs, len(inputs))
+            RegionMap(program, k, packed[k], packed[: len(inputs)], read) for k in range(len(inputs), len(packed))
         ]
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
@@ -89,7 +91,7 @@ class GridBlocking(Blocking):
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
         need = self.span
         for store in self.inputs:
-            if isinstance(store, ZarrStore) and not store.layout.is_plain:
+            if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)
         for target in self.outputs:
             if isinstance(target, ZarrTarget):
@@ -105,13 +107,10 @@ class GridBlocking(Blocking):
             )
         return threads, most
 
-    def _unit(self, target: Target | ZarrTarget) -> tuple[int, ...]:
-        return target.layout.chunk if isinstance(target, ZarrTarget) else (1,) * len(target.shape)
-
     def _chosen(self, number: int) -> BlockShape:
         """The best shape of blocks of an output."""
         target, best = self.outputs[number], None
-        for block in shapes(target.shape, self._unit(target)):
+        for block in shapes(target.shape, _unit(target)):
             box = middle(target.shape, block)
             regions = self.regions(number, box)
             if self._held(regions) > self.most:
@@ -134,38 +133,32 @@ class GridBlocking(Blocking):
 
     def _held(self, regions: Sequence[InputBox]) -> int:
         """Bytes of boxes of inputs."""
-        return sum(math.prod(each.shape) * self.inputs[each.operand].dtype.itemsize for each in regions)
+        return sum(size_of(box) * self.inputs[operand].dtype.itemsize for operand, box in regions)
 
     def _seconds(
         self, target: Target | ZarrTarget, box: Box, regions: Sequence[InputBox], are_kept: bool
     ) -> float | None:
         """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
-        sizes = [high - low for low, high in box]
-        itemsize = target.dtype.itemsize
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
         if isinstance(target, Target):
-            spent += boxes.seconds(target.shape, itemsize, sizes, False)
+            spent += boxes.seconds(target.layout.packed, box, False)
         for operand, own in regions:
-            store = self.inputs[operand]
-            if isinstance(store, Store):
-                sizes_read = [high - low for low, high in own]
-                spent += boxes.seconds(store.packed.sizes, store.dtype.itemsize, sizes_read, span=self.span)
-                continue
-            layout = store.layout
+            layout = self.inputs[operand].layout
             count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
             if layout.is_plain or are_kept:
-                part = [min(high - low, c) for (low, high), c in zip(own, layout.chunk, strict=True)]
-                spent += count * boxes.seconds(layout.chunk, itemsize, part, span=self.span)
+                part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
+                chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
+                spent += count * boxes.seconds(chunk, part, span=self.span)
             if not layout.is_plain:
                 decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
                 if are_kept:
                     is_any = True
-                    once += store.nbytes * (decoded + 2 * boxes.SECONDS_A_BYTE) / max(1, target.nbytes)
+                    once += self.inputs[operand].nbytes * (decoded + 2 * boxes.SECONDS_A_BYTE) / max(1, target.nbytes)
                 else:
                     spent += count * layout.chunk_bytes * decoded
         if are_kept and not is_any:
             return None
-        return spent / max(1, math.prod(sizes) * itemsize) + once
+        return spent / max(1, size_of(box) * target.dtype.itemsize) + once
 
     def _check_counts(self) -> None:
         """Refuse lists of blocks, or of chunks, that are too long."""
@@ -180,8 +173,8 @@ class GridBlocking(Blocking):
     def _list(self, few: int | None) -> None:
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
-        bytes_read = reads = writes = largest = again = 0
-        seen: dict[int, ChunkCount] = {}
+        writes = largest = 0
+        seen = [ChunkCount(self.name, store.layout, self.span) for store in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             whole = looked = block_count(target.shape, choice.block)
             if few is not None and whole > few:
@@ -193,48 +186,22 @@ class GridBlocking(Blocking):
                     regions = self.regions(number, box)
                     largest = max(largest, self._held(regions))
                     for operand, own in regions:
-                        store = self.inputs[operand]
-                        if isinstance(store, Store):
-                            sizes = [high - low for low, high in own]
-                            _, count, length = boxes.requests(
-                                store.packed.sizes, store.dtype.itemsize, sizes, span=self.span
-                            )
-                            reads += count * whole // looked
-                            bytes_read += count * length * whole // looked
-                            continue
-                        if operand not in seen:
-                            seen[operand] = ChunkCount(self.name, store.layout)
                         seen[operand].add(own, whole, looked)
-                        if store.layout.is_plain:
-                            size = math.prod(high - low for low, high in own) * store.dtype.itemsize
-                            bytes_read += size * whole // looked
-                        elif choice.are_kept:
+                        if choice.are_kept and not self.inputs[operand].layout.is_plain:
                             self.kept.add(operand)
-                    writes += self._writes(target, [high - low for low, high in box]) * whole // looked
+                    writes += _writes(target, box) * whole // looked
             self.count += (len(self._blocks) - before) * whole // max(1, looked)
-        for operand, chunks in seen.items():
-            count = chunks.distinct if operand in self.kept else chunks.count
-            reads += count
-            if not chunks.layout.is_plain:
-                bytes_read += count * chunks.layout.chunk_bytes
-                again += (count - chunks.distinct) * chunks.layout.chunk_bytes
+        read = [chunks.read(operand in self.kept) for operand, chunks in enumerate(seen)]
+        reads, bytes_read, again = (sum(each) for each in zip(*read, strict=True))
         self.totals = Totals(bytes_read, again, sum(each.nbytes for each in self.outputs), reads, writes, largest)
-
-    @staticmethod
-    def _writes(target: Target | ZarrTarget, sizes: Sequence[int]) -> int:
-        """Requests that write a box: chunks, or runs of a plain file."""
-        if isinstance(target, ZarrTarget):
-            return block_count(sizes, target.layout.chunk)
-        return boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
 
     def _fitting(self, number: int, box: Box) -> Iterator[Box]:
         """A block, or its parts where it needs more memory than the one that was chosen by."""
-        unit = self._unit(self.outputs[number])
         held = self._held(self.regions(number, box))
         if held <= self.most:
             yield box
             return
-        smaller = halves(box, unit)
+        smaller = halves(box, _unit(self.outputs[number]))
         if len(smaller) == 1:
             raise BindingError(
                 f"{self.name}: {bytes_text(held)} of inputs are needed at once for a chunk of "
@@ -259,7 +226,7 @@ class GridBlocking(Blocking):
         """As `Blocking.state`."""
         yield self.blocks.rows.tobytes()
         for store in self.inputs:
-            yield repr((os.path.realpath(store.path), getattr(store, "offset", 0), store.shape)).encode()
+            yield repr((os.path.realpath(store.path), store.layout.offset, store.shape)).encode()
         for mapping in self.mappings:
             yield repr(mapping.moves).encode()
         for value in self.constants.values():
@@ -280,3 +247,15 @@ class GridBlocking(Blocking):
             sizes + self.threads * self.need,
             f"{bytes_text(sizes)}, and {bytes_text(self.need)} for each of {threads}",
         )
+
+
+def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
+    """The sizes that blocks of a target are multiples of."""
+    return target.layout.chunk if isinstance(target, ZarrTarget) else (1,) * len(target.shape)
+
+
+def _writes(target: Target | ZarrTarget, box: Box) -> int:
+    """Requests that write a box: chunks, or runs of a plain file."""
+    if isinstance(target, ZarrTarget):
+        return block_count(sizes_of(box), target.layout.chunk)
+    return boxes.requests(target.layout.packed, box, False)[1]

@@ -14,7 +14,7 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Move, Operand, Program
-from anydml.stores.formats.store import Box
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.cutting import parts, split_dimension
 from anydml.stores.planning.indices import ReadOperand, resolved_moves
 from anydml.tensor import Layout

@@ -17,7 +17,7 @@ LINE = 64
 """Bytes of a line of the caches."""
 
 MOST_RUNS = 1 << 17
-"""Most runs that one move of a block requests: so many offsets in files and buffers take 2 MiB."""
+"""Most runs that one move of a block requests: so many offsets and lengths take 3 MiB."""
 
 
 class TooManyRunsError(Exception):
@@ -38,13 +38,13 @@ Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Transfer(NamedTuple):
-    """Requests of the same length, each of one run or of several that are contiguous in the file.
+    """Requests, each of one run or of several that have one length and are contiguous in the file.
 
     Attributes:
         operand: number of the operand whose file is read or written.
         file: offset of each request, in bytes from the start of the operand.
         buffer: offset of each run in the buffer, request by request.
-        length: bytes per run.
+        lengths: bytes of each run.
         is_direct: whether the buffer is that of the other end, because no move is needed in between.
         runs: per request.
     """
@@ -52,34 +52,26 @@ class Transfer(NamedTuple):
     operand: int
     file: Offsets
     buffer: Offsets
-    length: int
+    lengths: Offsets
     is_direct: bool = False
     runs: int = 1
 
     @property
-    def lengths(self) -> Offsets:
+    def sizes(self) -> Offsets:
         """Bytes per request."""
-        return np.full(self.file.size, self.length * self.runs, np.int64)
-
-    @property
-    def bytes(self) -> int:
-        """Total bytes."""
-        return self.length * self.buffer.size
-
-
-class Spans(NamedTuple):
-    """Requests of one run each and of different lengths; otherwise as `Transfer`."""
-
-    operand: int
-    file: Offsets
-    buffer: Offsets
-    lengths: Offsets
-    is_direct: bool = False
+        return self.lengths[:: self.runs] * self.runs
 
     @property
     def bytes(self) -> int:
         """Total bytes."""
         return int(self.lengths.sum())
+
+
+def requests(
+    operand: int, file: Offsets, buffer: Offsets, length: int, is_direct: bool = False, runs: int = 1
+) -> Transfer:
+    """A `Transfer` whose runs have one length."""
+    return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, runs)
 
 
 def direct(move: Move, side: Side) -> Transfer | None:
@@ -98,7 +90,7 @@ def direct(move: Move, side: Side) -> Transfer | None:
     descending = [k for k in own if here.strides[k] < 0]
     if descending:
         here, there = _reversed(here, sizes, descending), _reversed(there, sizes, descending)
-    return Transfer(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
+    return requests(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
 
 
 def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
@@ -130,7 +122,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
             first, second = np.array([low], np.int64), np.array([used], np.int64)
-            transfers.append(Transfer(ends[0].operand, first, second, high - low))
+            transfers.append(requests(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
                 placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
             used += aligned(high - low)
@@ -192,7 +184,7 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
     first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
     placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
     used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
-    return Transfer(end.operand, first, second, length), placed, used
+    return requests(end.operand, first, second, length), placed, used
 
 
 def aligned(size: int) -> int:

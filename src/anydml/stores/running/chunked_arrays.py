@@ -1,4 +1,4 @@
-"""Chunks of Zarr arrays: read as boxes, decoded once where blocks share them, encoded and written."""
+"""Chunks of arrays: read as boxes, decoded once where blocks share them, encoded and written."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.store import Box
-from anydml.stores.formats.zarr_array import ChunkGrid, ZarrStore, zarr_array
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
-from anydml.stores.planning.boxes import word
+from anydml.stores.planning.boxes import parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 
@@ -26,16 +27,19 @@ LOCKS = 64
 
 
 class ChunkReader:
-    """Reads boxes of a Zarr array.
+    """Reads boxes of an array.
 
     Args:
         store: the array.
         span: most bytes of a request with unneeded bytes.
         kept_in: the folder of an unnamed file for decoded chunks; None where they are not kept.
+        file: the plain file that the array is, where it lies in no chunks.
     """
 
-    def __init__(self, store: ZarrStore, span: int, kept_in: Path | None) -> None:
-        self.path, self.layout, self.span = store.path, store.layout, span
+    def __init__(
+        self, store: Store | ZarrStore, span: int, kept_in: Path | None, file: PlainFile | None = None
+    ) -> None:
+        self.path, self.layout, self.span, self._file = store.path, store.layout, span, file
         self._word = word(store.dtype.itemsize)
         codec = self.layout.codec if self.layout.is_own else None
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
@@ -49,7 +53,17 @@ class ChunkReader:
             self._kept.close()
 
     def reads(self, box: Box, out: Array) -> Iterator[Task]:
-        """Tasks that read a box, as `PlainReader.reads`."""
+        """Tasks that read a box.
+
+        Args:
+            box: in coordinates of the array, in row-major order.
+            out: of the shape of the box, with elements of a `word`.
+        """
+        if self._file is not None:
+            for part in parts(box, out.itemsize, max(self.span, 1 << 20)):
+                place: Any = (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
+                yield partial(read_box, self._file, self.layout.offset, self.layout.shape, part, out[place], self.span)
+            return
         for chunk in self.layout.near(box):
             yield partial(self.read, chunk, box, out)
 

@@ -17,7 +17,7 @@ from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.file_blocking import SPARE, FileBlocking
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.planned import Planned
-from anydml.stores.planning.transfers import Spans, Transfer
+from anydml.stores.planning.transfers import Transfer
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.files import CastFile
 
@@ -104,23 +104,18 @@ class FileBlocks(BlocksWriter):
             self._transfer(operands, transfer, read if transfer.is_direct else written, False)
 
     def _transfer(
-        self, operands: Sequence[int], transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool
+        self, operands: Sequence[int], transfer: Transfer, buffer: np.ndarray[Any, Any], is_read: bool
     ) -> None:
         file, base = self._files[operands[transfer.operand]]
         places = (transfer.file + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write
-        if isinstance(transfer, Spans):
-            for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
-                request(view[start : start + size], at)
-            return
-        length = transfer.length
         if transfer.runs > 1:
-            several = file.read_runs if is_read else file.write_runs
+            several, length = file.read_runs if is_read else file.write_runs, int(transfer.lengths[0])
             for at, starts in zip(places, transfer.buffer.reshape(-1, transfer.runs), strict=True):
                 several(buffer, starts, length, at)
             return
-        for at, start in zip(places, transfer.buffer.tolist(), strict=True):
-            request(view[start : start + length], at)
+        for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
+            request(view[start : start + size], at)
 
 
 def _buffer(size: int) -> np.ndarray[Any, Any]:

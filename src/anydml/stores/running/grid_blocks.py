@@ -17,15 +17,16 @@ from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.boxes import packed, word
+from anydml.stores.planning.boxes import word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
-from anydml.stores.running.plain_arrays import PlainReader, PlainWriter
+from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.stores.running.staging import Staging
+from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,11 +57,10 @@ class GridBlocks(BlocksWriter):
             self._writers = [self._writer(target, staging) for target in plan.outputs]
             undone.pop_all()
 
-    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> PlainReader | ChunkReader:
-        span = self._blocking.span
-        if isinstance(store, Store):
-            return PlainReader(self._opened.file(store.path), store, span)
-        reader = ChunkReader(store, span, folder if number in self._blocking.kept else None)
+    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
+        kept_in = folder if number in self._blocking.kept else None
+        file = self._opened.file(store.path) if isinstance(store, Store) else None
+        reader = ChunkReader(store, self._blocking.span, kept_in, file)
         self._opened.more.callback(reader.close)
         return reader
 
@@ -115,7 +115,7 @@ class GridBlocks(BlocksWriter):
         flat = self._flat(math.prod(shape) * kind.itemsize)
         mapping, numbers = self._blocking.mappings[output], dict[int, int]()
         parts = mapping.within(own)
-        found = mapping.between(parts, own, packed(shape, kind.itemsize), regions, held, numbers)
+        found = mapping.between(parts, own, Layout.packed(shape, kind.itemsize).strides, regions, held, numbers)
         if any(high - low != size for (low, high), size in zip(own, shape, strict=True)):
             flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
         elif sum(move.bytes_written for move in parts) < flat.size:

@@ -1,0 +1,91 @@
+"""The division of arrays into chunks, each of which lies in a file."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anydml.tensor import Layout
+
+Box = tuple[tuple[int, int], ...]
+"""First coordinate and the one after the last, by axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkGrid:
+    """The division of an array into chunks, and the format of their files. Each file holds one chunk or one shard.
+
+    An array in a plain file is one chunk.
+
+    Attributes:
+        shape: sizes of the array.
+        chunk: sizes of the box in one file: those of a chunk, or of a shard if there are shards.
+        dtype: dtype of the elements.
+        version: Zarr format, 2 or 3; 0 for an array in a plain file.
+        separator: text between the indices in a file's name.
+        is_prefixed: whether file names begin with ``c``.
+        codec: numcodecs' configuration of the only codec that changes bytes; None if there is none.
+        is_own: whether anydml reads and writes the files itself, because they are packed in C order with at most that
+            codec; otherwise zarr-python does.
+        fill: bytes of an element of a chunk without a file.
+        inner: sizes of the chunks of a shard; equal to `chunk` without shards.
+        offset: bytes before the elements of a chunk.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dtype: np.dtype[Any]
+    version: int
+    separator: str
+    is_prefixed: bool
+    codec: Mapping[str, Any] | None
+    is_own: bool
+    fill: bytes = field(repr=False)
+    inner: tuple[int, ...]
+    offset: int = 0
+
+    @classmethod
+    def one(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
+        """An array in row-major order in a plain file, from an offset on."""
+        chunk = tuple(max(1, size) for size in shape)
+        return cls(shape, chunk, dtype, 0, "", False, None, True, b"", chunk, offset)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the array lies in a plain file."""
+        return self.version == 0
+
+    @property
+    def packed(self) -> Layout:
+        """The layout of the elements in row-major order, without chunks."""
+        return Layout.packed(self.shape, self.dtype.itemsize)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a decoded chunk."""
+        return math.prod(self.chunk) * self.dtype.itemsize
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a file holds uncompressed elements only."""
+        return self.is_own and self.codec is None
+
+    def name(self, number: Sequence[int]) -> str:
+        """The path of a file, relative to the folder of the array."""
+        if self.is_prefixed:
+            return self.separator.join(["c", *map(str, number)])
+        return self.separator.join(map(str, number)) or "0"
+
+    def near(self, box: Box) -> Iterator[tuple[int, ...]]:
+        """The numbers of the files that intersect a box."""
+        ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
+        return itertools.product(*ranges)
+
+    def box(self, number: Sequence[int]) -> Box:
+        """The box of elements in a file, clipped to the array."""
+        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
