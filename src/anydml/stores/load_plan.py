@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.errors import BindingError
+from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import names
 from anydml.moves import Move
 from anydml.stores.formats.chunk_grid import Box
@@ -23,13 +23,35 @@ from anydml.stores.planning.covered import united
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import box_of
-from anydml.stores.planning.runs import ByteRun, Offsets, check_few, contiguous, listed
+from anydml.stores.planning.transfers import Offsets, contiguous, listed
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
 from anydml.stores.running.scattered_io import Bytes
 from anydml.tensor import Layout
+from anydml.text import counted
+
+MOST_RUNS = 1 << 24
+"""Most runs that are listed; each takes about 30 bytes."""
 
 ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
 """The shape and the dtype of a tensor."""
+
+
+class ByteRun(NamedTuple):
+    """Bytes of a file that are contiguous in a tensor, too.
+
+    Attributes:
+        path: the file.
+        offset: of the first byte in the file.
+        tensor: its name.
+        start: offset of the first byte in the tensor, in C order.
+        length: bytes.
+    """
+
+    path: Path
+    offset: int
+    tensor: str
+    start: int
+    length: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +83,7 @@ class LoadPlan:
             ModelError: a move has more than `MOST_RUNS` runs, which `to_json` has as boxes.
         """
         for name, move, store in self._moves():
-            check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
+            _check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
             offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
             starts = listed(move.destination.offset, move.sizes, move.destination.strides).tolist()
             for offset, start in zip(offsets, starts, strict=True):
@@ -79,7 +101,7 @@ class LoadPlan:
         runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
                 for move in moves]  # fmt: skip
         count = sum(len(sets) * math.prod(move.sizes[k] for k in outer) for sets, move, _, _, outer in runs)
-        check_few(count, "the ranges", f"give a gap larger than {gap}")
+        _check_few(count, "the ranges", f"give a gap larger than {gap}")
         starts: dict[Path, list[Offsets]] = {}
         ends: dict[Path, list[Offsets]] = {}
         for sets, move, low, length, outer in runs:
@@ -205,3 +227,13 @@ class LoadPlan:
 
 def _slices(box: Box) -> str:
     return f"[{', '.join(f'{low}:{high}' for low, high in box)}]"
+
+
+def _check_few(count: int, what: str, instead: str) -> None:
+    """Refuse to list more than `MOST_RUNS` runs.
+
+    Raises:
+        ModelError: there are more.
+    """
+    if count > MOST_RUNS:
+        raise ModelError(f"plan_load: {what} are {counted(count, 'run')} of bytes; {MOST_RUNS} are the most: {instead}")

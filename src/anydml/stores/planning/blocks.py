@@ -14,9 +14,12 @@ from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.planning.boxes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
-from anydml.stores.planning.transfers import Transfer, aligned, direct, requests, together
+from anydml.stores.planning.regions import in_box
+from anydml.stores.planning.transfers import Transfer, aligned, direct, listed, together, transfer_of
+from anydml.tensor import Layout
 
 
 class Cut(NamedTuple):
@@ -37,18 +40,13 @@ class Cut(NamedTuple):
     width: int
 
     @property
-    def pitches(self) -> tuple[int, ...]:
-        """As in `parts`."""
-        return (self.pitch,) if self.pitch else ()
-
-    @property
     def block(self) -> tuple[int, ...]:
         """Sizes of a block."""
         return (self.height, self.width) if self.pitch else (self.width,)
 
-    def grid(self, size: int) -> tuple[int, ...]:
-        """Rows and columns of a file of a number of bytes."""
-        return (size // self.pitch, self.pitch) if self.pitch else (size,)
+    def view(self, size: int) -> Layout:
+        """Rows and columns of a file of a number of bytes, or only its bytes."""
+        return Layout.packed((size // self.pitch, self.pitch) if self.pitch else (size,), 1)
 
 
 class BlockIO(NamedTuple):
@@ -169,21 +167,22 @@ def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
 
 def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     """The requests and moves of a block."""
-    side, pitch = cut.side, cut.pitch
-    known = group.moves_at(side, operand, pitch)
+    side = cut.side
+    known = group.moves_at(side, operand, cut.pitch)
     if known is None:
         raise AssertionError(f"{cut} does not fit")
     moves, extents = known
-    low, high = (end * (pitch or 1) for end in area[0])
+    view, sizes = cut.view(group.sizes[operand]), sizes_of(area)
+    low, high = (end * view.strides[0] for end in area[0])
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
-    whole = math.prod(high - low for low, high in area)
+    whole, strides = math.prod(sizes), Layout.packed(sizes, 1).strides
     transfers: list[Transfer] = []
     inside: list[Move] = []
     waiting: list[int] = []
     written = 0
     for number in near:
-        for part in parts(moves[number], side, cut.pitches, area):
-            move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area))
+        for part in parts(moves[number], side, view.strides[:-1], area):
+            move = with_end(part, side, in_box(end_of(part, side), view, area, strides, operand))
             written += move.bytes_written
             source = move.source
             if isinstance(source, Access) and group.sizes[source.operand] >= 0:
@@ -197,13 +196,15 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
     transfers += staged
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
-    own = _own_transfer(operand, pitch, area)
+    level, count, length = requests(view, area, False)
+    rows = listed(offset_of(area, view.strides), sizes[:level], view.strides[:level])
+    own = transfer_of(operand, rows, np.arange(count, dtype=np.int64) * length, length)
     constants = {number: 2 + k for k, number in enumerate(group.held)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None
-        if rows := [each for each in group.copies if each.destination == operand]:
-            spans, copied, used = copies_of_block(rows, *area[0], cut.gap, used)
+        if several := [each for each in group.copies if each.destination == operand]:
+            spans, copied, used = copies_of_block(several, *area[0], cut.gap, used)
             written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
             transfers += spans
         is_covered = written == whole and not group.is_ordered
@@ -213,24 +214,6 @@ def block_io(group: MoveGroup, cut: Cut, operand: int, area: Box) -> BlockIO:
 
 def _other(side: Side) -> Side:
     return "source" if side == "destination" else "destination"
-
-
-def _in_buffer(end: Access, pitch: int, area: Box) -> Access:
-    left, right = area[-1]
-    if not pitch:
-        return end._replace(offset=end.offset - left)
-    row, column = divmod(end.offset, pitch)
-    strides = tuple(stride // pitch * (right - left) if stride % pitch == 0 else stride for stride in end.strides)
-    return end._replace(offset=(row - area[0][0]) * (right - left) + column - left, strides=strides)
-
-
-def _own_transfer(operand: int, pitch: int, area: Box) -> Transfer:
-    (top, bottom), (left, right) = area if pitch else ((0, 1), *area)
-    rows, width = bottom - top, right - left
-    if width == pitch or rows == 1:
-        return requests(operand, np.array([top * pitch + left], np.int64), np.zeros(1, np.int64), rows * width)
-    lines = np.arange(rows, dtype=np.int64)
-    return requests(operand, (top + lines) * pitch + left, lines * width, width)
 
 
 def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:

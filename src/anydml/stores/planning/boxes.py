@@ -34,6 +34,11 @@ def size_of(box: Box) -> int:
     return math.prod(high - low for low, high in box)
 
 
+def offset_of(box: Box, strides: Sequence[int]) -> int:
+    """Bytes before the first element of a box."""
+    return sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
+
+
 def sizes_of(box: Box) -> tuple[int, ...]:
     """Sizes of a box, by axis."""
     return tuple(high - low for low, high in box)

@@ -134,7 +134,7 @@ def _middle_io(group: MoveGroup, cut: Cut, operand: int) -> BlockIO:
     """The block by which a cut is judged; the last one is cached."""
     key = cut, operand
     if group.seen.get("key") != key:
-        area = middle(cut.grid(group.sizes[operand]), cut.block)
+        area = middle(cut.view(group.sizes[operand]).sizes, cut.block)
         group.seen.update(key=key, io=block_io(group, cut, operand, area))
     found: BlockIO = group.seen["io"]
     return found

@@ -96,7 +96,7 @@ class FileBlocking(Blocking):
                 )
             self.cuts.append(cut)
             count += groups[number] * sum(
-                block_count(cut.grid(kind.sizes[operand]), cut.block) for operand in kind.operands(cut.side)
+                block_count(cut.view(kind.sizes[operand]).sizes, cut.block) for operand in kind.operands(cut.side)
             )
             check_count(self.name, count, "blocks", MORE_MEMORY)
 
@@ -110,7 +110,7 @@ class FileBlocking(Blocking):
             group, cut = self.kinds[kind], self.cuts[kind]
             for operand in group.operands(cut.side):
                 own = Counter[str]()
-                grid = cut.grid(group.sizes[operand])
+                grid = cut.view(group.sizes[operand]).sizes
                 wholes: Iterable[Box] = boxes_of(grid, cut.block)
                 whole = looked = 1
                 if few is not None and block_count(grid, cut.block) > few:

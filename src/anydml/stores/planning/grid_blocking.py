@@ -94,7 +94,7 @@ class GridBlocking(Blocking):
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)
         for target in self.outputs:
-            if isinstance(target, ZarrTarget):
+            if not target.layout.is_one:
                 need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
         self.need = need
         threads = max(1, min(THREADS, free // 3 // need))
@@ -140,7 +140,7 @@ class GridBlocking(Blocking):
     ) -> float | None:
         """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
-        if isinstance(target, Target):
+        if target.layout.is_one:
             spent += boxes.seconds(target.layout.packed, box, False)
         for operand, own in regions:
             layout = self.inputs[operand].layout
@@ -165,7 +165,7 @@ class GridBlocking(Blocking):
         count = chunks = 0
         for target, choice in zip(self.outputs, self.choices, strict=True):
             count += block_count(target.shape, choice.block)
-            if isinstance(target, ZarrTarget):
+            if not target.layout.is_one:
                 chunks += block_count(target.shape, target.layout.chunk)
         check_count(self.name, count, "blocks", MORE_MEMORY)
         check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
@@ -251,11 +251,11 @@ class GridBlocking(Blocking):
 
 def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
     """The sizes that blocks of a target are multiples of."""
-    return target.layout.chunk if isinstance(target, ZarrTarget) else (1,) * len(target.shape)
+    return (1,) * len(target.shape) if target.layout.is_one else target.layout.chunk
 
 
 def _writes(target: Target | ZarrTarget, box: Box) -> int:
     """Requests that write a box: chunks, or runs of a plain file."""
-    if isinstance(target, ZarrTarget):
-        return block_count(sizes_of(box), target.layout.chunk)
-    return boxes.requests(target.layout.packed, box, False)[1]
+    if target.layout.is_one:
+        return boxes.requests(target.layout.packed, box, False)[1]
+    return block_count(sizes_of(box), target.layout.chunk)

@@ -15,6 +15,7 @@ from anydml.engines import array_engine
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Move, Operand, Program
 from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.planning.boxes import offset_of
 from anydml.stores.planning.cutting import parts, split_dimension
 from anydml.stores.planning.indices import ReadOperand, resolved_moves
 from anydml.tensor import Layout
@@ -92,8 +93,7 @@ def in_box(end: Access, layout: Layout, box: Box, strides: Sequence[int], operan
         counts, rest = coordinates(distance, layout)
         return rest + sum(count * stride for count, stride in zip(counts, strides, strict=True))
 
-    first = sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
-    return Access(operand, placed(end.offset) - first, tuple(map(placed, end.strides)))
+    return Access(operand, placed(end.offset) - offset_of(box, strides), tuple(map(placed, end.strides)))
 
 
 class RegionMap:

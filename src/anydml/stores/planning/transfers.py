@@ -10,7 +10,6 @@ import numpy as np
 
 from anydml.moves import Access, Move, extent
 from anydml.stores.planning.cutting import Side, end_of, with_end
-from anydml.stores.planning.runs import contiguous, listed
 from anydml.stores.running.scattered_io import can_scatter
 
 LINE = 64
@@ -67,7 +66,7 @@ class Transfer(NamedTuple):
         return int(self.lengths.sum())
 
 
-def requests(
+def transfer_of(
     operand: int, file: Offsets, buffer: Offsets, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
     """A `Transfer` whose runs have one length."""
@@ -90,7 +89,7 @@ def direct(move: Move, side: Side) -> Transfer | None:
     descending = [k for k in own if here.strides[k] < 0]
     if descending:
         here, there = _reversed(here, sizes, descending), _reversed(there, sizes, descending)
-    return requests(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
+    return transfer_of(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
 
 
 def _reversed(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
@@ -122,7 +121,7 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
             first, second = np.array([low], np.int64), np.array([used], np.int64)
-            transfers.append(requests(ends[0].operand, first, second, high - low))
+            transfers.append(transfer_of(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
                 placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
             used += aligned(high - low)
@@ -184,7 +183,7 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
     first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
     placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
     used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
-    return requests(end.operand, first, second, length), placed, used
+    return transfer_of(end.operand, first, second, length), placed, used
 
 
 def aligned(size: int) -> int:
@@ -202,3 +201,33 @@ def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) ->
     if count > MOST_RUNS:
         raise TooManyRunsError(count)
     return listed(access.offset, [sizes[k] for k in dimensions], [access.strides[k] for k in dimensions])
+
+
+def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
+    """The runs of bytes that one end of a move touches.
+
+    Args:
+        end: of the move.
+        move: the move.
+        gap: bytes between two runs along a dimension that are still one.
+
+    Returns:
+        The first byte, the length of a run, and the dimensions over which runs are repeated, the outermost first.
+    """
+    length, outer = move.element_size, list[int]()
+    steps = [(abs(step), k) for k, (n, step) in enumerate(zip(move.sizes, end.strides, strict=True)) if step and n > 1]
+    for step, k in sorted(steps):
+        if not outer and step - length <= gap:
+            length += (move.sizes[k] - 1) * step
+        else:
+            outer.append(k)
+    low = end.offset + sum((n - 1) * s for n, s in zip(move.sizes, end.strides, strict=True) if s < 0 and n > 1)
+    return low, length, outer[::-1]
+
+
+def listed(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Offsets:
+    """The offset of each coordinate, in C order."""
+    found = np.array([offset], np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
+    return found

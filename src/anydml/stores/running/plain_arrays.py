@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,8 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.boxes import MOST_SPAN, parts, requests, sizes_of, word
+from anydml.stores.planning.boxes import MOST_SPAN, offset_of, parts, requests, sizes_of, word
+from anydml.stores.planning.transfers import listed
 from anydml.stores.running.files import PlainFile
 from anydml.tensor import Layout
 
@@ -36,7 +36,6 @@ def read_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, out: 
     while is_whole and length > span and not out[_first(level)].flags.c_contiguous:
         # Shorter runs, so that the intermediate buffer stays within `span`.
         length, level = length // sizes[level], level + 1
-    inner = sizes[level:]
     buffer: Array | None = None
     for place, at in _places(base, layout, box, level):
         part = out[place]
@@ -46,7 +45,7 @@ def read_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, out: 
         if buffer is None:
             buffer = np.empty(length // size, out.dtype)
         file.read(as_bytes(buffer), at)
-        part[...] = np.lib.stride_tricks.as_strided(buffer, inner, layout.strides[level:])
+        part[...] = np.lib.stride_tricks.as_strided(buffer, sizes[level:], layout.strides[level:])
 
 
 def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, array: Array) -> None:
@@ -71,11 +70,9 @@ def _first(level: int) -> Any:
 
 def _places(base: int, layout: Layout, box: Box, level: int) -> Iterator[tuple[Any, int]]:
     """The index into the box, and the offset in the file, of each request."""
-    steps = layout.strides
-    first = base + sum(low * step for (low, _), step in zip(box, steps, strict=True))
-    ranges = [range(high - low) for low, high in box[:level]]
-    for place in itertools.product(*ranges):
-        yield (*place, ...), first + sum(n * step for n, step in zip(place, steps, strict=False))
+    outer = sizes_of(box)[:level]
+    places = listed(base + offset_of(box, layout.strides), outer, layout.strides[:level])
+    return zip(((*place, ...) for place in np.ndindex(*outer)), places.tolist(), strict=True)
 
 
 class PlainWriter:
