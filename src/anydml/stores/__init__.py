@@ -2,14 +2,17 @@
 
 Everything here is an instance of one model:
 
-- A *source* is a named array whose elements lie in a file or folder: all of them in row-major order, as in .npy,
-  safetensors, GGUF, .npz and torch.save files, or in chunks of a grid, each a file of its own, as in Zarr. A *target*
-  is the same for an array that does not exist yet. `formats` has one module per format.
-- A *program* moves elements of sources to elements of targets. `fuse`, a desc, the rules of a layout, the mappings of
-  transformers and the placement of ranks (`checkpoints`) are ways to write one.
-- A plan cuts a program into *blocks*, each of which fits in a budget of memory: it reads parts of sources, moves them,
-  and writes a part of a target that no other block writes. `planning` decides the blocks: intervals and rectangles of
-  bytes between plain files, boxes of whole chunks where an array lies in chunks.
+- A *source* is a named array in chunks of a grid, each of which lies in a file: many chunks, as in Zarr, or a single
+  one, as in .npy, safetensors, GGUF, .npz and torch.save files. A *target* is the same for an array that does not
+  exist yet. `formats` has one module per format.
+- A *program* moves elements of sources to elements of targets, all of which are addressed in bytes, in row-major order.
+  `fuse`, a desc, the rules of a layout, the mappings of transformers and the placement of ranks (`checkpoints`) are
+  ways to write one.
+- A plan cuts a program into *blocks*, each of which fits in a budget of memory. A block is a box of a target, or of a
+  source whose parts go to several targets: it reads boxes of sources, moves their elements, and writes what no other
+  block writes. `planning` decides the blocks. Between plain files they are intervals of bytes or rectangles of rows
+  and columns, and every thread has its own (`FileBlocking`); of arrays in chunks they are boxes of whole chunks, as
+  large as fits, and all threads share one (`GridBlocking`).
 - A *runner* reads, moves and writes blocks in threads, or on a cluster. Targets are staged under hidden names; a
   *journal* lists the finished blocks, so that an interrupted run resumes, and all targets get their names at the end.
   `running` has these.

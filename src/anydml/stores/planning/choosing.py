@@ -113,7 +113,7 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> 
     """The cut, shrunk until a block of it fits."""
     for _ in range(8):
         try:
-            size = sum(_middle_io(group, cut, operand).sizes)
+            size = _middle_io(group, cut, operand).held
         except TooManyRunsError as error:
             share = 0.95 * error.share
         else:
@@ -148,7 +148,7 @@ def _cost(group: MoveGroup, cut: Cut, most: int) -> float | None:
             io = _middle_io(group, cut, operand)
         except TooManyRunsError:
             return None
-        if sum(io.sizes) > most:
+        if io.held > most:
             return None
         seconds += seconds_of(io)
         moved += sum(each.bytes for each in io.writes)
@@ -170,7 +170,7 @@ def seconds_of(io: BlockIO) -> float:
         + SECONDS_A_MOVE * len(io.moves)
         + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
-        + (COLD_SECONDS_A_BYTE * transferred if sum(io.sizes) > CACHED else 0)
+        + (COLD_SECONDS_A_BYTE * transferred if io.held > CACHED else 0)
     )
 
 
@@ -195,7 +195,7 @@ def blocks_of(
                 # A single element takes one.
                 waiting += halves(area, unit)[::-1]
                 continue
-            smaller = halves(area, unit) if sum(io.sizes) > most else [area]
+            smaller = halves(area, unit) if io.held > most else [area]
             if len(smaller) == 1 and io.writes:
                 yield Block(number, operand, area), io
             elif len(smaller) > 1:
