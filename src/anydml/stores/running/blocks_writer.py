@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Self
 
+import numpy as np
+
+from anydml.memory.host import address_of
 from anydml.moves import Move
 from anydml.stores.formats.store import Array
+from anydml.stores.planning.file_blocking import SPARE
 from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
 
@@ -25,6 +30,7 @@ class BlocksWriter(ABC):
     def __init__(self, threads: int) -> None:
         self._opened = Opened(threads)
         self._compiled: dict[Hashable, Any] = {}
+        self._own = threading.local()
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +58,15 @@ class BlocksWriter(ABC):
             found = self._compiled[key] = compiled(moves, len(operands))
         if found is not None:
             found.run(operands)
+
+    def _buffer(self, size: int) -> Array:
+        """A buffer of this thread until its next call, aligned to a line of the caches."""
+        if getattr(self._own, "size", None) != size:
+            whole = np.empty(size + SPARE, np.uint8)
+            start = -address_of(whole) % SPARE
+            self._own.size, self._own.buffer = size, whole[start : start + size]
+        buffer: Array = self._own.buffer
+        return buffer
 
     def sync(self) -> None:
         """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""

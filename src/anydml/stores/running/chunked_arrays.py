@@ -181,11 +181,12 @@ class ChunkWriter:
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
         self._made: set[Path] = set()
-        self.fill, self.parts, self.box = layout.fill, layout.near, layout.box
+        self.fill = layout.fill
 
-    def shape(self, chunk: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the packed buffer of a chunk, which is a part of the array."""
-        return self.layout.chunk
+    def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
+        """The chunks of a box, as `PlainWriter.parts`."""
+        for chunk in self.layout.near(box):
+            yield chunk, self.layout.box(chunk), self.layout.chunk
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
         """Write a whole chunk of bytes, which has fill values outside the array.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -42,12 +41,9 @@ class FileBlocks(BlocksWriter):
         if not isinstance(blocking, FileBlocking):
             raise AssertionError("the plan is not between plain files")
         self._blocking, self._block_ios = blocking, blocking.block_ios()
-        self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
             undone.enter_context(self._opened)
             self._files = {k: (self._file(each, part), each.offset) for k, each in blocking.intervals.items()}
-            for _ in range(plan.threads):
-                self._slots.put(_buffer(plan.totals.block_bytes + blocking.spare - SPARE))
             undone.pop_all()
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
@@ -64,14 +60,8 @@ class FileBlocks(BlocksWriter):
         self._opened.together(partial(self._block, number, finished) for number in numbers)
 
     def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
-        slot = self._slots.get()
-        try:
-            finished(number, self._done(number, slot))
-        finally:
-            self._slots.put(slot)
-
-    def _done(self, number: int, slot: np.ndarray[Any, Any]) -> int:
-        """Read, move and write a block, and return the number of bytes written."""
+        """Read, move and write a block."""
+        slot = self._buffer(self.plan.totals.block_bytes + self._blocking.spare - SPARE)
         block = self._blocking.blocks[number]
         kind, operands = self._blocking.groups[block.group]
         io = self._block_ios(block.group, block.operand, block.area)
@@ -86,7 +76,7 @@ class FileBlocks(BlocksWriter):
         if io.copied is not None:
             io.copied.run(read, written)
         self._write(number, io, read, written)
-        return sum(each.bytes for each in io.writes)
+        finished(number, sum(each.bytes for each in io.writes))
 
     def _first(self, operands: Sequence[int], io: BlockIO, slot: Bytes) -> int:
         """The first byte of the write buffer, with which whole pages of the file are whole pages of memory.
@@ -116,10 +106,3 @@ class FileBlocks(BlocksWriter):
             return
         for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
             request(view[start : start + size], at)
-
-
-def _buffer(size: int) -> np.ndarray[Any, Any]:
-    """A buffer aligned to a line of the caches."""
-    whole = np.empty(size + SPARE, np.uint8)
-    start = -address_of(whole) % SPARE
-    return whole[start : start + size]

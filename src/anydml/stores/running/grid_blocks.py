@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -13,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.simplify import simplify
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.boxes import word
+from anydml.stores.planning.boxes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
@@ -50,7 +50,6 @@ class GridBlocks(BlocksWriter):
         self._blocking = plan.blocking
         folder = staging.journal.parent
         self._room = np.empty(plan.totals.block_bytes, np.uint8)
-        self._own = threading.local()
         with ExitStack() as undone:
             undone.enter_context(self._opened)
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
@@ -86,7 +85,9 @@ class GridBlocks(BlocksWriter):
             for task in self._readers[region.operand].reads(region.box, out)
         )
         parts = self._writers[output].parts(box)
-        self._opened.together(partial(self._part, output, part, regions, held) for part in parts)
+        self._opened.together(
+            partial(self._part, output, part, own, shape, regions, held) for part, own, shape in parts
+        )
 
     def _held(self, regions: Sequence[InputBox]) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
@@ -101,22 +102,22 @@ class GridBlocks(BlocksWriter):
             at += -(-size // LINE) * LINE
         return found
 
-    def _flat(self, size: int) -> Array:
-        """A buffer of this thread, until its next call."""
-        if getattr(self._own, "size", None) != size:
-            self._own.size, self._own.flat = size, np.empty(size, np.uint8)
-        flat: Array = self._own.flat
-        return flat
-
-    def _part(self, output: int, part: Any, regions: Sequence[InputBox], held: Sequence[Array]) -> None:
+    def _part(
+        self,
+        output: int,
+        part: Any,
+        own: Box,
+        shape: tuple[int, ...],
+        regions: Sequence[InputBox],
+        held: Sequence[Array],
+    ) -> None:
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
-        own, shape = writer.box(part), writer.shape(part)
-        flat = self._flat(math.prod(shape) * kind.itemsize)
+        flat = self._buffer(math.prod(shape) * kind.itemsize)
         mapping, numbers = self._blocking.mappings[output], dict[int, int]()
         parts = mapping.within(own)
         found = mapping.between(parts, own, Layout.packed(shape, kind.itemsize).strides, regions, held, numbers)
-        if any(high - low != size for (low, high), size in zip(own, shape, strict=True)):
+        if sizes_of(own) != shape:
             flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
         elif sum(move.bytes_written for move in parts) < flat.size:
             flat[:] = 0

@@ -89,19 +89,12 @@ class PlainWriter:
     def __init__(self, file: PlainFile, target: Target, unit: int) -> None:
         self._file, self._target, self._unit = file, target, unit
 
-    def parts(self, box: Box) -> Iterator[Box]:
-        """The parts of a box that are written one by one."""
-        return parts(box, self._target.dtype.itemsize, self._unit)
-
-    def box(self, part: Box) -> Box:
-        """The box of a part."""
-        return part
-
-    def shape(self, part: Box) -> tuple[int, ...]:
-        """The shape of the packed buffer of a part."""
-        return sizes_of(part)
+    def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
+        """The parts of a box that are written one by one: name, box, and shape of the packed buffer of each."""
+        for part in parts(box, self._target.dtype.itemsize, self._unit):
+            yield part, part, sizes_of(part)
 
     def write(self, part: Box, flat: Array) -> None:
-        """Write a part."""
-        array = flat.view(word(self._target.dtype.itemsize)).reshape(self.shape(part))
+        """Write a part from its buffer."""
+        array = flat.view(word(self._target.dtype.itemsize)).reshape(sizes_of(part))
         write_box(self._file, self._target.offset, self._target.shape, part, array)
