@@ -99,8 +99,7 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
     """
     architecture = Architecture(folder)
     trace = architecture.trace()
-    preset = preset_of(to, architecture.model) if to in PRESETS else None
-    remarks: list[str] = []
+    preset, remarks = preset_of(to, architecture.model) if to in PRESETS else None, list[str]()
     if flat := next((name for name in tensors if name.rpartition(".")[2].lstrip("_") == "flat_param"), None):
         raise (JsonPath(str(folder)) / flat).error(
             "is a flat parameter of FSDP, without the names and shapes of the tensors in it: save with "
@@ -128,7 +127,5 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
         if name in made:
             raise ModelError(f"convert: two tensors would be called {show(name)}")
         made[name] = tensors[name]
-    axes = Axes() if preset is None else preset.axes
-    if is_shared and to == "transformers":
-        axes = axes_of(architecture.model)
+    axes = axes_of(architecture.model) if is_shared and to == "transformers" else preset.axes if preset else Axes()
     return Answer(made, trace.composer, remarks, axes)
