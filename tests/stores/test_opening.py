@@ -135,6 +135,18 @@ def test_a_broken_header_is_refused_with_its_reason(tmp_path, content, tensors, 
     assert str(refused.value).startswith(str(tmp_path / "x.safetensors"))
 
 
+@pytest.mark.parametrize("field", ["dtype", "shape", "data_offsets", "more"])
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"x":', "}")])
+def test_a_field_nested_however_deep_is_refused(tmp_path, field, before, after):
+    fields = {"dtype": '"U8"', "shape": "[1]", "data_offsets": "[0,1]"}
+    for depth in (int(1.2**k) for k in range(20, 64)):
+        fields[field] = before * depth + "1" + after * depth
+        entry = ",".join(f'"{name}":{value}' for name, value in fields.items())
+        (tmp_path / "x.safetensors").write_bytes(packed(f'{{"a":{{{entry}}}}}'.encode(), 1))
+        with pytest.raises(dml.ModelError):
+            stores.open(tmp_path / "x.safetensors")
+
+
 def test_broken_headers_end_in_one_clear_line(tmp_path):
     path, lines = tmp_path / "x.safetensors", []
     for content in broken_files(seed=1, count=2000):

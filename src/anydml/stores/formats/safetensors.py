@@ -85,9 +85,12 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
     content = parse_json(text, place, "header", tuple)
     if not isinstance(content, tuple):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
-    entries = unique(content, place, "header")
-    metadata = _metadata(_plain(entries.pop(METADATA, ()), place), place / METADATA)
-    return _stores(path, entries, 8 + length, size, place), metadata
+    try:
+        entries = unique(content, place, "header")
+        metadata = _metadata(_plain(entries.pop(METADATA, ()), place), place / METADATA)
+        return _stores(path, entries, 8 + length, size, place), metadata
+    except RecursionError:
+        raise place.error("has a header that is nested too deep") from None
 
 
 def parse_json(
@@ -136,12 +139,9 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict
 
 def _plain(value: Any, place: JsonPath) -> Any:
     """What was parsed with objects as tuples, with dicts instead."""
-    try:
-        if isinstance(value, tuple):
-            return unique([(name, _plain(each, place)) for name, each in value], place, "header")
-        return [_plain(each, place) for each in value] if isinstance(value, list) else value
-    except RecursionError:
-        raise place.error("has a header that is nested too deep") from None
+    if isinstance(value, tuple):
+        return unique([(name, _plain(each, place)) for name, each in value], place, "header")
+    return [_plain(each, place) for each in value] if isinstance(value, list) else value
 
 
 def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
