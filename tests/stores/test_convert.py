@@ -283,7 +283,7 @@ def in_another_process(folder, code, *arguments, path=()):
     """What Python prints, the last line of its errors, and its exit code; it has not imported transformers."""
     search = os.pathsep.join([*map(str, path), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], cwd=folder, env={**os.environ, "PYTHONPATH": search},
+        [sys.executable, "-P", "-c", code, *map(str, arguments)], cwd=folder, env={**os.environ, "PYTHONPATH": search},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout, [*done.stderr.splitlines(), ""][-2 if done.stderr else -1], done.returncode
@@ -304,6 +304,15 @@ def test_a_process_without_transformers_converts_without_importing_it(mixtral):
             assert path.read_bytes() == (mixtral / f"{to} there" / path.name).read_bytes()
 
 
+def test_modules_in_the_folder_of_a_model_are_not_imported(mixtral):
+    """They may have come with the model."""
+    for name in "pickle", "struct", "numpy", "anydml":
+        (mixtral / "transformers" / f"{name}.py").write_text("import os; os._exit(9)")
+    code = "from anydml import stores; stores.convert('.', '../out', to='original').run()"
+    assert in_another_process(mixtral / "transformers", code) == ("", "", 0)
+    assert tensors(mixtral / "out") == tensors(mixtral / "original")
+
+
 @pytest.mark.parametrize(
     ("transformers_there", "message"),
     [
@@ -311,6 +320,10 @@ def test_a_process_without_transformers_converts_without_importing_it(mixtral):
         (
             "raise ImportError('not whole')",
             r"convert: transformers' mappings cannot be read \(not whole\): pip install .*",
+        ),
+        (
+            "raise OSError('libtorch.so: cannot open shared object file')",
+            r"convert: transformers' mappings cannot be read \(libtorch.so: .*\): pip install .*",
         ),
         ("import os; print('x'); os._exit(7)", "convert: the process that reads transformers' mappings ended with 7"),
     ],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +41,9 @@ class Answer(NamedTuple):
 
 
 START = """
-import gc, pickle, sys
+import gc, pickle, signal, sys
 gc.disable()
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 sys.path[:] = pickle.load(sys.stdin.buffer)
 from anydml.stores.checkpoints.model_layouts import main
 main()
@@ -60,7 +60,8 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
     if "transformers" in sys.modules:
         return answered(folder, to, is_shared, tensors)
     given = pickle.dumps(sys.path) + pickle.dumps((folder, to, is_shared, tensors))
-    done = subprocess.run([sys.executable, "-c", START], input=given, stdout=subprocess.PIPE, check=False)
+    # -P, because a model's folder, in which the command may run, must not be searched for modules.
+    done = subprocess.run([sys.executable, "-P", "-c", START], input=given, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise ModelError(f"convert: the process that reads transformers' mappings ended with {done.returncode}")
     answer: Any = pickle.loads(done.stdout)
@@ -71,7 +72,6 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
 
 def main() -> None:
     """Read a question from the standard input, and write its answer, or an error, to the standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
         # Libraries may print.

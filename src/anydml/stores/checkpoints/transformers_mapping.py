@@ -84,7 +84,7 @@ class Architecture:
         folder: with config.json.
 
     Raises:
-        ModelError: transformers is not installed, or does not know the model.
+        ModelError: transformers is not installed or cannot be imported, or does not know the model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -95,7 +95,8 @@ class Architecture:
 
             # Imported last, because it takes seconds.
             self._torch = importlib.import_module("torch")
-        except ImportError as error:
+        except (ImportError, OSError) as error:
+            # PyTorch raises OSError if a library of its own is missing.
             raise ModelError(
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
             ) from None
