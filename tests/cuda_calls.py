@@ -11,7 +11,7 @@ from anydml.operators.registry import FUNCTIONS
 
 WINDOW = dataclasses.replace(
     FUNCTIONS["slice"],
-    infer=lambda name, shapes, arguments: Inferred((arguments[0], arguments[2]), [arguments[1]]),
+    inferring=lambda name, x, starts, shape, steps: Inferred((starts, steps), [shape]),
 )
 """Slices from a first coordinate on, by steps of either sign."""
 

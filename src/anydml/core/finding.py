@@ -22,7 +22,7 @@ from cython.cimports.numpy import (
     npy_intp,
 )
 
-from anydml.core.picking import gather
+from anydml.core.picking import slices_at
 
 import_array()
 
@@ -104,12 +104,12 @@ def compress(condition, x, axis):
     try:
         n[0] = count_found(cython.address(search))
         if first or not is_of_items(cython.address(v), m.rank, kind.element):
-            # Slices that are not contiguous are gathered.
+            # Slices that are not contiguous are picked by index.
             if m.rank > 1:
                 return None
             search.rank = 1
             search.n = m.n
-            return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
+            return slices_at(x, find_coordinates(cython.address(search), 1, n, INT64), first)
         search.items = v.data
         search.width = kind.element
         for d in range(m.rank, v.rank):

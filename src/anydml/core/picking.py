@@ -112,6 +112,11 @@ def gather(x, indices, axis, out_of_range, out):
     return finish_lookups(c, found, v.data, rank, c.n, c.to.s, c.b, s)
 
 
+def slices_at(x, places, axis):
+    """Return the slices of x along an axis at places in range."""
+    return gather(x, places, axis, "clamp", None)
+
+
 def gather_elements(x, indices, axis, out_of_range, out):
     """``result[c] = x[c with c[axis] := indices[c]]``."""
     c: Call[1]
