@@ -215,7 +215,7 @@ def _by_axis(
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
     """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
     runs, first = {run.axis: run for run in part.runs}, part.first
-    if len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
+    if not part.is_within_rows or len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
         return None
     fixed = [_range(bounds[part.operand][k], at, at + 1) for k, at in enumerate(first)]
     found: list[list[Any]] = []

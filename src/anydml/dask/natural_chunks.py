@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from anydml.moves import Access, Move
-from anydml.stores.planning.regions import RegionMap, coordinates
+from anydml.stores.planning.regions import RegionMap, box_of, coordinates, reach
 
 FEW_MOVES = 64
 """Results of up to this many moves are planned move by move, others chunk by chunk."""
@@ -40,12 +40,14 @@ class CoordinateMove(NamedTuple):
         runs: its dimensions of several coordinates.
         operand: number of the input; −1 where there is none.
         first: first coordinates in the input.
+        is_within_rows: whether the ways lead to all elements; otherwise a run continues in the next row of the input.
     """
 
     start: Sequence[int]
     runs: Sequence[Dimension]
     operand: int
     first: Sequence[int]
+    is_within_rows: bool = True
 
     @classmethod
     def of(cls, mapping: RegionMap, move: Move) -> CoordinateMove:
@@ -61,8 +63,13 @@ class CoordinateMove(NamedTuple):
         start = coordinates(move.destination.offset, output)[0]
         if not is_read:
             return cls(start, runs, -1, ())
-        operand = move.reads.operand
-        return cls(start, runs, operand, coordinates(move.reads.offset, mapping.inputs[operand])[0])
+        operand, layout = move.reads.operand, mapping.inputs[move.reads.operand]
+        first = coordinates(move.reads.offset, layout)[0]
+        box = []
+        for axis, at in enumerate(first):
+            low, high = reach([run.size for run in runs], [run.ways[axis] for run in runs])
+            box.append((at + low, at + high + 1))
+        return cls(start, runs, operand, first, tuple(box) == box_of(move.reads, move, layout))
 
 
 def natural_bounds(

@@ -62,9 +62,9 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
         whole = [step // stride if step >= 0 else -(-step // stride) for step in steps]
         rest = [step - own * stride for step, own in zip(steps, whole, strict=True)]
         first, inside = divmod(offset, stride)
-        (low, high), (left, right) = (_reach(move.sizes, each) for each in (whole, rest))
+        (low, high), (left, right) = (reach(move.sizes, each) for each in (whole, rest))
         if inside + left < 0 or inside + right + move.element_size > stride:
-            low, high = _reach(move.sizes, steps)
+            low, high = reach(move.sizes, steps)
             low, high = (inside + low) // stride, (inside + high + move.element_size - 1) // stride
             return (*found, (first + low, first + high + 1), *((0, size) for size in layout.sizes[axis + 1 :]))
         found.append((first + low, first + high + 1))
@@ -72,7 +72,7 @@ def box_of(end: Access, move: Move, layout: Layout) -> Box:
     return tuple(found)
 
 
-def _reach(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
+def reach(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
     """The smallest and the largest sum of steps."""
     ends = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
     return sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
