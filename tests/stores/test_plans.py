@@ -21,6 +21,7 @@ FUNCTIONS = {
     "steps": lambda x: x[1::3, ::-2, 4:17],
     "repeated": lambda x: np.repeat(x, 3, 1),
     "padded": lambda x: np.pad(x, ((1, 2), (3, 0), (5, 5)), constant_values=7),
+    "repeated and rolled": lambda x: np.roll(np.repeat(x[:, :1, :1], 4, 2), -6),
     "merged and turned": lambda x: x.reshape(-1, x.shape[2]).T,
     "rows by a list": lambda x: x[[3, 1, 2, 3, 20, 21, 22, 9, 7, 5]],
     "columns by a list": lambda x: x[:, :, [0, 5, 4, 3, 3, 16]],

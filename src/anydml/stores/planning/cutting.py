@@ -59,7 +59,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
         reach += (size - 1) * stride
         if reach > rest:
             count = pitch // stride
-            if pitch % stride or count < 1 or size % count:
+            if pitch % stride or not 0 < count < size or size % count:
                 return None
             return pitched(split_dimension(move, axis, count), side, pitch)
     return move
