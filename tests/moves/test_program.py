@@ -98,6 +98,7 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
         (Move((2,), Access(1, 0, (4,)), Access(5, 0, (4,)), 4), "there is no operand 5"),
         (Move((2,), Access(1, 0, (4, 4)), Access(0, 0, (4,)), 4), "it has 1 dimension, but an access has 2 strides"),
         (Move((2,), Access(1, 0, (2,)), Access(0, 0, (4,)), 4), "it may write a byte twice"),
+        (Move((2,), Access(1, 0, (0,)), Access(0, 0, (4,)), 4), "it may write a byte twice"),
         (Move((2,), Access(1, 0, (4,)), Access(1, 4, (4,)), 4), "it reads what it writes"),
         (Move((2,), Access(1, 0, (4,)), Fill(b"abc"), 4), "its pattern of 3 B does not divide its elements of 4 B"),
         (
@@ -109,6 +110,12 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
 def test_broken_programs_are_told(broken, problem):
     program = Program("p", (Operand("input", "x"), Operand("output", "y")), (broken,))
     assert [text.partition("): ")[2] for text in program.problems()] == [problem]
+
+
+def test_a_dimension_of_one_element_has_any_stride():
+    move = Move((1, 4, 1), Access(1, 0, (2, 4, -1)), Access(0, 0, (0, 4, 0)), 4)
+    program = Program("p", (Operand("input", "x"), Operand("output", "y")), (move,))
+    assert [*program.problems()] == []
 
 
 def test_a_program_explains_itself():

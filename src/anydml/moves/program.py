@@ -166,7 +166,9 @@ class Program(Record):
         if reads_what_it_writes(move):
             yield "it reads what it writes"
         to = move.destination
-        if not to.lookups and not is_injective(zip(move.sizes, to.strides, strict=True), move.element_size):
+        steps = [*zip(move.sizes, to.strides, strict=True)]
+        stays = any(size > 1 and not stride for size, stride in steps)
+        if not to.lookups and (stays or not is_injective(steps, move.element_size)):
             yield "it may write a byte twice"
 
     def with_moves(self, moves: Sequence[Move]) -> Program:
