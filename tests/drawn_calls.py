@@ -59,6 +59,7 @@ def parts(rng, dtype):
 
 def join(rng, dtype):
     arrays, axis = parts(rng, dtype)
+    axis = some(rng, axis, axis, None)
     # NumPy's is in native byte order.
     return (some(rng, arrays, tuple(arrays)), axis), np.concatenate(arrays, axis).astype(dtype)
 

@@ -7,6 +7,8 @@ from drawn_calls import alike, call_of, spoiled, target
 from function_cases import called
 from odd_arrays import same
 
+import anydml as dml
+
 CALLS = 150
 
 
@@ -67,6 +69,53 @@ def test_the_callers_array_is_the_result(name):
         for one, other in zip(outs, arrays, strict=True):
             same(one, other)
         assert held(given) == before
+
+
+def overlapping(given, at, expected):
+    """The arguments and an array for the result, whose first byte is among the last of the array `at`."""
+    x = given[at]
+    start = (x.nbytes - 1) // 16 * 16
+    memory = np.zeros(start + 16 + expected.nbytes, np.uint8)
+    part = memory[: x.nbytes].view(x.dtype).reshape(x.shape)
+    part[...] = x
+    out = memory[start : start + expected.nbytes].view(expected.dtype).reshape(expected.shape)
+    return (*given[:at], part, *given[at + 1 :]), out
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "split" not in name])
+def test_a_result_that_overlaps_an_argument_is_refused_or_right(name):
+    """Arguments that are converted first, such as indices in other byte order, may be overwritten."""
+    rng = np.random.default_rng([6, *name.encode()])
+    for _ in range(CALLS // 3):
+        given, expected = call_of(rng, name)
+        expected = expected[0] if name == "concat_training" else expected
+        for at, x in enumerate(given):
+            if not isinstance(x, np.ndarray) or not (x.size and expected.size):
+                continue
+            if x.dtype.hasobject or expected.dtype.hasobject:
+                continue
+            arguments, out = overlapping(given, at, expected)
+            before = out.tobytes()
+            try:
+                called(FUNCTIONS[name], arguments, out=out)
+            except dml.BindingError:
+                assert out.tobytes() == before
+            else:
+                same(out, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "split" not in name])
+def test_an_empty_result_takes_no_bytes(name):
+    rng = np.random.default_rng([7, *name.encode()])
+    for _ in range(3 * CALLS):
+        given, expected = call_of(rng, name)
+        expected = expected[0] if name == "concat_training" else expected
+        if expected.size or expected.dtype.hasobject:
+            continue
+        memory = np.full(1024, 7, np.uint8)
+        out = memory[512:512].view(expected.dtype).reshape(expected.shape)
+        called(FUNCTIONS[name], given, out=out)
+        assert (memory == 7).all()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -62,3 +62,11 @@ def test_a_part_that_overlaps_the_input_is_refused():
     out[7] = memory[-12:].reshape(1, 12)
     with pytest.raises(dml.BindingError, match=r"out\[7\] overlaps x in memory"):
         dml.split(x, PARTS, 0, out=out)
+
+
+def test_more_sizes_than_a_signature_holds():
+    x = np.zeros((4,) + (1,) * 63)[::-2]
+    x[...] = np.arange(2).reshape(x.shape)
+    fused = dml.fuse(lambda *arrays: arrays[-1][::-1])
+    for _ in range(3):
+        assert fused(*[x] * 2500).ravel().tolist() == [1, 0]

@@ -281,6 +281,13 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             "sizes must be InputTensor's",
             "must be [3, 4]",
         ),
+        (
+            DIAGONAL1,
+            {"value_data_type": "INT32"},
+            "ValueDataType",
+            "ValueDataType must be OutputTensor.DataType",
+            "is INT32, but OutputTensor.DataType is FLOAT32",
+        ),
         (CONSTANT, {"value": 256}, "Value", "Value must be a UINT8", "256, which does not fit (0 to 255)"),
         (CONSTANT, {"value": -1}, "Value", "Value must be a UINT8", "Value is -1"),
         (SEQUENCE, {"value_delta": -256}, "ValueDelta", "ValueDelta must be a UINT8", "ValueDelta is -256"),
