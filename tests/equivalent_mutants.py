@@ -1,7 +1,25 @@
 """Mutants that no test can notice, each with the reason; `tests.mutants` reads this."""
 
 EQUIVALENT: dict[str, str] = {
-    "tensor.py: if stride < reach:  →  if stride <= reach:": (
-        "the quick answer for tensors without gaps is only skipped: the exact solver gives the same, later"
+    "core/arguments.py: return -1  →  return -2": (
+        "callers only ask whether the count is negative, or differs from one that is not"
+    ),
+    "core/boxes.py: low: int64_t = 0 if first >= 0 else (-first + step[d] - 1) // step[d]  →  "
+    "low: int64_t = 0 if first > 0 else (-first + step[d] - 1) // step[d]": "the quotient is 0 where first is 0, too",
+    "core/filling.py: return 0 <= PyFloat_AS_DOUBLE(value) <= 127  →  return 0 < PyFloat_AS_DOUBLE(value) <= 127": (
+        "the array is only read twice where the value is 0"
+    ),
+    "core/moving.py: unshared_effort = min(SHARED_EFFORT, stream_from) - 1  →  "
+    "unshared_effort = min(SHARED_EFFORT, stream_from) + 1": (
+        "moves of just that effort run on one thread without stages, which writes the same"
+    ),
+    "core/simplifying.py: return True  →  return False": (
+        "dimensions that could merge stay apart, or a move that was merged into another also runs by itself: "
+        "the same is written"
+    ),
+    "core/tensors.py: return attribute_is_true(library.requires_grad, x) or (found.dtype.code == FLOAT and "
+    "has_even_strides(found) and library.is_negative(x))  →  return attribute_is_true(library.requires_grad, x) or "
+    "(found.dtype.code == FLOAT or has_even_strides(found) or library.is_negative(x))": (
+        "more tensors are left to Python, which does the same, later"
     ),
 }

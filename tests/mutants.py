@@ -35,9 +35,13 @@ TESTS = (
     "tests/operators", "tests/moves", "tests/test_tensor.py", "tests/test_feature_level.py",
     "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/engines/test_agreement.py",
     "tests/test_function_properties.py", "tests/test_functions.py", "tests/fuzz/test_fuzz.py", "tests/test_binding.py",
+    "tests/test_family_functions.py", "tests/core/test_calls.py",
 )  # fmt: skip
 """The cheap ones first, because the first failure ends a run; those that are named like the broken file before all."""
-CORE_TESTS = ("tests/core", "tests/memory", "tests/test_in_place.py", "tests/test_functions.py", "tests/fuzz")
+CORE_TESTS = (
+    "tests/core", "tests/memory", "tests/test_in_place.py", "tests/test_functions.py", "tests/test_family_functions.py",
+    "tests/fuzz", "tests/tracing/test_fuse.py",
+)  # fmt: skip
 """Those of what is compiled."""
 COPIED = ("src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "README.md", "LICENSE")
 BUILD = (sys.executable, "setup.py", "build_ext", "--inplace")
