@@ -22,4 +22,11 @@ EQUIVALENT: dict[str, str] = {
     "(found.dtype.code == FLOAT or has_even_strides(found) or library.is_negative(x))": (
         "more tensors are left to Python, which does the same, later"
     ),
+    "moves/simplify.py: return Move(columns[-1], destination, source, element_size)  →  "
+    "return Move(columns[+1], destination, source, element_size)": (
+        "a fill has two columns, the strides of its destination and the sizes"
+    ),
+    "operators/grids.py: return 0 if x < 0 else size - 1  →  return 0 if x <= 0 else size - 1": (
+        "x is infinite or not a number, and so never 0"
+    ),
 }

@@ -151,6 +151,8 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.gather_elements(X, X), "gather_elements: indices are float64"),
         (lambda: dml.gather_elements(X, [0]), "indices have 1 dimension, but x has 2"),
         (lambda: dml.gather_elements(X, np.zeros((1, 4), int)), r"indices.shape\[1\] is 4"),
+        (lambda: dml.gather_elements(X[:0], [[0]]), "axis 0 of x is empty, but there are indices"),
+        (lambda: dml.gather_nd(X[:0], [[0]]), r"x.shape is \(0, 3\), but there are indices"),
         (lambda: dml.scatter(X, [[0]], [[1.0, 2.0]]), "updates have shape"),
         (lambda: dml.scatter(X, [[0]], np.array([[1]])), "updates is int64, but x is float64"),
         (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates for 2 dimensions"),
