@@ -33,7 +33,7 @@ class ChunkReader:
         store: the array.
         span: most bytes of a request with unneeded bytes.
         kept_in: the folder of an unnamed file for decoded chunks; None where they are not kept.
-        file: the plain file that the array is, where it lies in no chunks.
+        file: the plain file that holds the array; None if it lies in chunks.
     """
 
     def __init__(
