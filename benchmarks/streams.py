@@ -1,4 +1,4 @@
-"""Calls whose shapes are new each time: ``python -m benchmarks.streams [--case split] [--size 4K]``.
+"""Calls whose shapes are new each time: ``python -m benchmarks.streams [--case split] [--size 4096]``.
 
 Each call has a length that its process has not seen, one more than the one before; its arrays are made, and read once
 more, before the clock starts: whoever is first would otherwise fetch them into the caches for the others. Nothing is

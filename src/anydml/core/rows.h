@@ -215,7 +215,7 @@ static void K(repeat_element)(const anydml_task *s, char *to, const char *from, 
   const char *made = NULL;
   int64_t size = 0, run = n0 * s->element;
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
-    if (run < ANYDML_SHORT_RUN && s->element < 16) { K(repeat_short)(to, run, from, s->element); continue; }
+    if (run >= 16 && run < ANYDML_SHORT_RUN && s->element < 16) { K(repeat_short)(to, run, from, s->element); continue; }
     if (from != made) size = K(block_of)(block, made = from, s->element, run);
     K(repeat)(to, run, block, size, s->streamed);
   }
