@@ -141,7 +141,7 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->plane = m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element] ? anydml_chosen->elements[m->element] : anydml_chosen->rows;
   s->streamed = streamed && !into;
   if (!into) { anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT); return; }
-  /* Elements that may be written twice are written in order, by one unit. */
+  /* Units share coordinates that never write the same element; one unit writes all others in order. */
   for (int d = 0; d < s->rank; d++) apart &= s->a[d] != 0;
   if (apart && anydml_writes_apart(m)) {
     const int64_t line = s->n0 * s->element, lines = s->a1 ? 1 : s->n1, most = ANYDML_UNIT / (lines * s->element);

@@ -99,8 +99,6 @@ def compress(condition, x, axis):
     search.total = element_count(m.rank, m.n)
     search.size = 1
     search.kept = 255
-    search.n = lines
-    search.s = steps
     try:
         n[0] = count_found(cython.address(search))
         if first or not is_of_items(cython.address(v), m.rank, kind.element):
@@ -110,6 +108,8 @@ def compress(condition, x, axis):
             search.rank = 1
             search.n = m.n
             return slices_at(x, find_coordinates(cython.address(search), 1, n, INT64), first)
+        search.n = lines
+        search.s = steps
         search.items = v.data
         search.width = kind.element
         for d in range(m.rank, v.rank):
