@@ -124,10 +124,12 @@ class PlainFile:
 
     def _write_pages(self, pages: memoryview, at: int) -> int:
         """Write past the page cache, whose copies cost more than the disk; 0, not the bytes, if that is impossible."""
+        if sys.platform != "linux" or not hasattr(os, "O_DIRECT"):
+            return 0
         # Not open for longer, because a plan may have as many files as a process may open.
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_DIRECT)
-        except (AttributeError, OSError):
+        except OSError:
             return 0
         try:
             return os.pwrite(descriptor, pages, at)
