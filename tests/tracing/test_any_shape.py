@@ -291,3 +291,24 @@ def test_many_results_of_one_call(count):
         assert len(found) == count
         for each, right in zip(found, cut(x), strict=True):
             np.testing.assert_array_equal(each, right)
+
+
+@pytest.mark.parametrize(
+    "padded",
+    [
+        lambda x, n: np.pad(np.broadcast_to(x, (n, *x.shape)), 2),
+        lambda x, n: np.pad(np.zeros_like(x, shape=(n, 2)), 2),
+        lambda x, n: np.pad(np.full_like(x, 1, shape=(n, 2)), 2),
+        lambda x, n: np.pad(np.tile(x, (n, 1)), 2),
+        lambda x, n: np.pad(np.resize(x, (n, 2)), 2),
+    ],
+)
+@pytest.mark.parametrize("numbers", [(2, -1, 3, -3, 0), (-3, 2, -1)])
+def test_sizes_that_are_negative_before_they_are_padded(padded, numbers):
+    fused, x = dml.fuse(padded), np.arange(12.0).reshape(3, 4)
+    for n in numbers:
+        if n < 0:
+            with pytest.raises(ValueError, match=r"0 or more|negative"):
+                fused(x, n)
+        else:
+            np.testing.assert_array_equal(fused(x, n), padded(x, n))

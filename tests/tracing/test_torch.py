@@ -131,6 +131,9 @@ WRONG = {
     "no parts": (lambda x: torch.vsplit(x, 0), "larger than 0"),
     "no parts in depth": (lambda x: torch.dsplit(x, 0), "larger than 0"),
     "fewer than no parts": (lambda x: torch.tensor_split(x, -1), "larger than 0"),
+    "a row for a slice": (lambda x: x.slice_scatter(x[:1], 0, 0, 2), "what it replaces"),
+    "a row for none": (lambda x: x.slice_scatter(x[:1], 0, 2, 2), "what it replaces"),
+    "a number for a row": (lambda x: x.select_scatter(x[0, 0, 0], 0, 1), "what it replaces"),
     "an assignment": (lambda x: x.__setitem__(0, 1), "an assignment into"),
 }
 

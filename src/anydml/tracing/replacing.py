@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,14 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
 from anydml.tracing.axes import at_least, expand_dims, moveaxis, ravel
-from anydml.tracing.constants import from_zero, is_list, known, traced_or_known, untraced, whole, wholes
+from anydml.tracing.constants import from_zero, is_list, known, traced_or_known, untraced, whole
 from anydml.tracing.padding import again
 from anydml.tracing.picking import index_array, pick
 from anydml.tracing.putting import Along, At, check_same, choose, put, put_at
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.selecting import diagonal, diagonal_at, within
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axis_of, broadcast, cast, common_shape, cut, fill, join, reshape, resized
+from anydml.tracing.verbs import axis_of, broadcast, cast, common_shape, cut, fill, join, reshape, resized, sizes_of
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
@@ -100,11 +101,11 @@ def slice_scatter(
     size = x.shape[axis]
     first, last, by = slice(start, end, step).indices(size)
     count = max(0, -(-(last - first) // by))
-    part = broadcast(src, resized(x, axis, count))
+    _check_src(src, resized(x, axis, count))
     if by != 1 and count:
-        return put(x, part, [Along(k, first, by) if k == axis else Along(k) for k in range(x.ndim)])
+        return put(x, src, [Along(k, first, by) if k == axis else Along(k) for k in range(x.ndim)])
     end = first + count
-    return join([cut(x, axis, 0, first), part, cut(x, axis, end, size - end)], axis)
+    return join([cut(x, axis, 0, first), src, cut(x, axis, end, size - end)], axis)
 
 
 def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> TracedArray:
@@ -120,11 +121,15 @@ def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: in
     """Replace a diagonal."""
     ordered = moveaxis(x, (dim1, dim2), (-2, -1))
     row, column, size = diagonal_at(ordered.shape[-2], ordered.shape[-1], offset)
-    if src.shape != (*ordered.shape[:-2], size):
-        raise broken(f"src has shape {src.shape}, but the diagonal {(*ordered.shape[:-2], size)}")
+    _check_src(src, (*ordered.shape[:-2], size))
     lead = x.ndim - 2
     found = put(ordered, src, [*map(Along, range(lead)), Along(lead, row), Along(lead, column)])
     return moveaxis(found, (-2, -1), (dim1, dim2))
+
+
+def _check_src(src: TracedArray, shape: Sequence[int]) -> None:
+    if src.shape != tuple(shape):
+        raise broken(f"src has shape {src.shape}, but what it replaces has {tuple(shape)}")
 
 
 def diag_embed(x: TracedArray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> TracedArray:
@@ -169,7 +174,5 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
 
 def resize(x: TracedArray, new_shape: Any) -> TracedArray:
     """Repeat the flattened array until a shape is filled."""
-    sizes = wholes(new_shape)
-    if any(size < 0 for size in sizes):
-        raise broken("all elements of `new_shape` must be non-negative")
+    sizes = sizes_of(new_shape)
     return reshape(again(ravel(x), 0, 0, math.prod(sizes)), sizes) if x.count and 0 not in sizes else fill(x, sizes)

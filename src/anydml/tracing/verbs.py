@@ -32,6 +32,18 @@ def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, 
     return normalize_axis_tuple(axes, max(x.ndim, x.LEAST_RANK), allow_duplicate=not are_distinct)
 
 
+def sizes_of(shape: Any) -> tuple[int, ...]:
+    """Convert a given shape, which may be one size, to a tuple.
+
+    Raises:
+        FuseError: a size is negative.
+    """
+    sizes = tuple(wholes(shape))
+    if any(size < 0 for size in sizes):
+        raise broken(f"the shape is {sizes}, but sizes must be 0 or more")
+    return sizes
+
+
 def resized(x: TracedArray, axis: int, *sizes: int) -> list[int]:
     """Return the shape of x with other sizes in place of an axis."""
     return [*x.shape[:axis], *sizes, *x.shape[axis + 1 :]]
@@ -75,10 +87,10 @@ def broadcast(x: TracedArray, shape: Any) -> TracedArray:
     """Broadcast by NumPy's rules.
 
     Raises:
-        FuseError: x does not broadcast to this shape.
+        FuseError: x does not broadcast to this shape, or a size is negative.
         DescError: the result exceeds the address space.
     """
-    sizes = tuple(wholes(shape))
+    sizes = sizes_of(shape)
     new = len(sizes) - x.ndim
     if new < 0 or any(own not in (n, 1) for own, n in zip(x.shape, sizes[new:], strict=True)):
         raise broken(f"{x!r} does not broadcast to {sizes}")
@@ -138,7 +150,7 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
         number: a constant, or a traced scalar of the result's dtype; None is NumPy's zero.
         dtype: a dtype of NumPy or PyTorch; by default x's.
     """
-    sizes, found = x.shape if shape is None else tuple(wholes(shape)), dtype_of(x, dtype)
+    sizes, found = x.shape if shape is None else sizes_of(shape), dtype_of(x, dtype)
     if isinstance(number, TracedArray):
         if number.element != found:
             raise refused(f"{number!r} as {found}")
