@@ -1,8 +1,11 @@
 """Fused functions as callers see them: structures, `out`, libraries, constants, what is kept, threads."""
 
 import collections
+import copy
+import functools
 import gc
 import os
+import pickle
 import threading
 import tracemalloc
 import weakref
@@ -177,6 +180,39 @@ def test_methods():
     one, other = Model(1), Model(2)
     for model in (one, other, one):
         np.testing.assert_array_equal(model.shifted(X), np.roll(X, model.by))
+
+
+@dml.fuse
+def reversed_rows(x):
+    return x[::-1]
+
+
+def first_row(x):
+    return x[0]
+
+
+@pytest.mark.parametrize("copied", [lambda f: pickle.loads(pickle.dumps(f)), copy.copy, copy.deepcopy])
+def test_pickled_and_copied_like_functions(copied):
+    assert copied(reversed_rows) is reversed_rows
+    for function in (first_row, np.transpose, functools.partial(np.flip, axis=1)):
+        np.testing.assert_array_equal(copied(dml.fuse(function))(X), function(X))
+
+
+def test_integers_of_any_size():
+    fused = dml.fuse(lambda x, n: (x[:n], np.roll(x, n, 0)))
+    x = np.arange(6)
+    for n in (3, 10**30, -(10**30), 2**63, -(2**63), -(2**63) - 1, 2**63 - 1, 2, -(10**30)):
+        for found, right in zip(fused(x, n), (x[:n], np.roll(x, n % 6)), strict=True):
+            np.testing.assert_array_equal(found, right)
+
+
+def test_strings_without_utf8():
+    fused = dml.fuse(lambda x, word: x[::-1] if word == "\udcff" else x)
+    by_name = dml.fuse(lambda arrays: arrays["\udcff"])
+    for _ in range(2):
+        np.testing.assert_array_equal(fused(X, "\udcff"), X[::-1])
+        np.testing.assert_array_equal(fused(X, "a"), X)
+        np.testing.assert_array_equal(by_name({"\udcff": X}), X)
 
 
 def test_anydmls_functions():

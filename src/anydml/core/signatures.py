@@ -97,13 +97,16 @@ def read_item(given, item):
         return append_word(given, ord("b"), 1 if item else 0)
     if type(item) is int:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        return overflow or append_word(given, ord("i"), 0) or append_number(given, value)
+        return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
         return append_word(given, ord("f"), 0) or append_bytes(given, cython.address(number), 8)
     if type(item) is str:
-        text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
+        try:
+            text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
+        except UnicodeEncodeError:
+            return 1
         return append_word(given, ord("s"), size) or append_bytes(given, text, size)
     if PyTuple_CheckExact(item) or PyList_CheckExact(item):
         if given.depth == DEEPEST or append_word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -173,6 +174,14 @@ class Fused(_Calls):
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle and copy like a function: by its name, if its module has it under that name."""
+        found: Any = sys.modules.get(self.__module__)
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (Fused, (self._function,))
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """Return the program of a call with these arguments."""
