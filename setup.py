@@ -33,8 +33,9 @@ LINKED = {
     "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
 }
 
-# As in C: nothing is checked that the sources do not check, and division rounds to 0.
-DIRECTIVES = {"language_level": 3, "cdivision": True} | dict.fromkeys(
+# As in C: nothing is checked that the sources do not check, and division rounds to 0. Variables have the types of what is
+# assigned to them.
+DIRECTIVES = {"language_level": 3, "cdivision": True, "infer_types": True} | dict.fromkeys(
     ("boundscheck", "wraparound", "initializedcheck"), False
 )
 

@@ -57,8 +57,6 @@ def read_axis(given, rank, axis):
 
 def mark_axes(axes, rank, along):
     """Set along[d] for each axis d of `axes`, or for all if None; returns 1 if an axis is invalid or repeated."""
-    d: cython.int
-    k: cython.int
     given: int64_t[64]
     for d in range(rank):
         along[d] = axes is None

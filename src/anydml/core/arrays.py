@@ -103,7 +103,6 @@ def read_any(x, k, v, dtype):
 def read_tensor(x, library, v, dtype):
     """Read an array of another library; returns as `read_array`."""
     found: DLTensor
-    d: cython.int
     if read_dltensor(library, x, cython.address(found)):
         return 1
     dtype[0] = found.dtype
@@ -136,7 +135,6 @@ def read_mask(x, k, v):
 
 def new_result(k, rank, n, v):
     """Return a new packed array of this kind; None if it cannot be allocated."""
-    d: cython.int
     if k.library == cython.NULL:
         try:
             made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
@@ -166,7 +164,6 @@ def new_result(k, rank, n, v):
 
 def read_output(out, k, rank, n, v):
     """Read the caller's output array; returns as `read_array`, and 1 if its shape, kind or strides do not fit."""
-    d: cython.int
     if read_same_kind(out, v, k) or v.rank != rank:
         return 1
     if k.library == cython.NULL and not PyArray_ISWRITEABLE(cython.cast(ndarray, out)):
@@ -198,7 +195,6 @@ def is_disjoint(v, element, w, other):
 def array_range(v, element):
     """The address range of an array, from its first to its last byte; empty if it has no elements."""
     found: Range = range_of(v.data, element, v.rank, v.n, v.s)
-    d: cython.int
     for d in range(v.rank):
         if v.n[d] == 0:
             found.low = found.high = cython.NULL
@@ -215,7 +211,6 @@ def numpy_dtype(k):
 def element_count(rank, n):
     """The number of elements of a shape."""
     found: int64_t = 1
-    d: cython.int
     for d in range(rank):
         found *= n[d]
     return found

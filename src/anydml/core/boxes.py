@@ -22,7 +22,6 @@ def diagonal_matrix(x, value, begin_at, end, out):
     first: int64_t
     last: int64_t
     steps: int64_t[2]
-    d: cython.int
     if read_int(begin_at, cython.address(first)) or read_int(end, cython.address(last)):
         return None
     if not (-EVERY < first < EVERY and -EVERY < last < EVERY):
@@ -57,7 +56,6 @@ def diagonal_matrix(x, value, begin_at, end, out):
 
 def read_bounded(given, count, found, usual, least):
     """Read `count` numbers from `least` to 2³¹ − 1; None means `usual` for all. Returns 1 to fall back to Python."""
-    d: cython.int
     if given is not None and read_ints(given, found, 2 * RANK) != count:
         return 1
     for d in range(count):
@@ -81,7 +79,6 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     at: int64_t[64]
     start: int64_t[64]
     box: int64_t[64]
-    d: cython.int
     zero = begin_zero_fill(c, x)
     if zero is None or c.x.rank < 3 or window_sizes is None:
         return None
@@ -128,7 +125,6 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
         start[d] = 0
         box[d] = n[d]
         c.b[d] = c.x.s[d]
-    row: int64_t
     for row in range(windows):
         c.to.data = into + row * between
         source: cython.p_char = c.x.data

@@ -74,7 +74,6 @@ def add_lookup(c, at, size, stride, into):
 
 def finish_lookups(c, found, source, rank, n, a, b, s):
     """Add a move by all lookups, which share their strides, and return as `finish`."""
-    k: cython.int
     strides: cython.pointer(cython.const[int64_t])[16]
     m: cython.pointer(Move) = _next_move(c, c.to.data, source, 0)
     m.lookup = c.lookups

@@ -81,8 +81,6 @@ def fill_around(c, start, n, step):
     """
     box: int64_t[66]
     a: int64_t[66]
-    d: cython.int
-    i: cython.int
     begin: cython.p_char = c.to.data
     rank: cython.int = c.to.rank
     for d in range(rank):
@@ -113,7 +111,6 @@ def fill_around(c, start, n, step):
 
 def add_run(c, d, start, run):
     """Add a copy within dimension d of the result. A run is start, length, source, step, repeats and their period."""
-    i: cython.int
     at: cython.p_char = c.to.data
     rank: cython.int = c.to.rank
     for i in range(rank):
@@ -132,8 +129,6 @@ def add_run(c, d, start, run):
 def extend_by_mode(c, start, mode):
     """Fill the result around x from its inside by a padding mode, one dimension after the other."""
     run: int64_t[6]
-    d: cython.int
-    n: int64_t
     for d in range(c.to.rank):
         n = c.x.n[d]
         for each in runs(mode, n, -start[d], 0) + runs(mode, n, n, c.to.n[d] - start[d]):
@@ -147,7 +142,6 @@ def pad(x, pads, mode, value, out):
     c: Call[1]
     given: int64_t[128]
     n: int64_t[64]
-    d: cython.int
     if not is_str(mode):
         return None
     pattern = begin_fill(c, x, value)
@@ -189,7 +183,6 @@ def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
     at: int64_t[64]
     step: int64_t[64]
     most: int64_t[64]
-    d: cython.int
     zero = begin_zero_fill(c, x)
     if zero is None or read_ints(sizes, n, RANK) != c.x.rank:
         return None

@@ -81,7 +81,6 @@ def compress(condition, x, axis):
     lines: int64_t[64]
     steps: int64_t[64]
     first: int64_t = 0
-    d: cython.int
     if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
         condition, cython.address(kind), cython.address(m)
     ):
@@ -135,7 +134,6 @@ def compress(condition, x, axis):
 
 def is_of_items(v, first, element):
     """Whether an array is contiguous in the dimensions from `first` on."""
-    d: cython.int
     width: int64_t = element
     for d in range(v.rank - 1, first - 1, -1):
         if v.n[d] > 1 and v.s[d] != width:
@@ -146,8 +144,6 @@ def is_of_items(v, first, element):
 
 def count_found(search):
     """Return the number of elements found, and store those before each piece in search.rows, which the caller frees."""
-    k: int64_t
-    found: int64_t
     total: int64_t = 0
     pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))

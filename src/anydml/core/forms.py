@@ -75,7 +75,6 @@ class Form:
             self.count += 1
         self.used = len(codes)
         self.codes = cython.cast(cython.pointer(int64_t), allocate_zeroed(self.used, 8))
-        k: int64_t
         for k in range(self.used):
             self.codes[k] = codes[k]
         self.pattern = cython.cast(cython.pointer(Pattern), allocate_zeroed(len(self.patterns), cython.sizeof(Pattern)))
@@ -118,12 +117,6 @@ class Form:
         m: cython.pointer(Move) = moves
         look: cython.pointer(Lookup) = cython.cast(cython.pointer(Lookup), moves + self.count)
         code: cython.pointer(int64_t) = self.codes
-        k: cython.int
-        d: cython.int
-        rank: cython.int
-        lookup_count: cython.int
-        result: cython.int
-        refusing: cython.int
         for _ in range(self.count):
             rank = cython.cast(cython.int, code[0])
             lookup_count = cython.cast(cython.int, code[7])
@@ -162,7 +155,7 @@ class Form:
             if result < 0:
                 return -1
             if result == 0:
-                refusing = 0
+                refusing: cython.int = 0
                 for k in range(lookup_count if refused == cython.NULL else 0):
                     # `code` is at the next move already.
                     refusing |= (code[(k - lookup_count) * (LOOKUP_HEAD + rank) + 7] != 0) << k

@@ -112,14 +112,10 @@ class Call:
         views: cython.pointer(View) = given.views + given.count
         at: cython.pointer(cython.p_char) = given.at
         n: int64_t[64]
-        k: cython.int
-        d: cython.int
-        j: cython.int
         kind: Kind
         result: Result
         refused: int32_t = 0
         few: Move[16]
-        fit: cython.int
         donated: Range
         form: Form = self.form
         count: cython.int = len(self.results)
@@ -228,7 +224,6 @@ class Calls:
 
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
-        k: cython.Py_ssize_t
         room: int64_t[512]
         registers: cython.pointer(int64_t)
         call: Call

@@ -11,7 +11,6 @@ MOST_MOVES = cython.declare(cython.int, 64)
 
 def remove_noops(moves, count):
     """Remove no-op moves; returns the number left."""
-    k: int64_t
     left: int64_t = 0
     for k in range(count):
         if not is_noop(moves + k):
@@ -23,7 +22,6 @@ def remove_noops(moves, count):
 
 def is_noop(m):
     """Whether a move is a no-op, as it writes every element where it reads it."""
-    d: cython.int
     if m.lookups or m.pattern or m.to != m.source:
         return False
     for d in range(m.rank):
@@ -40,8 +38,6 @@ def conflicts(moves, count, given):
         count: their number.
         given: address range of the arguments that are also results; empty if there are none.
     """
-    k: int64_t
-    j: int64_t
     written: Range
     if given.low == given.high:
         return False
@@ -71,7 +67,6 @@ def check_output(given, array, views, k, kind, rank, n):
         rank: the result's.
         n: its sizes.
     """
-    j: cython.int
     found: cython.int = 1
     if read_output(array, kind, rank, n, cython.address(views[k])):
         return 0
@@ -92,7 +87,6 @@ def check_output(given, array, views, k, kind, rank, n):
 
 def is_same_view(v, w):
     """Whether two arrays have the same address, sizes and strides."""
-    d: cython.int
     if v.data != w.data or v.rank != w.rank:
         return False
     for d in range(v.rank):

@@ -34,7 +34,6 @@ def resolve_index(at, type, size, offset):
 
     Returns whether it was out of range.
     """
-    i: int64_t
     if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
         i = size
     elif type == 4:

@@ -69,7 +69,6 @@ def pop_surplus(most, before):
     block: cython.pointer(Block)
     first: cython.pointer(cython.pointer(Block))
     oldest: cython.pointer(cython.pointer(Block))
-    k: cython.int
     while cache.bytes > most:
         oldest = cython.NULL
         for k in range(SIZE_CLASSES):
@@ -213,7 +212,6 @@ def new_array(rank, shape, kind):
     """
     # NumPy rejects sizes beyond 64 bits.
     size: cython.double = kind.itemsize
-    k: cython.int
     for k in range(rank):
         size *= shape[k]
     is_large: cython.bint = MIN_SIZE <= size <= MAX_SIZE
@@ -238,7 +236,6 @@ def empty(shape: tuple, kind: dtype) -> object:
     """
     sizes: npy_intp[64]
     rank: cython.Py_ssize_t = len(shape)
-    k: cython.Py_ssize_t
     if rank > 64:
         return np.empty(shape, kind)
     for k in range(rank):

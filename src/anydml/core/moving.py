@@ -47,9 +47,6 @@ CACHE, SHARE = 32 << 20, 2
 def effort(m, count):
     """Estimate the effort of moves on one thread (see `SHARED_EFFORT`)."""
     total: int64_t = 0
-    items: int64_t
-    j: int64_t
-    k: cython.int
     for j in range(count):
         items = 1
         for k in range(m[j].rank):
@@ -65,8 +62,6 @@ def run(m, count):
         KeyboardInterrupt: or another exception that a signal handler raises during large work.
     """
     stage: Stage
-    done: int64_t
-    written: int64_t
     if effort(m, count) <= unshared_effort:
         anydml_run_serially(m, count)
         return 0
@@ -86,7 +81,6 @@ def run_stage(stage, total):
     step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
     most: int64_t = max(1, ROUND_EFFORT // each)
     first: int64_t = 0
-    last: int64_t
     while first < stage.units:
         last = min(first + most, stage.units)
         if total < SHARED_EFFORT:
@@ -107,7 +101,6 @@ def run_units(plan, first, last):
 
 def has_invalid_index(m, which):
     """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
-    k: cython.int
     refused: int32_t = 0
     none: int64_t[16]
     lookup_count: Lookup[16]
@@ -142,8 +135,6 @@ def describe(m, count):
         of units that threads may share.
     """
     stage: Stage
-    k: cython.int
-    done: int64_t
     found: list = []
     written: int64_t = anydml_written(m, count)
     while count > 0:
@@ -162,7 +153,6 @@ def describe(m, count):
 def run_backwards(m, count):
     """As `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
     stage: Stage
-    unit: int64_t
     done: int64_t = 0
     written: int64_t = anydml_written(m, count)
     while done < count:

@@ -29,7 +29,6 @@ MOST = cython.declare(int64_t, (1 << 63) - 1)
 def check_outputs(c, axis, count, equal, sizes, out):
     """Check that the caller's arrays fit the parts, in order in memory; returns 1 to fall back to Python."""
     before: View[1]
-    i: cython.int
     element: int64_t = c.kind.element
     if len(out) != count:
         return 1
@@ -55,7 +54,6 @@ def part_size(equal, sizes, i):
 
 def split_axis(c, axis, count, equal, sizes, out):
     """Split an axis into `count` parts of `equal` elements or, if that is negative, of `sizes`, which add up to it."""
-    i: cython.int
     given: tuple = ()
     parts: list = []
     for i in range(c.x.rank):
@@ -149,8 +147,6 @@ def join_parts(part, arrays, axis, out, is_new):
     w: View[1]
     seen: cython.pointer(View)
     along: int64_t
-    d: cython.int
-    i: cython.int
     count: cython.int = len(arrays)
     if begin(c, arrays[0]):
         return None

@@ -43,7 +43,6 @@ def make_lookup_result(c, out, rank, n):
 
 def add_plane(c, into, source, along):
     """Add a copy of the plane that one index selects."""
-    d: cython.int
     rank: cython.int = 0
     for d in range(c.x.rank):
         if d != along:
@@ -56,7 +55,6 @@ def add_plane(c, into, source, along):
 
 def lookup_axis(c, given, axis):
     """Read the axis of an elementwise lookup; returns 1 if the indices' rank or sizes do not fit the array."""
-    d: cython.int
     if read_axis(given, c.x.rank, axis) or c.indices.rank != c.x.rank:
         return 1
     for d in range(c.x.rank):
@@ -72,7 +70,6 @@ def gather(x, indices, axis, out_of_range, out):
     w: cython.pointer(View) = c.indices
     along: int64_t
     s: int64_t[64]
-    d: cython.int
     at: int64_t
     indices = begin_lookup(c, x, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP):
@@ -123,7 +120,6 @@ def gather_elements(x, indices, axis, out_of_range, out):
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
     along: int64_t
-    d: cython.int
     indices = begin_lookup(c, x, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP) or lookup_axis(c, axis, cython.address(along)):
         return None
@@ -143,8 +139,6 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     w: cython.pointer(View) = c.indices
     first: int64_t
     s: int64_t[64]
-    d: cython.int
-    own: cython.int
     indices = begin_lookup(c, x, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP) or read_int(batch_dims, cython.address(first)):
         return None

@@ -34,7 +34,6 @@ class Compiled:
     def __cinit__(self, moves, operand_count: cython.int):
         numbers: Registers = Registers()
         every = [move for move in moves if 0 not in move.sizes and move.element_size]
-        k: cython.int
         refused: int32_t
         self.operand_count = operand_count
         self.form = Form(every, operand_count, numbers.__getitem__)
@@ -85,8 +84,6 @@ class Bound:
     """Moves between addresses, run by calling this."""
 
     def __cinit__(self, compiled: Compiled, operands: tuple, on_invalid_index):
-        k: int64_t
-        look: cython.int
         refused: int32_t
         if len(operands) != compiled.operand_count:
             raise ValueError(f"{len(operands)} operands, but the moves are between {compiled.operand_count}")
@@ -134,7 +131,6 @@ class Bound:
             IndexError: or another error that `on_invalid_index` raises: an index that must be in range is not.
             Exception: raised by `read_only`. In either case nothing is written.
         """
-        k: cython.Py_ssize_t
         for k in range(PyTuple_GET_SIZE(self.written_arrays)):
             if not PyArray_FLAGS(cython.cast(ndarray, PyTuple_GET_ITEM(self.written_arrays, k))) & NPY_ARRAY_WRITEABLE:
                 self.read_only()

@@ -45,7 +45,6 @@ def scatter(x, indices, updates, axis, out_of_range, out):
     w: cython.pointer(View) = c.indices
     u: cython.pointer(View) = c.updates
     along: int64_t
-    d: cython.int
     indices = begin_lookup(c, x, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_SKIP) or lookup_axis(c, axis, cython.address(along)):
         return None
@@ -70,7 +69,6 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     w: cython.pointer(View) = c.indices
     u: cython.pointer(View) = c.updates
     s: int64_t[64]
-    d: cython.int
     indices = begin_lookup(c, x, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_SKIP):
         return None
@@ -104,7 +102,6 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
     w: cython.pointer(View) = c.indices
     size: int64_t
     along: int64_t
-    d: cython.int
     indices = begin_lookup(c, values, indices)
     if indices is None or read_outside(c, out_of_range, ANYDML_SKIP) or v.rank != 1 or v.n[0] != 2 or w.rank >= RANK:
         return None
@@ -125,7 +122,6 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
 
 def spread_strides(v, rank, n, s):
     """Compute the strides of an array that is broadcast to a shape; returns 1 if it does not fit."""
-    d: cython.int
     more: cython.int = rank - v.rank
     for d in range(rank):
         s[d] = 0
@@ -143,7 +139,6 @@ def where(condition, x, y, out):
     w: cython.pointer(View) = c.updates
     m: cython.pointer(View) = c.indices
     mask: int64_t[64]
-    d: cython.int
     if begin(c, x) or read_same_kind(y, w, c.kind) or read_mask(condition, c.kind, m):
         return None
     rank: cython.int = max(v.rank, w.rank, m.rank)
@@ -176,7 +171,6 @@ def reverse_subsequences(x, lengths, axis, out):
     along: int64_t
     offset: int64_t
     place_of: int64_t[64]
-    d: cython.int
     lengths = begin_lookup(c, x, lengths)
     if lengths is None or read_axis(axis, v.rank, cython.address(along)) or w.rank != v.rank:
         return None

@@ -25,8 +25,6 @@ def roll(x, shift, axis, out):
     axes: int64_t[64]
     by: int64_t[64]
     where: cython.int[64]
-    d: cython.int
-    i: cython.int
     if begin(c, x):
         return None
     count: cython.int = 1
@@ -57,7 +55,6 @@ def roll(x, shift, axis, out):
     found = make_result(c, out, c.x.rank, c.x.n)
     if found is None:
         return None
-    corner: cython.int
     for corner in range(1 << rolled):
         at: cython.p_char = c.to.data
         source: cython.p_char = c.x.data
@@ -76,7 +73,6 @@ def roll(x, shift, axis, out):
 def finish_pairs(c, rank, out):
     """Move a box to a result each of whose dimensions is a pair of the box's."""
     n: int64_t[64]
-    d: cython.int
     for d in range(rank):
         if not fits_product(c.n[2 * d], c.n[2 * d + 1]):
             return None
@@ -95,8 +91,6 @@ def tile(x, repeats, out):
     """``result[c] = x[c mod x.shape]``."""
     c: Call[1]
     times: int64_t[64]
-    d: cython.int
-    own: cython.int
     if begin(c, x):
         return None
     count: cython.int = read_ints(repeats, times, RANK)
@@ -116,7 +110,6 @@ def tile(x, repeats, out):
 
 def repeat_each(c, times, out):
     """``result[c] = x[c // times]``: repeat each element consecutively."""
-    d: cython.int
     for d in range(c.x.rank):
         c.n[2 * d] = c.x.n[d]
         c.n[2 * d + 1] = times[d]
@@ -131,7 +124,6 @@ def repeat(x, repeats, axis, out):
     count: int64_t
     along: int64_t
     times: int64_t[64]
-    d: cython.int
     if begin(c, x) or read_int(repeats, cython.address(count)) or count < 0:
         return None
     if read_axis(axis, c.x.rank, cython.address(along)):
@@ -145,7 +137,6 @@ def upsample(x, scales, out):
     """Upsample by whole factors with nearest neighbours."""
     c: Call[1]
     times: int64_t[64]
-    d: cython.int
     if begin(c, x) or read_ints(scales, times, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
@@ -159,7 +150,6 @@ def rearrange_blocks(x, block_size, order, to_space, out):
     c: Call[1]
     block: int64_t
     n: int64_t[4]
-    channels: int64_t
     if begin(c, x) or c.x.rank != 4 or read_int(block_size, cython.address(block)):
         return None
     if not is_str(order) or not 1 <= block < 1 << 20 or (order != "depth_column_row" and order != "column_row_depth"):

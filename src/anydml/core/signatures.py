@@ -37,7 +37,6 @@ def borrow_buffer():
 
 def return_buffer(given):
     """Release the arrays, and keep the buffer for the next call."""
-    k: cython.int
     for k in range(given.count):
         Py_DECREF(cython.cast(object, given.arrays[k]))
     PyMem_RawFree(exchange(cython.address(spare), given))
@@ -132,7 +131,6 @@ def read_item(given, item):
 def read_item_array(given, item):
     """Read an array; returns as `read_arguments`."""
     k: cython.int = given.count
-    type_number: int64_t
     if k == ARRAYS:
         return 1
     v: cython.pointer(View) = cython.address(given.views[k])
@@ -140,7 +138,7 @@ def read_item_array(given, item):
     if read_array(item, v, kind) or kind.library != given.kinds[0].library:
         return 1
     if kind.library == cython.NULL:
-        type_number = PyArray_TYPE(item)
+        type_number: int64_t = PyArray_TYPE(item)
         # The number does not identify string lengths, date units, structures' fields or byte order.
         if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
             return 1
@@ -164,7 +162,6 @@ def read_item_array(given, item):
 def is_packed(v, element):
     """Whether elements are in row-major order without gaps; true if there are none."""
     step: int64_t = element
-    d: cython.int
     for d in range(v.rank):
         if v.n[d] == 0:
             return True

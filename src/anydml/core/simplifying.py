@@ -24,15 +24,7 @@ def simplify(m, rank, n, a, b, strides):
     Returns:
         0; 1 if nothing moves; −1 if there are more dimensions than a move can have.
     """
-    size: int64_t
-    p: int64_t
-    q: int64_t
-    column: int64_t
-    sign: int64_t
     count: cython.int = 0
-    j: cython.int
-    k: cython.int
-    d: cython.int
     lookup_count: cython.int = m.lookups
     is_sorted: cython.bint = True
     for k in range(lookup_count):
@@ -99,7 +91,6 @@ def simplify(m, rank, n, a, b, strides):
 
 def copy_dimension(m, to, source):
     """Copy a dimension's size and strides to another."""
-    k: cython.int
     m.n[to] = m.n[source]
     m.a[to] = m.a[source]
     m.b[to] = m.b[source]
@@ -109,7 +100,6 @@ def copy_dimension(m, to, source):
 
 def can_merge(m, outer, inner):
     """Whether two dimensions can merge at both ends and in all lookups."""
-    k: cython.int
     size: int64_t = m.n[inner]
     if m.a[outer] != m.a[inner] * size or m.b[outer] != m.b[inner] * size:
         return False
@@ -132,7 +122,6 @@ def extend_move(first, second, are_apart):
     Both are boxes with the same strides, which differ in at most one size, and meet along that dimension. Neither may
     write memory that the other reads: `are_apart` states that this is known, else it is checked.
     """
-    d: cython.int
     differing: cython.int = -2
     by: int64_t = cython.cast(int64_t, cython.cast(cython.size_t, second.to) - cython.cast(cython.size_t, first.to))
     further: int64_t = cython.cast(
@@ -170,7 +159,6 @@ def extend_move(first, second, are_apart):
 
 def merge_dimension(m, d):
     """Merge a dimension into the one before it; returns True."""
-    k: cython.int
     merge_into(m, d - 1, d)
     for k in range(d, m.rank - 1):
         copy_dimension(m, k, k + 1)

@@ -17,7 +17,6 @@ class Tape:
     """
 
     def __cinit__(self, given: int64_t, instructions: list, first: int64_t):
-        k: int64_t
         instruction: cython.pointer(Instruction)
         self.given = given
         self.registers = given + len(instructions)
@@ -57,9 +56,6 @@ class Tape:
 
     def run(self, found, first, last):
         """Run some instructions; returns False if a guard fails, or a number may exceed 64 bits."""
-        k: int64_t
-        a: int64_t
-        b: int64_t
         instruction: cython.pointer(Instruction)
         for k in range(first, last):
             instruction = self.instructions + k

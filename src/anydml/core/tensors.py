@@ -81,7 +81,6 @@ def is_left_to_python(library):
 
 def read_dltensor(library, x, found):
     """Read an array's memory and layout; returns 1 to fall back to Python."""
-    d: cython.int
     if library.api.to_dltensor(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), found):
         # It has no memory; the error is left to Python.
         clear_error()
@@ -107,7 +106,6 @@ def read_dltensor(library, x, found):
 
 def has_even_strides(found):
     """Whether an array may be the imaginary part of another: only those are negated lazily."""
-    d: cython.int
     for d in range(found.ndim):
         if found.shape[d] > 1 and found.strides[d] & 1:
             return False
@@ -117,7 +115,6 @@ def has_even_strides(found):
 def new_tensor(library, like, rank, n, bytes, data):
     """Return a new packed tensor made by the library, which can be resized; None to fall back to Python."""
     found: DLTensor
-    d: cython.int
     given: cython.pointer(PyObject)[65]
     sizes: list = []
     given[0] = cython.cast(cython.pointer(PyObject), like)

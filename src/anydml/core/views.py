@@ -23,7 +23,6 @@ def permute_dims(x, axes, out):
     c: Call[1]
     given: int64_t[64]
     seen: cython.ulonglong = 0
-    d: cython.int
     if begin(c, x) or read_ints(axes, given, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
@@ -43,7 +42,6 @@ def flip(x, axis, out):
     along: cython.bint[64]
     at: int64_t[64]
     step: int64_t[64]
-    d: cython.int
     if begin(c, x) or mark_axes(axis, c.x.rank, along):
         return None
     for d in range(c.x.rank):
@@ -56,7 +54,6 @@ def flip(x, axis, out):
 def broadcast_to(x, shape, out):
     """Repeat x to a larger shape."""
     c: Call[1]
-    d: cython.int
     if begin(c, x):
         return None
     rank: cython.int = read_ints(shape, c.n, RANK)
@@ -80,7 +77,6 @@ def slice(x, offsets, sizes, strides, out):
     c: Call[1]
     at: int64_t[64]
     step: int64_t[64]
-    d: cython.int
     if begin(c, x) or read_ints(offsets, at, RANK) != c.x.rank or read_ints(sizes, c.n, RANK) != c.x.rank:
         return None
     if strides is not None and read_ints(strides, step, RANK) != c.x.rank:
@@ -98,7 +94,6 @@ def slice(x, offsets, sizes, strides, out):
 
 def finish_steps(c, first, step, out):
     """Copy the elements of x from `first` on, by `step` on each axis; c.n holds the result's sizes."""
-    d: cython.int
     source: cython.p_char = c.x.data
     for d in range(c.x.rank):
         source += first[d] * c.x.s[d]
@@ -109,7 +104,6 @@ def finish_steps(c, first, step, out):
 def read_windows(rank, sizes, offsets, lengths, strides, first, step, count):
     """Compute the first element, step and count of a strided window on each axis; returns 1 to fall back to Python."""
     length: int64_t[64]
-    d: cython.int
     if read_ints(offsets, first, RANK) != rank or read_ints(lengths, length, RANK) != rank:
         return 1
     if read_ints(strides, step, RANK) != rank:
@@ -133,7 +127,6 @@ def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
     at: int64_t[64]
     step: int64_t[64]
     most: int64_t[64]
-    d: cython.int
     if begin(c, x):
         return None
     if read_windows(c.x.rank, c.x.n, window_offsets, window_sizes, window_strides, at, step, most):
