@@ -33,8 +33,8 @@ LINKED = {
     "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
 }
 
-# As in C: nothing is checked that the sources do not check, and division rounds to 0. Variables have the types of what is
-# assigned to them.
+# As in C: nothing is checked that the sources do not check, and division rounds to 0. A variable has the type of what
+# is assigned to it.
 DIRECTIVES = {"language_level": 3, "cdivision": True, "infer_types": True} | dict.fromkeys(
     ("boundscheck", "wraparound", "initializedcheck"), False
 )

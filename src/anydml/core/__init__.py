@@ -27,7 +27,7 @@ finding, forms, fusing, memory, pool, program, slots, tapes, tensors = map(
     _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "slots", "tapes", "tensors")
 )
 
-MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "repeating", "filling", "boxes")]
+MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "filling", "boxes")]
 
 IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, *MODULES)
 """Whether all modules are compiled for this Python and this machine."""

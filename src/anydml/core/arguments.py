@@ -50,9 +50,26 @@ def read_ints(given, found, most):
     return -1
 
 
-def read_axis(given, rank, axis):
-    """Read an axis and normalize it to 0 to rank − 1; returns 1 if it is invalid."""
-    return read_int(given, axis) or normalize_axis(axis, rank)
+def read_one_or_more(given, found, most):
+    """Read a single integer, or the integers of a list or tuple; returns as `read_ints`."""
+    return 1 if not read_single_int(given, found) else read_ints(given, found, most)
+
+
+def read_count(given):
+    """Read an integer that must not be negative; returns −1 if it is invalid."""
+    found: int64_t
+    return -1 if read_int(given, cython.address(found)) else max(found, -1)
+
+
+def normalize_axis(axis, rank):
+    """Return an axis as 0 to rank − 1; −1 if it is out of range."""
+    return -1 if axis < -rank or axis >= rank else axis + rank if axis < 0 else axis
+
+
+def read_axis(given, rank):
+    """Read an axis; returns as `normalize_axis`, and −1 for anything else."""
+    axis: int64_t
+    return -1 if read_int(given, cython.address(axis)) else normalize_axis(axis, rank)
 
 
 def mark_axes(axes, rank, along):
@@ -60,15 +77,12 @@ def mark_axes(axes, rank, along):
     given: int64_t[64]
     for d in range(rank):
         along[d] = axes is None
-    if axes is None:
-        return 0
-    count: cython.int = 1
-    if read_single_int(axes, given):
-        count = read_ints(axes, given, RANK)
+    count: cython.int = 0 if axes is None else read_one_or_more(axes, given, RANK)
     for k in range(count):
-        if normalize_axis(given + k, rank) or along[given[k]]:
+        d = normalize_axis(given[k], rank)
+        if d < 0 or along[d]:
             return 1
-        along[given[k]] = True
+        along[d] = True
     return count < 0
 
 

@@ -21,7 +21,6 @@ def diagonal_matrix(x, value, begin_at, end, out):
     c: Call[1]
     first: int64_t
     last: int64_t
-    steps: int64_t[2]
     if read_int(begin_at, cython.address(first)) or read_int(end, cython.address(last)):
         return None
     if not (-EVERY < first < EVERY and -EVERY < last < EVERY):
@@ -30,8 +29,6 @@ def diagonal_matrix(x, value, begin_at, end, out):
     if pattern is None or not 2 <= c.x.rank < RANK:
         return None
     found = make_result(c, out, c.x.rank, c.x.n)
-    if found is None:
-        return None
     add_move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
     lead: cython.int = c.x.rank - 2
     for d in range(lead):
@@ -46,9 +43,8 @@ def diagonal_matrix(x, value, begin_at, end, out):
             column: int64_t = box.column
             count: cython.int = read_ints(box.sizes, c.n + lead, 3)
             d = lead
-            for step in box.steps:
-                read_ints(step, steps, 2)
-                c.a[d] = steps[0] * c.to.s[lead] + steps[1] * c.to.s[lead + 1]
+            for down, right in box.steps:
+                c.a[d] = cython.cast(int64_t, down) * c.to.s[lead] + cython.cast(int64_t, right) * c.to.s[lead + 1]
                 d += 1
             add_fill(c, c.to.data + row * c.to.s[lead] + column * c.to.s[lead + 1], lead + count, c.n, c.a)
     return finish(c, found)
@@ -74,8 +70,6 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     apart: int64_t[64]
     around: int64_t[128]
     count: int64_t[64]
-    n: int64_t[64]
-    s: int64_t[64]
     at: int64_t[64]
     start: int64_t[64]
     box: int64_t[64]
@@ -100,30 +94,26 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
         columns *= count[d]
     if not fits_product(c.x.n[1], windows):
         return None
-    n[0] = c.x.n[0]
-    n[1] = c.x.n[1] * windows
-    n[2] = columns
-    found = make_result(c, out, 3, n)
-    if found is None:
-        return None
+    c.n[0] = c.x.n[0]
+    c.n[1] = c.x.n[1] * windows
+    c.n[2] = columns
+    found = make_result(c, out, 3, c.n)
     # Each element of the window has one box of the result: N, C and the window's positions.
     into: cython.p_char = c.to.data
     between: int64_t = c.to.s[1]
     along: int64_t = c.to.s[2]
-    s[0] = c.to.s[0]
-    s[1] = between * windows
-    n[1] = c.x.n[1]
+    c.s[0] = c.to.s[0]
+    c.s[1] = between * windows
+    c.n[1] = c.x.n[1]
     for d in range(rank - 1, -1, -1):
-        n[2 + d] = count[d]
-        s[2 + d] = along
+        c.n[2 + d] = count[d]
+        c.s[2 + d] = along
         along *= count[d]
         at[d] = 0
-    c.to.rank = c.x.rank
-    c.to.n = n
-    c.to.s = s
+    c.to.rank, c.to.n, c.to.s = c.x.rank, c.n, c.s
     for d in range(2):
         start[d] = 0
-        box[d] = n[d]
+        box[d] = c.n[d]
         c.b[d] = c.x.s[d]
     for row in range(windows):
         c.to.data = into + row * between
@@ -139,13 +129,13 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
             box[2 + d] = high - low
             is_outside = is_outside or high <= low
             source += (first + low * step[d]) * c.x.s[2 + d]
-            inner += low * s[2 + d]
+            inner += low * c.s[2 + d]
             c.b[2 + d] = step[d] * c.x.s[2 + d]
         if is_outside:
-            add_fill(c, c.to.data, c.x.rank, n, s)
+            add_fill(c, c.to.data, c.x.rank, c.n, c.s)
         else:
             fill_around(c, start, box, cython.NULL)
-            add_move(c, inner, source, c.x.rank, box, s, c.b)
+            add_move(c, inner, source, c.x.rank, box, c.s, c.b)
         for d in range(rank - 1, -1, -1):
             at[d] += 1
             if at[d] < window[d]:

@@ -10,17 +10,19 @@ cdef enum:
 # Arrays of length 1 decay to pointers when passed.
 cdef struct Call:
     View x[1]        # the array that determines the kind of results
-    View indices[1]
-    View updates[1]
+    View indices[1]  # without data if there are none,
+    View updates[1]  # likewise
     View to[1]       # the result
     Kind kind[1]
     int type         # of the indices, as in lookups
     const char *pattern  # bytes of the fill element
     int64_t n[130]   # storage for a box: its sizes,
     int64_t a[130]   # its strides at the destination,
-    int64_t b[130]   # and at the source
-    bint has_out    # whether the result is the caller's array
-    bint is_unfit    # whether a move has too many dimensions, or looks up in an empty axis
+    int64_t b[130]   # at the source,
+    int64_t s[64]    # and in the indices
+    bint has_out     # whether the result is the caller's array
+    bint is_in_place # whether the result is x itself
+    bint is_unfit    # whether Python must handle the call
     int outside      # treatment of indices out of range
     int refusing     # bit mask of lookups whose indices must be checked before anything is written
     int32_t refused  # whether an index that must be in range is not

@@ -16,18 +16,32 @@ from cython.cimports.libc.stdint import int64_t
 
 def begin(c, x):
     """Begin a call on an array; returns as `read_array`."""
-    c.count = c.lookup_count = c.has_out = c.is_unfit = c.refused = c.refusing = 0
+    c.count = c.lookup_count = c.has_out = c.is_in_place = c.is_unfit = c.refused = c.refusing = 0
+    c.indices.data = c.updates.data = cython.NULL
     return read_array(x, c.x, c.kind)
 
 
 def make_result(c, out, rank, n):
-    """Return a result of x's kind: a new array, or `out` if it fits and does not overlap x; else None."""
+    """Return a result of x's kind: a new array, or `out` if it fits and overlaps no argument.
+
+    Otherwise the result is None, no move is run, and `finish` returns None.
+    """
+    size: int64_t = c.kind.element
+    found = out
     if out is None:
-        return new_result(c.kind, rank, n, c.to)
-    c.has_out = True
-    if read_output(out, c.kind, rank, n, c.to) or not is_disjoint(c.to, c.kind.element, c.x, c.kind.element):
-        return None
-    return out
+        found = new_result(c.kind, rank, n, c.to)
+    elif (
+        read_output(out, c.kind, rank, n, c.to)
+        or not (c.is_in_place or is_disjoint(c.to, size, c.x, size))
+        or not (c.indices.data == cython.NULL or is_disjoint(c.to, size, c.indices, abs(c.type)))
+        or not (c.updates.data == cython.NULL or is_disjoint(c.to, size, c.updates, size))
+    ):
+        found = None
+    c.has_out = out is not None
+    if found is None:
+        c.is_unfit = True
+        c.to.data, c.to.rank, c.to.n, c.to.s = cython.NULL, rank, n, ZEROS
+    return found
 
 
 def add_move(c, to, source, rank, n, a, b):
@@ -130,7 +144,5 @@ def finish(c, found):
 def finish_view(c, out, rank, n, source, b):
     """``result[c] = *(source + Σ c·b)`` for every coordinate of the result's shape n."""
     found = make_result(c, out, rank, n)
-    if found is not None:
-        add_move(c, c.to.data, source, rank, n, c.to.s, b)
-        found = finish(c, found)
-    return found
+    add_move(c, c.to.data, source, rank, n, c.to.s, b)
+    return finish(c, found)

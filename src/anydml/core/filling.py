@@ -67,8 +67,6 @@ def fill(x, value, out):
     if pattern is None:
         return None
     found = make_result(c, out, c.x.rank, c.x.n)
-    if found is None:
-        return None
     add_fill(c, c.to.data, c.x.rank, c.x.n, c.to.s)
     return finish(c, found)
 
@@ -160,8 +158,6 @@ def pad(x, pads, mode, value, out):
     if not is_constant and (is_empty or mode not in ("edge", "reflect", "symmetric", "wrap")):
         return None
     found = make_result(c, out, rank, n)
-    if found is None:
-        return None
     if is_empty:
         add_fill(c, c.to.data, rank, n, c.to.s)
         return finish(c, found)
@@ -193,8 +189,6 @@ def slice_grad(x, sizes, window_offsets, window_sizes, window_strides, out):
         if not 0 < c.x.n[d] <= most[d]:
             return None
     found = make_result(c, out, rank, n)
-    if found is None:
-        return None
     inner: cython.p_char = c.to.data
     for d in range(rank):
         inner += at[d] * c.to.s[d]

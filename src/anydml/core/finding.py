@@ -80,16 +80,14 @@ def compress(condition, x, axis):
     n: int64_t[64]
     lines: int64_t[64]
     steps: int64_t[64]
-    first: int64_t = 0
     if read_array(x, cython.address(v), cython.address(kind)) or read_mask(
         condition, cython.address(kind), cython.address(m)
     ):
         return None
     if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 1):
         return None
-    if m.rank < v.rank if axis is None else read_axis(axis, v.rank, cython.address(first)):
-        return None
-    if first and m.rank > 1:
+    first = 0 if axis is None else read_axis(axis, v.rank)
+    if (axis is None and m.rank < v.rank) or first < 0 or (first and m.rank > 1):
         return None
     for d in range(m.rank):
         if m.n[d] != v.n[first + d]:

@@ -15,8 +15,8 @@ from cython.cimports.anydml.core.arrays import (
     read_output,
     read_same_kind,
 )
-from cython.cimports.anydml.core.calls import Call, add_move, begin, finish
-from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
+from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, make_result
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t
 
 MOST_ITEMS = cython.declare(int64_t, 1 << 24)
@@ -84,11 +84,10 @@ def split_axis(c, axis, count, equal, sizes, out):
 def split(x, sizes_or_sections, axis, out):
     """Split by the number of parts or their sizes."""
     c: Call[1]
-    along: int64_t
     count: int64_t
     size: int64_t
     total: int64_t = 0
-    if begin(c, x) or read_axis(axis, c.x.rank, cython.address(along)):
+    if begin(c, x) or (along := read_axis(axis, c.x.rank)) < 0:
         return None
     if not read_single_int(sizes_or_sections, cython.address(count)):
         if count < 1 or count > MOST_ITEMS or c.x.n[along] % count:
@@ -129,36 +128,25 @@ def split_training(x, split_sizes, axis, num_outputs, out):
 
 def join_along(arrays, axis, out, is_new):
     """Join arrays along an axis, which is new if `is_new`."""
+    c: Call[1]
+    w: View[1]
     if not isinstance(arrays, (list, tuple)) or not len(arrays):
         return None
     given: tuple = tuple(arrays)
-    seen: cython.pointer(Part) = cython.cast(cython.pointer(Part), PyMem_Malloc(len(given) * cython.sizeof(Part)))
-    if seen == cython.NULL:
-        raise MemoryError
-    try:
-        return join_parts(seen, given, axis, out, is_new)
-    finally:
-        PyMem_Free(seen)
-
-
-def join_parts(part, arrays, axis, out, is_new):
-    """As `join_along`, with memory for one `Part` per array."""
-    c: Call[1]
-    w: View[1]
-    seen: cython.pointer(View)
-    along: int64_t
-    count: cython.int = len(arrays)
-    if begin(c, arrays[0]):
+    count: cython.int = len(given)
+    if begin(c, given[0]):
         return None
     rank: cython.int = c.x.rank + is_new
-    if rank > RANK or read_axis(axis, rank, cython.address(along)):
+    if rank > RANK or (along := read_axis(axis, rank)) < 0:
         return None
+    memory = PyBytes_FromStringAndSize(cython.NULL, count * cython.sizeof(Part))
+    part: cython.pointer(Part) = cython.cast(cython.pointer(Part), PyBytes_AS_STRING(memory))
     total: int64_t = 0
     for i in range(count):
-        seen = c.x
+        seen: cython.pointer(View) = c.x
         if i:
             seen = w
-            if read_same_kind(arrays[i], w, c.kind) or w.rank != c.x.rank:
+            if read_same_kind(given[i], w, c.kind) or w.rank != c.x.rank:
                 return None
         for d in range(c.x.rank):
             if seen.n[d] != c.x.n[d] and (is_new or d != along):
@@ -173,18 +161,10 @@ def join_parts(part, arrays, axis, out, is_new):
         total += part[i].length
     for d in range(rank):
         c.n[d] = total if d == along else c.x.n[d - (is_new and d > along)]
-    if out is None:
-        out = new_result(c.kind, rank, c.n, c.to)
-        if out is None:
-            return None
-    else:
-        if read_output(out, c.kind, rank, c.n, c.to):
-            return None
-        for i in range(count):
-            read_same_kind(arrays[i], w, c.kind)
-            if not is_disjoint(c.to, c.kind.element, w, c.kind.element):
-                return None
-        notify_written(out, c.kind)
+    found = make_result(c, out, rank, c.n)
+    for i in range(1, 0 if out is None else count):
+        read_same_kind(given[i], w, c.kind)
+        c.is_unfit |= not is_disjoint(c.to, c.kind.element, w, c.kind.element)
     for d in range(c.x.rank):
         c.n[d] = c.x.n[d]
         c.a[d] = c.to.s[d + (is_new and d >= along)]
@@ -196,7 +176,7 @@ def join_parts(part, arrays, axis, out, is_new):
             c.b[d] = part[i].s[d] * part[i].unit
         add_move(c, at, part[i].data, c.x.rank, c.n, c.a, c.b)
         at += c.to.s[along] * part[i].length
-    return finish(c, out)
+    return finish(c, found)
 
 
 def join(arrays, axis, out):

@@ -4,8 +4,9 @@ Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import read_axis, read_int
-from cython.cimports.anydml.core.arrays import RANK, View, is_disjoint, read_indices
+import numpy as np
+from cython.cimports.anydml.core.arguments import read_axis, read_count
+from cython.cimports.anydml.core.arrays import RANK, View, read_indices
 from cython.cimports.anydml.core.calls import (
     REFUSE,
     Call,
@@ -17,28 +18,65 @@ from cython.cimports.anydml.core.calls import (
     make_result,
     read_outside,
 )
-from cython.cimports.anydml.core.indices import as_indices, resolve_index
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP, ANYDML_LOOKUPS
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
+
+from anydml.strides import in_words
+
+MOST_INDICES = cython.declare(int64_t, 1 << 60)
+"""This many INT64 numbers would exceed the address space."""
 
 FEW = cython.declare(cython.int, 8)
 """Maximum number of indices with one move each; also of columns that are woven at once."""
 
 
-def begin_lookup(c, x, indices):
-    """Begin a call on an array and indices; returns the converted indices, which must outlive the call."""
-    if begin(c, x):
+def as_indices(given):
+    """Return an array of indices: lists are converted, narrow or byte-swapped integers widened or swapped."""
+    if type(given) is not np.ndarray:
+        # Other libraries' arrays are returned unchanged.
+        if not isinstance(given, (list, tuple, int)) or isinstance(given, bool):
+            return given
+        try:
+            given = np.asarray(given)
+        except (TypeError, ValueError):
+            return given
+        if given.dtype.kind == "f" and not given.size:
+            # An empty list.
+            return in_words(given)
+    dtype = given.dtype
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and given.size < MOST_INDICES:
+        return in_words(given)
+    return given
+
+
+def resolve_index(at, type, size, offset):
+    """Convert an index to 0 to size − 1: a negative one counts from the end, then it is clamped.
+
+    Returns whether it was out of range.
+    """
+    if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
+        i = size
+    elif type == 4:
+        i = cython.cast(cython.pointer(uint32_t), at)[0]
+    elif type == -4:
+        i = cython.cast(cython.pointer(int32_t), at)[0]
+    else:
+        i = cython.cast(cython.pointer(int64_t), at)[0]
+    if i < 0:
+        i += size
+    offset[0] = max(0, min(i, size - 1))
+    return offset[0] != i
+
+
+def begin_lookup(c, x, indices, out_of_range, other):
+    """Begin a call on an array and indices, whose treatment out of range is "error" or `other` (see `read_outside`).
+
+    Returns the converted indices, which must outlive the call; None to fall back to Python.
+    """
+    if begin(c, x) or read_outside(c, out_of_range, other):
         return None
     indices = as_indices(indices)
     return None if read_indices(indices, c.kind, c.indices, cython.address(c.type)) else indices
-
-
-def make_lookup_result(c, out, rank, n):
-    """As `make_result`, which must not overlap the indices either."""
-    found = make_result(c, out, rank, n)
-    if found is not None and out is not None and not is_disjoint(c.to, c.kind.element, c.indices, abs(c.type)):
-        return None
-    return found
 
 
 def add_plane(c, into, source, along):
@@ -53,14 +91,13 @@ def add_plane(c, into, source, along):
     return add_move(c, into, source, rank, c.n, c.a, c.b)
 
 
-def lookup_axis(c, given, axis):
-    """Read the axis of an elementwise lookup; returns 1 if the indices' rank or sizes do not fit the array."""
-    if read_axis(given, c.x.rank, axis) or c.indices.rank != c.x.rank:
-        return 1
-    for d in range(c.x.rank):
-        if d != axis[0] and c.indices.n[d] > c.x.n[d]:
-            return 1
-    return 0
+def read_lookup_axis(c, given):
+    """Read the axis of an elementwise lookup; returns −1 if the indices' rank or sizes do not fit the array."""
+    along = -1 if c.indices.rank != c.x.rank else read_axis(given, c.x.rank)
+    for d in range(c.x.rank if along >= 0 else 0):
+        if d != along and c.indices.n[d] > c.x.n[d]:
+            return -1
+    return along
 
 
 def gather(x, indices, axis, out_of_range, out):
@@ -68,45 +105,37 @@ def gather(x, indices, axis, out_of_range, out):
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
-    along: int64_t
-    s: int64_t[64]
     at: int64_t
-    indices = begin_lookup(c, x, indices)
-    if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP):
+    indices = begin_lookup(c, x, indices, out_of_range, ANYDML_CLAMP)
+    if indices is None or (along := read_axis(axis, v.rank)) < 0 or v.rank - 1 + w.rank > RANK:
         return None
-    if read_axis(axis, v.rank, cython.address(along)) or v.rank - 1 + w.rank > RANK:
-        return None
-    rank: cython.int = v.rank - 1 + w.rank
+    rank = v.rank - 1 + w.rank
     total: int64_t = 1
     for d in range(rank):
         if along <= d < along + w.rank:
             c.n[d] = w.n[d - along]
-            s[d] = w.s[d - along]
+            c.s[d] = w.s[d - along]
             c.b[d] = 0
             total *= c.n[d]
         else:
-            c.n[d] = v.n[d if d < along else d - w.rank + 1]
-            c.b[d] = v.s[d if d < along else d - w.rank + 1]
-            s[d] = 0
-    size: int64_t = v.n[along]
-    is_few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
+            own = d if d < along else d - w.rank + 1
+            c.n[d] = v.n[own]
+            c.b[d] = v.s[own]
+            c.s[d] = 0
+    size = v.n[along]
     if total and not size:
         return None
-    found = make_lookup_result(c, out, rank, c.n)
-    if found is None:
-        return None
-    if is_few:
-        # Copies of planes; those of short columns are woven together.
-        for d in range(w.n[0] if w.rank else 1):
-            if (
-                resolve_index(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at))
-                and c.outside == REFUSE
-            ):
-                return None
-            add_plane(c, c.to.data + d * (c.to.s[along] if w.rank else 0), v.data + at * v.s[along], along)
-        return finish(c, found)
-    add_lookup(c, w.data, size, v.s[along], -1)
-    return finish_lookups(c, found, v.data, rank, c.n, c.to.s, c.b, s)
+    found = make_result(c, out, rank, c.n)
+    if w.rank > 1 or not total or (w.rank and w.n[0] > FEW):
+        add_lookup(c, w.data, size, v.s[along], -1)
+        return finish_lookups(c, found, v.data, rank, c.n, c.to.s, c.b, c.s)
+    # Copies of planes; those of short columns are woven together.
+    for d in range(w.n[0] if w.rank else 1):
+        place = w.data + d * w.s[0] if w.rank else w.data
+        if resolve_index(place, c.type, size, cython.address(at)) and c.outside == REFUSE:
+            return None
+        add_plane(c, c.to.data + d * (c.to.s[along] if w.rank else 0), v.data + at * v.s[along], along)
+    return finish(c, found)
 
 
 def slices_at(x, places, axis):
@@ -119,47 +148,56 @@ def gather_elements(x, indices, axis, out_of_range, out):
     c: Call[1]
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
-    along: int64_t
-    indices = begin_lookup(c, x, indices)
-    if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP) or lookup_axis(c, axis, cython.address(along)):
+    indices = begin_lookup(c, x, indices, out_of_range, ANYDML_CLAMP)
+    if indices is None or (along := read_lookup_axis(c, axis)) < 0:
         return None
     for d in range(v.rank):
         c.b[d] = 0 if d == along else v.s[d]
-    found = make_lookup_result(c, out, w.rank, w.n)
-    if found is None:
-        return None
+    found = make_result(c, out, w.rank, w.n)
     add_lookup(c, w.data, v.n[along], v.s[along], -1)
     return finish_lookups(c, found, v.data, w.rank, w.n, c.to.s, c.b, w.s)
+
+
+def read_tuples(c, first):
+    """Set the sizes and the indices' strides of the box of what tuples of indices pick, after `first` batch dimensions.
+
+    Returns its rank, or −1 if the tuples do not fit the array.
+    """
+    v: cython.pointer(View) = c.x
+    w: cython.pointer(View) = c.indices
+    last = w.rank - 1
+    if not 0 <= first < w.rank or first > v.rank or w.n[last] > min(v.rank - first, ANYDML_LOOKUPS):
+        return -1
+    for d in range(first):
+        if v.n[d] != w.n[d]:
+            return -1
+    skipped: cython.int = first + w.n[last] - last
+    for d in range(min(v.rank - skipped, RANK)):
+        c.n[d] = w.n[d] if d < last else v.n[d + skipped]
+        c.s[d] = w.s[d] if d < last else 0
+    return v.rank - skipped if v.rank - skipped <= RANK else -1
+
+
+def add_tuple_lookups(c, first, strides, still, into):
+    """Add a lookup for each index of tuples, in an array of x's shape and these strides.
+
+    Sets the strides, but for the lookups, of the elements picked.
+    """
+    w: cython.pointer(View) = c.indices
+    last = w.rank - 1
+    length: cython.int = w.n[last]
+    for d in range(last + c.x.rank - first - length):
+        still[d] = strides[d] if d < first else 0 if d < last else strides[d - last + first + length]
+    for d in range(length):
+        add_lookup(c, w.data + d * w.s[last], c.x.n[first + d], strides[first + d], into)
 
 
 def gather_nd(x, indices, batch_dims, out_of_range, out):
     """``result[b, c] = x[b, *indices[b, c]]``."""
     c: Call[1]
-    v: cython.pointer(View) = c.x
-    w: cython.pointer(View) = c.indices
-    first: int64_t
-    s: int64_t[64]
-    indices = begin_lookup(c, x, indices)
-    if indices is None or read_outside(c, out_of_range, ANYDML_CLAMP) or read_int(batch_dims, cython.address(first)):
+    indices = begin_lookup(c, x, indices, out_of_range, ANYDML_CLAMP)
+    if indices is None or (first := read_count(batch_dims)) < 0 or (rank := read_tuples(c, first)) < 0:
         return None
-    if not 0 <= first < w.rank or first > v.rank or w.n[w.rank - 1] > min(v.rank - first, ANYDML_LOOKUPS):
-        return None
-    length: cython.int = w.n[w.rank - 1]
-    last: cython.int = w.rank - 1
-    rank: cython.int = last + v.rank - first - length
-    if rank > RANK:
-        return None
-    for d in range(first):
-        if v.n[d] != w.n[d]:
-            return None
-    for d in range(rank):
-        own = d - last + first + length
-        c.n[d] = w.n[d] if d < last else v.n[own]
-        s[d] = w.s[d] if d < last else 0
-        c.b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
-    found = make_lookup_result(c, out, rank, c.n)
-    if found is None:
-        return None
-    for d in range(length):
-        add_lookup(c, w.data + d * w.s[last], v.n[first + d], v.s[first + d], -1)
-    return finish_lookups(c, found, v.data, rank, c.n, c.to.s, c.b, s)
+    found = make_result(c, out, rank, c.n)
+    add_tuple_lookups(c, first, c.x.s, c.b, -1)
+    return finish_lookups(c, found, c.x.data, rank, c.n, c.to.s, c.b, c.s)

@@ -1,21 +1,36 @@
-"""Functions that copy a view of one array: transposed, reversed, broadcast or sliced.
+"""Functions that move boxes of one array: transposed, reversed, broadcast, sliced, rolled, repeated, or rearranged.
 
 Each returns None to fall back to Python, which handles or rejects the call.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import mark_axes, normalize_axis, read_ints
+from cython.cimports.anydml.core.arguments import (
+    fits_product,
+    is_str,
+    mark_axes,
+    normalize_axis,
+    read_axis,
+    read_count,
+    read_ints,
+    read_one_or_more,
+)
 from cython.cimports.anydml.core.arrays import RANK
-from cython.cimports.anydml.core.calls import Call, begin, finish_view
+from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, finish_view, make_result
 from cython.cimports.libc.stdint import int64_t
+
+TO_END = object()
 
 
 def copy(x, out):
     """``result[c] = x[c]``."""
     c: Call[1]
-    if begin(c, x):
-        return None
-    return finish_view(c, out, c.x.rank, c.x.n, c.x.data, c.x.s)
+    return None if begin(c, x) else finish_view(c, out, c.x.rank, c.x.n, c.x.data, c.x.s)
+
+
+def set_dimension(c, d, size, stride):
+    """Set the size and the stride in x of a box's dimension."""
+    c.n[d] = size
+    c.b[d] = stride
 
 
 def permute_dims(x, axes, out):
@@ -26,13 +41,11 @@ def permute_dims(x, axes, out):
     if begin(c, x) or read_ints(axes, given, RANK) != c.x.rank:
         return None
     for d in range(c.x.rank):
-        if normalize_axis(given + d, c.x.rank):
+        axis = normalize_axis(given[d], c.x.rank)
+        if axis < 0 or seen >> axis & 1:
             return None
-        seen |= cython.cast(cython.ulonglong, 1) << given[d]
-        c.n[d] = c.x.n[given[d]]
-        c.b[d] = c.x.s[given[d]]
-    if c.x.rank and seen != ~cython.cast(cython.ulonglong, 0) >> (64 - c.x.rank):
-        return None
+        seen |= cython.cast(cython.ulonglong, 1) << axis
+        set_dimension(c, d, c.x.n[axis], c.x.s[axis])
     return finish_view(c, out, c.x.rank, c.n, c.x.data, c.b)
 
 
@@ -40,15 +53,26 @@ def flip(x, axis, out):
     """Reverse the elements along axes."""
     c: Call[1]
     along: cython.bint[64]
-    at: int64_t[64]
-    step: int64_t[64]
     if begin(c, x) or mark_axes(axis, c.x.rank, along):
         return None
+    source: cython.p_char = c.x.data
     for d in range(c.x.rank):
-        c.n[d] = c.x.n[d]
-        at[d] = c.n[d] - 1 if along[d] and c.n[d] else 0
-        step[d] = -1 if along[d] else 1
-    return finish_steps(c, at, step, out)
+        is_reversed: cython.bint = along[d] and c.x.n[d] > 1
+        set_dimension(c, d, c.x.n[d], -c.x.s[d] if is_reversed else c.x.s[d])
+        source += (c.x.n[d] - 1) * c.x.s[d] if is_reversed else 0
+    return finish_view(c, out, c.x.rank, c.n, source, c.b)
+
+
+def broadcast_strides(v, rank, n, s):
+    """Compute the strides of an array that is broadcast to a shape; returns 1 if it does not fit."""
+    more = rank - v.rank
+    for d in range(rank):
+        s[d] = 0
+        if d >= more and v.n[d - more] != 1:
+            if n[d] != v.n[d - more]:
+                return 1
+            s[d] = v.s[d - more]
+    return more < 0
 
 
 def broadcast_to(x, shape, out):
@@ -56,60 +80,33 @@ def broadcast_to(x, shape, out):
     c: Call[1]
     if begin(c, x):
         return None
-    rank: cython.int = read_ints(shape, c.n, RANK)
-    more: cython.int = rank - c.x.rank
-    if more < 0:
-        return None
+    rank = read_ints(shape, c.n, RANK)
     for d in range(rank):
-        c.b[d] = 0
         if c.n[d] < 0:
             return None
-        if d >= more:
-            if c.x.n[d - more] == c.n[d]:
-                c.b[d] = c.x.s[d - more]
-            elif c.x.n[d - more] != 1:
-                return None
+    if broadcast_strides(c.x, rank, c.n, c.b):
+        return None
     return finish_view(c, out, rank, c.n, c.x.data, c.b)
 
 
-def slice(x, offsets, sizes, strides, out):
-    """``result[c] = x[offsets + strides · c]``."""
-    c: Call[1]
-    at: int64_t[64]
-    step: int64_t[64]
-    if begin(c, x) or read_ints(offsets, at, RANK) != c.x.rank or read_ints(sizes, c.n, RANK) != c.x.rank:
-        return None
-    if strides is not None and read_ints(strides, step, RANK) != c.x.rank:
-        return None
-    for d in range(c.x.rank):
-        if strides is None:
-            step[d] = 1
-        if at[d] < 0 or c.n[d] < 0 or step[d] < 1 or at[d] > c.x.n[d]:
-            return None
-        # Divide, as a product might overflow.
-        if c.n[d] and (at[d] >= c.x.n[d] or (c.x.n[d] - 1 - at[d]) // step[d] < c.n[d] - 1):
-            return None
-    return finish_steps(c, at, step, out)
-
-
-def finish_steps(c, first, step, out):
-    """Copy the elements of x from `first` on, by `step` on each axis; c.n holds the result's sizes."""
-    source: cython.p_char = c.x.data
-    for d in range(c.x.rank):
-        source += first[d] * c.x.s[d]
-        c.b[d] = step[d] * c.x.s[d] if c.n[d] > 1 else 0
-    return finish_view(c, out, c.x.rank, c.n, source, c.b)
-
-
 def read_windows(rank, sizes, offsets, lengths, strides, first, step, count):
-    """Compute the first element, step and count of a strided window on each axis; returns 1 to fall back to Python."""
+    """Compute the first element, step and count of a strided window on each axis; returns 1 to fall back to Python.
+
+    If `lengths` is `TO_END`, windows reach to the end, and steps, by default 1, must be positive.
+    """
     length: int64_t[64]
-    if read_ints(offsets, first, RANK) != rank or read_ints(lengths, length, RANK) != rank:
+    reach_end: cython.bint = lengths is TO_END
+    if read_ints(offsets, first, RANK) != rank or not (reach_end or read_ints(lengths, length, RANK) == rank):
         return 1
-    if read_ints(strides, step, RANK) != rank:
+    if not (reach_end and strides is None) and read_ints(strides, step, RANK) != rank:
         return 1
     for d in range(rank):
-        if first[d] < 0 or length[d] < 0 or first[d] > sizes[d] or length[d] > sizes[d] - first[d]:
+        if first[d] < 0 or first[d] > sizes[d]:
+            return 1
+        if reach_end:
+            length[d] = sizes[d] - first[d]
+            step[d] = 1 if strides is None else max(step[d], 0)
+        if length[d] < 0 or length[d] > sizes[d] - first[d]:
             return 1
         # The lowest int64 has no positive counterpart.
         if step[d] == 0 or step[d] < -(cython.cast(int64_t, 1) << 62):
@@ -121,21 +118,196 @@ def read_windows(rank, sizes, offsets, lengths, strides, first, step, count):
     return 0
 
 
-def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
-    """Copy a strided window, forwards or backwards."""
+def copy_window(x, offsets, lengths, strides, sizes, out):
+    """Copy a window (see `read_windows`): its first elements, if `sizes` is not None."""
     c: Call[1]
     at: int64_t[64]
     step: int64_t[64]
     most: int64_t[64]
     if begin(c, x):
         return None
-    if read_windows(c.x.rank, c.x.n, window_offsets, window_sizes, window_strides, at, step, most):
+    if read_windows(c.x.rank, c.x.n, offsets, lengths, strides, at, step, most):
         return None
-    if output_sizes is not None and read_ints(output_sizes, c.n, RANK) != c.x.rank:
+    if sizes is not None and read_ints(sizes, c.n, RANK) != c.x.rank:
+        return None
+    source: cython.p_char = c.x.data
+    for d in range(c.x.rank):
+        size = most[d] if sizes is None else c.n[d]
+        if size < 0 or size > most[d]:
+            return None
+        source += at[d] * c.x.s[d]
+        set_dimension(c, d, size, step[d] * c.x.s[d] if size > 1 else 0)
+    return finish_view(c, out, c.x.rank, c.n, source, c.b)
+
+
+def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
+    """Copy a strided window, forwards or backwards."""
+    return copy_window(x, window_offsets, window_sizes, window_strides, output_sizes, out)
+
+
+def slice(x, offsets, sizes, strides, out):
+    """``result[c] = x[offsets + strides · c]``."""
+    return None if sizes is None else copy_window(x, offsets, TO_END, strides, sizes, out)
+
+
+def roll(x, shift, axis, out):
+    """Shift elements along axes; those that leave at the end return at the beginning."""
+    c: Call[1]
+    shifts: int64_t[64]
+    axes: int64_t[64]
+    by: int64_t[64]
+    where: cython.int[64]
+    if begin(c, x):
+        return None
+    count = read_one_or_more(axis, axes, RANK)
+    many = read_one_or_more(shift, shifts, RANK)
+    if count < 0 or many < 0 or (many != 1 and many != count):
         return None
     for d in range(c.x.rank):
-        if output_sizes is None:
-            c.n[d] = most[d]
-        if c.n[d] < 0 or c.n[d] > most[d]:
+        by[d] = 0
+        c.n[d] = c.x.n[d]
+    for i in range(count):
+        d = normalize_axis(axes[i], c.x.rank)
+        if d < 0:
             return None
-    return finish_steps(c, at, step, out)
+        if c.n[d]:
+            by[d] = (by[d] + shifts[i if many > 1 else 0] % c.n[d] + c.n[d]) % c.n[d]
+    rolled: cython.int = 0
+    for d in range(c.x.rank):
+        if by[d]:
+            where[rolled] = d
+            rolled += 1
+    if rolled > 5:
+        # Too many moves: one per corner.
+        return None
+    found = make_result(c, out, c.x.rank, c.x.n)
+    for corner in range(1 << rolled):
+        at: cython.p_char = c.to.data
+        source: cython.p_char = c.x.data
+        for i in range(rolled):
+            d = where[i]
+            if corner >> i & 1:
+                c.n[d] = by[d]
+                source += (c.x.n[d] - by[d]) * c.x.s[d]
+            else:
+                c.n[d] = c.x.n[d] - by[d]
+                at += by[d] * c.to.s[d]
+        add_move(c, at, source, c.x.rank, c.n, c.to.s, c.x.s)
+    return finish(c, found)
+
+
+def finish_merged(c, out, rank, each):
+    """Move a box to a result whose dimension d merges each[d] dimensions of the box; two if `each` is NULL."""
+    n: int64_t[64]
+    last: cython.int = 0
+    for d in range(rank):
+        n[d] = 1
+        for _ in range(each[d] if each else 2):
+            if not fits_product(n[d], c.n[last]):
+                return None
+            n[d] *= c.n[last]
+            last += 1
+    found = make_result(c, out, rank, n)
+    k: cython.int = last
+    for d in range(rank - 1, -1, -1):
+        stride = c.to.s[d]
+        for _ in range(each[d] if each else 2):
+            k -= 1
+            c.a[k] = stride
+            stride *= c.n[k]
+    add_move(c, c.to.data, c.x.data, last, c.n, c.a, c.b)
+    return finish(c, found)
+
+
+def tile(x, repeats, out):
+    """``result[c] = x[c mod x.shape]``."""
+    c: Call[1]
+    times: int64_t[64]
+    if begin(c, x):
+        return None
+    count = read_ints(repeats, times, RANK)
+    if count < 0:
+        return None
+    rank = max(count, c.x.rank)
+    for d in range(rank):
+        own = d - (rank - c.x.rank)
+        set_dimension(c, 2 * d, times[d - (rank - count)] if d >= rank - count else 1, 0)
+        set_dimension(c, 2 * d + 1, c.x.n[own] if own >= 0 else 1, c.x.s[own] if own >= 0 else 0)
+        if c.n[2 * d] < 0:
+            return None
+    return finish_merged(c, out, rank, cython.NULL)
+
+
+def repeat_each(c, times, out):
+    """``result[c] = x[c // times]``: repeat each element consecutively."""
+    for d in range(c.x.rank):
+        set_dimension(c, 2 * d, c.x.n[d], c.x.s[d])
+        set_dimension(c, 2 * d + 1, times[d], 0)
+    return finish_merged(c, out, c.x.rank, cython.NULL)
+
+
+def repeat(x, repeats, axis, out):
+    """Repeat each element along an axis."""
+    c: Call[1]
+    times: int64_t[64]
+    if begin(c, x) or (count := read_count(repeats)) < 0 or (along := read_axis(axis, c.x.rank)) < 0:
+        return None
+    for d in range(c.x.rank):
+        times[d] = count if d == along else 1
+    return repeat_each(c, times, out)
+
+
+def upsample(x, scales, out):
+    """Upsample by whole factors with nearest neighbours."""
+    c: Call[1]
+    times: int64_t[64]
+    if begin(c, x) or read_ints(scales, times, RANK) != c.x.rank:
+        return None
+    for d in range(c.x.rank):
+        if times[d] < 1:
+            return None
+    return repeat_each(c, times, out)
+
+
+def rearrange_blocks(x, block_size, order, to_space, out):
+    """Convert blocks of pixels to channels, or channels to blocks of pixels: a permutation of six dimensions."""
+    c: Call[1]
+    if begin(c, x) or c.x.rank != 4 or not is_str(order):
+        return None
+    block = read_count(block_size)
+    if not 1 <= block < 1 << 20 or (order != "depth_column_row" and order != "column_row_depth"):
+        return None
+    # Whether, among the channels, x's own ones are innermost.
+    is_inner: cython.bint = order == "depth_column_row"
+    depth, height, width = c.x.n[1], c.x.n[2], c.x.n[3]
+    area = block * block
+    set_dimension(c, 0, c.x.n[0], c.x.s[0])
+    if to_space:
+        if depth % area:
+            return None
+        set_dimension(c, 1, depth // area, c.x.s[1] * (1 if is_inner else area))
+        stride = c.x.s[1] * (depth // area if is_inner else 1)
+        set_dimension(c, 2, height, c.x.s[2])
+        set_dimension(c, 3, block, block * stride)
+        set_dimension(c, 4, width, c.x.s[3])
+        set_dimension(c, 5, block, stride)
+        return finish_merged(c, out, 4, b"\1\1\2\2")
+    if height % block or width % block:
+        return None
+    first: cython.int = 1 if is_inner else 2
+    set_dimension(c, 3 if is_inner else 1, depth, c.x.s[1])
+    set_dimension(c, first, block, c.x.s[2])
+    set_dimension(c, first + 1, block, c.x.s[3])
+    set_dimension(c, 4, height // block, block * c.x.s[2])
+    set_dimension(c, 5, width // block, block * c.x.s[3])
+    return finish_merged(c, out, 4, b"\1\3\1\1")
+
+
+def depth_to_space(x, block_size, order, out):
+    """Convert channels to blocks of pixels."""
+    return rearrange_blocks(x, block_size, order, True, out)
+
+
+def space_to_depth(x, block_size, order, out):
+    """Convert blocks of pixels to channels."""
+    return rearrange_blocks(x, block_size, order, False, out)
