@@ -111,7 +111,7 @@ class TorchAdapter(ArrayAdapter):
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return a tensor in host memory."""
-        return torch.from_numpy(lengths).clone()
+        return _from_lengths(lengths)
 
     def upload(self, indices: Array) -> Any:
         """Copy integers to this tensor's device."""
@@ -199,10 +199,14 @@ def _bump_versions(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
+def _from_lengths(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+    return torch.from_numpy(lengths).clone()
+
+
 def _dlpack_dtypes() -> dict[int, np.dtype[Any]]:
-    """Return NumPy's dtypes by DLPack's codes, for dtypes without lazy conjugates and without a scale."""
-    codes = {"i": 0, "u": 1, "f": 2, "b": 6}
-    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in map(np.dtype, "?BHIQbhiqefd")}
+    """Return NumPy's dtypes by DLPack's codes, for dtypes without a scale."""
+    codes = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in map(np.dtype, "?BHIQbhiqefdFD")}
     return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
 
 
@@ -221,4 +225,4 @@ _TENSOR_TYPES = torch.Tensor, torch.nn.Parameter
 TRACED.update(dict.fromkeys(_TENSOR_TYPES, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.register(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes())
+    tensors.register(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes(), _from_lengths)

@@ -11,4 +11,4 @@ cdef struct Part:
 cdef int64_t part_size(int64_t equal, tuple sizes, int i) except? -1
 cdef int check_outputs(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
 cdef object split_axis(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, object out)
-cdef object join_along(object arrays, object axis, object out, bint is_new)
+cdef object join_along(object arrays, object axis, object out, bint is_new, list lengths)

@@ -9,6 +9,7 @@ from cython.cimports.anydml.core.arguments import read_axis, read_int, read_sing
 from cython.cimports.anydml.core.arrays import (
     RANK,
     View,
+    array_range,
     is_disjoint,
     new_result,
     notify_written,
@@ -16,6 +17,8 @@ from cython.cimports.anydml.core.arrays import (
     read_same_kind,
 )
 from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, make_result
+from cython.cimports.anydml.core.ranges import Range, are_all_disjoint
+from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t
 
@@ -27,21 +30,18 @@ MOST = cython.declare(int64_t, (1 << 63) - 1)
 
 
 def check_outputs(c, axis, count, equal, sizes, out):
-    """Check that the caller's arrays fit the parts, in order in memory; returns 1 to fall back to Python."""
-    before: View[1]
+    """Check that the caller's arrays fit the parts and do not overlap; returns 1 to fall back to Python."""
     element: int64_t = c.kind.element
     if len(out) != count:
         return 1
+    memory = PyBytes_FromStringAndSize(cython.NULL, count * cython.sizeof(Range))
+    ranges: cython.pointer(Range) = cython.cast(cython.pointer(Range), PyBytes_AS_STRING(memory))
     for i in range(count):
         c.n[axis] = part_size(equal, sizes, i)
         if read_output(out[i], c.kind, c.x.rank, c.n, c.to) or not is_disjoint(c.to, element, c.x, element):
             return 1
-        if i and not (before.data <= c.to.data and is_disjoint(c.to, element, before, element)):
-            return 1
-        before[0] = c.to[0]
-        if c.to.s == c.to.storage:
-            before.s = before.storage
-    return 0
+        ranges[i] = array_range(c.to, element)
+    return not are_all_disjoint(ranges, count)
 
 
 def part_size(equal, sizes, i):
@@ -126,8 +126,8 @@ def split_training(x, split_sizes, axis, num_outputs, out):
     return split(x, split_sizes, axis, out) if num_outputs == len(split_sizes) else None
 
 
-def join_along(arrays, axis, out, is_new):
-    """Join arrays along an axis, which is new if `is_new`."""
+def join_along(arrays, axis, out, is_new, lengths):
+    """Join arrays along an axis, which is new if `is_new`; their lengths along it are appended to `lengths`."""
     c: Call[1]
     w: View[1]
     if not isinstance(arrays, (list, tuple)) or not len(arrays):
@@ -172,6 +172,8 @@ def join_along(arrays, axis, out, is_new):
     for i in range(count):
         if not is_new:
             c.n[along] = part[i].length
+        if lengths is not None:
+            lengths.append(part[i].length)
         for d in range(c.x.rank):
             c.b[d] = part[i].s[d] * part[i].unit
         add_move(c, at, part[i].data, c.x.rank, c.n, c.a, c.b)
@@ -181,22 +183,20 @@ def join_along(arrays, axis, out, is_new):
 
 def join(arrays, axis, out):
     """Join arrays along one of their axes."""
-    return join_along(arrays, axis, out, False)
+    return join_along(arrays, axis, out, False, None)
 
 
 def stack(arrays, axis, out):
     """Join arrays of one shape along a new axis."""
-    return join_along(arrays, axis, out, True)
+    return join_along(arrays, axis, out, True, None)
 
 
 def concat_training(arrays, axis, out):
     """Return the result of `join` and the arrays' lengths."""
-    if not isinstance(arrays, (list, tuple)):
-        return None
-    given: tuple = tuple(arrays)
-    if not given or type(given[0]) is not np.ndarray:
-        return None
-    found = join_along(given, axis, out, False)
+    lengths: list = []
+    found = join_along(arrays, axis, out, False, lengths)
     if found is None:
         return None
-    return found, np.array([each.shape[axis] for each in given], np.int64)
+    library: Library = library_of(found)
+    made = np.array(lengths, np.int64)
+    return found, made if library is None else library.from_lengths(made)

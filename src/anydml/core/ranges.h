@@ -1,6 +1,7 @@
 /* Address ranges of moves, and so which of them may run concurrently. */
 #ifndef ANYDML_RANGES_H
 #define ANYDML_RANGES_H
+#include <stdlib.h>
 #include "moves.h"
 
 /* An address range; `high` is exclusive. */
@@ -28,6 +29,18 @@ static anydml_range anydml_access_range(const anydml_move *m, const char *at, co
 }
 
 static inline int anydml_disjoint(anydml_range p, anydml_range q) { return p.high <= q.low || q.high <= p.low; }
+
+static int anydml_compare_ranges(const void *p, const void *q) {
+  const char *one = ((const anydml_range *)p)->low, *other = ((const anydml_range *)q)->low;
+  return (one > other) - (one < other);
+}
+
+/* Whether no two ranges have a byte in common; sorts them. */
+static inline int anydml_all_disjoint(anydml_range *ranges, int64_t count) {
+  qsort(ranges, (size_t)count, sizeof *ranges, anydml_compare_ranges);
+  for (int64_t k = 1; k < count; k++) if (ranges[k].low < ranges[k - 1].high) return 0;
+  return 1;
+}
 
 /* The smallest range that includes both; p may be empty. */
 static inline anydml_range anydml_union_range(anydml_range p, anydml_range q) {

@@ -12,3 +12,4 @@ cdef extern from "ranges.h" nogil:
     bint are_disjoint "anydml_disjoint"(Range p, Range q)
     bint reads_outside "anydml_reads_outside"(Range written, const Move *m)
     bint no_read_conflict "anydml_no_read_conflict"(const Move *p, const Move *q)
+    bint are_all_disjoint "anydml_all_disjoint"(Range *ranges, int64_t count)

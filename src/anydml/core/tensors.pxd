@@ -47,17 +47,17 @@ cdef class Library:
     cdef const Api *api
     cdef object capsule
     cdef tuple queries, states
-    cdef object on_write
+    cdef object on_write, from_lengths
     cdef dict dtypes
-    cdef char[8][9] known  # by DLPack's type code and size in bytes
-    cdef object requires_grad, is_negative, new_empty
+    cdef char[8][17] known  # by DLPack's type code and size in bytes
+    cdef object requires_grad, is_negative, is_conjugate, new_empty
 
 cdef Library library_of(object x)
 cdef bint is_left_to_python(Library library) except -1
 cdef int read_dltensor(Library library, object x, DLTensor *found) except -1
 cdef bint has_even_strides(const DLTensor *found) noexcept
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
-cdef int HOST, FLOAT
+cdef int HOST, FLOAT, COMPLEX
 cdef double HUGE_PAGES_FROM
 cdef size_t LOWEST_ADDRESS
 cdef dict LIBRARIES

@@ -6,8 +6,8 @@ from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_Is
 from cython.cimports.cpython.ref import PyObject
 
 HOST = 1
-FLOAT = 2
-"""DLPack's codes for host memory and for floating-point elements."""
+FLOAT, COMPLEX = 2, 5
+"""DLPack's codes for host memory, and for floating-point and complex elements."""
 
 HUGE_PAGES_FROM = 4 << 20
 """Bytes of an array from which huge pages are requested, as in NumPy."""
@@ -30,21 +30,24 @@ class Library:
             recorded, or tensors are more than their memory.
         on_write: called with a tuple of arrays that are about to be written.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
+        from_lengths: makes an array of NumPy's 64-bit integers, in memory of its own.
     """
 
-    def __init__(self, capsule, kind, queries, states, on_write, dtypes):
+    def __init__(self, capsule, kind, queries, states, on_write, dtypes, from_lengths):
         self.capsule = capsule
         self.api = cython.cast(cython.pointer(cython.const[Api]), PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
         self.queries = queries
         self.states = states
         self.on_write = on_write
         self.dtypes = dtypes
-        self.requires_grad, self.is_negative, self.new_empty = kind.requires_grad, kind.is_neg, kind.new_empty
+        self.from_lengths = from_lengths
+        self.requires_grad, self.new_empty = kind.requires_grad, kind.new_empty
+        self.is_negative, self.is_conjugate = kind.is_neg, kind.is_conj
         for number in dtypes:
             self.known[number >> 8][(number & 255) >> 3] = True
 
 
-def register(types, queries, states, on_write, dtypes):
+def register(types, queries, states, on_write, dtypes, from_lengths):
     """Register types of arrays for compiled calls, if their library exports DLPack's table.
 
     Args:
@@ -53,11 +56,12 @@ def register(types, queries, states, on_write, dtypes):
         states: likewise.
         on_write: likewise.
         dtypes: likewise; arrays of other dtypes are left to Python.
+        from_lengths: likewise.
     """
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, types[0], queries, states, on_write, dtypes)
+    library: Library = Library(capsule, types[0], queries, states, on_write, dtypes, from_lengths)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
@@ -87,7 +91,7 @@ def read_dltensor(library, x, found):
         return 1
     if found.device != HOST or found.ndim > 64 or found.dtype.lanes != 1:
         return 1
-    if found.dtype.code > 7 or found.dtype.bits > 64 or found.dtype.bits & 7:
+    if found.dtype.code > 7 or found.dtype.bits > 128 or found.dtype.bits & 7:
         return 1
     if not library.known[found.dtype.code][found.dtype.bits >> 3]:
         return 1
@@ -98,7 +102,9 @@ def read_dltensor(library, x, found):
         else:
             # Its storage was freed: this is an offset from a null pointer.
             return 1
-    # The table reports neither recorded gradients nor lazy negation.
+    # The table reports neither recorded gradients nor lazy negation and conjugation.
+    if found.dtype.code == COMPLEX and (library.is_conjugate(x) or library.is_negative(x)):
+        return 1
     return attribute_is_true(library.requires_grad, x) or (
         found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x)
     )
