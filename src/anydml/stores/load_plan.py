@@ -21,6 +21,7 @@ from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.identities import check_unchanged
+from anydml.stores.planning.intervals import Places
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import box_of
 from anydml.stores.planning.transfers import Offsets, contiguous, listed
@@ -104,16 +105,15 @@ class LoadPlan:
         _check_few(count, "the ranges", f"give a gap larger than {gap}")
         starts: dict[Path, list[Offsets]] = {}
         ends: dict[Path, list[Offsets]] = {}
+        places = Places.of(self._inputs, [])
         for sets, move, low, length, outer in runs:
             along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
-            places: dict[int, tuple[Path, list[int]]] = {}
-            for own in sets:
-                store = self._inputs[own[move.reads.operand]]
-                places.setdefault(id(store.path), (store.path, []))[1].append(store.offset)
-            for path, offsets in places.values():
-                first = (np.array(offsets, np.int64)[:, None] + along).reshape(-1)
-                starts.setdefault(path, []).append(first)
-                ends.setdefault(path, []).append(first + length)
+            stores = sets[:, move.reads.operand]
+            for file in np.flatnonzero(np.bincount(places.file[stores])):
+                own = stores[places.file[stores] == file]
+                first = (places.offset[own][:, None] + along).reshape(-1)
+                starts.setdefault(self._inputs[own[0]].path, []).append(first)
+                ends.setdefault(self._inputs[own[0]].path, []).append(first + length)
         found = dict[Path, Offsets]()
         for path, each in starts.items():
             found[path] = np.stack(united(np.concatenate(each), np.concatenate(ends[path]), gap)[:2], 1)
@@ -219,7 +219,7 @@ class LoadPlan:
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
         """The name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""
         names = [*self.tensors]
-        every = sorted((own[-1], k, own) for k, each in enumerate(self._program.alike) for own in each.sets)
+        every = sorted((own[-1], k, own) for k, each in enumerate(self._program.alike) for own in each.sets.tolist())
         for output, kind, own in every:
             for move in self._program.alike[kind].moves:
                 yield names[output - len(self._inputs)], move, self._inputs[own[move.reads.operand]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -140,19 +140,18 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:
     """The program that makes tensors, which are its outputs, and its inputs."""
     every = [store for each in made for store in each.sources]
-    ids = [*map(id, every)]
-    stores = dict(zip(ids, every, strict=True))
-    inputs = map(dict(zip(stores, range(len(stores)), strict=True)).__getitem__, ids)
-    sets: dict[int, list[tuple[int, ...]]] = {}
-    firsts: list[ComposedTensor] = []
-    for output, tensor in enumerate(made, len(stores)):
-        own = sets.get(id(tensor.value))
-        if own is None:
-            own = sets[id(tensor.value)] = []
-            firsts.append(tensor)
-        own.append((*islice(inputs, len(tensor.sources)), output))
-    kinds = [AlikeMoves(_moves(each.value, len(each.sources)), sets[id(each.value)]) for each in firsts]
-    return AlikeProgram(composer.name, kinds, composer.program()), [*stores.values()]
+    stores = dict(zip(dict.fromkeys(every), count(), strict=False))
+    inputs = np.fromiter(map(stores.__getitem__, every), np.int64, len(every))
+    ends = np.cumsum([len(each.sources) for each in made], dtype=np.int64)
+    alike: dict[int, list[int]] = {}
+    for number, tensor in enumerate(made):
+        alike.setdefault(id(tensor.value), []).append(number)
+    kinds = list[AlikeMoves]()
+    for numbers in alike.values():
+        first, outputs = made[numbers[0]], np.array(numbers)[:, None]
+        own = inputs[ends[outputs] - np.arange(len(first.sources), 0, -1)]
+        kinds.append(AlikeMoves(_moves(first.value, len(first.sources)), np.hstack([own, outputs + len(stores)])))
+    return AlikeProgram(composer.name, kinds, composer.program()), [*stores]
 
 
 def _moves(value: Value, sources: int) -> tuple[Any, ...]:

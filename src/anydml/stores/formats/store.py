@@ -18,6 +18,7 @@ from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 PAGE = 4096
 """Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""

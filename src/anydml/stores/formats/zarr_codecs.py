@@ -5,7 +5,6 @@ Codecs that numcodecs and Zarr come with are bounded; those installed beside the
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import zlib
@@ -186,6 +185,8 @@ def _numcodecs_of(codec: Any) -> Mapping[str, Any] | None:
 @cache
 def _classes() -> tuple[Any, Any]:
     """Bounded codec classes for versions 2 and 3."""
+    import asyncio
+
     from numcodecs.abc import Codec
     from zarr.abc.codec import BytesBytesCodec
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
+from anydml.stores.formats.store import Numbers
 
 
 class AlikeMoves(NamedTuple):
@@ -14,11 +15,11 @@ class AlikeMoves(NamedTuple):
 
     Attributes:
         moves: simple; operand k is the k-th of a set, and constants follow.
-        sets: numbers of inputs and outputs, outputs after all inputs.
+        sets: numbers of inputs and outputs, outputs after all inputs; a row per set.
     """
 
     moves: tuple[Move, ...]
-    sets: Sequence[Sequence[int]]
+    sets: Numbers
 
 
 class AlikeProgram(NamedTuple):
@@ -45,7 +46,7 @@ class AlikeProgram(NamedTuple):
             return
         constants = range(arrays, arrays + len(self.rest.constants))
         for moves, sets in self.alike:
-            for own in sets:
+            for own in sets.tolist():
                 some = [each for each in moves if outputs is None or own[each.destination.operand] in outputs]
                 if some:
                     numbers = dict(enumerate((*own, *constants)))

@@ -36,7 +36,7 @@ MANY_MOVES = 4096
 """Moves of the examined blocks after which the search for a better cut ends."""
 
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
-"""Seconds per byte, where everything is read, moved and written once by long requests."""
+"""Seconds per byte, where everything is read, moved and written once by long requests; short elements add to it."""
 
 
 def chosen(group: MoveGroup, most: int) -> Cut | None:
@@ -51,10 +51,11 @@ def chosen(group: MoveGroup, most: int) -> Cut | None:
         if best is not None and looked >= MANY_MOVES:
             break
         cost = _cost(group, cut, most)
-        looked += len(_middle_io(group, cut, group.operands(cut.side)[0]).moves)
+        io = _middle_io(group, cut, group.operands(cut.side)[0])
+        looked += len(io.moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
-            if cost <= GOOD_ENOUGH:
+            if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(each.bytes for each in io.writes)):
                 break
     return best and best[1]
 
@@ -159,19 +160,23 @@ def seconds_of(io: BlockIO) -> float:
     """Estimated seconds of a block."""
     transferred = sum(each.bytes for each in (*io.reads, *io.writes))
     moved = sum(move.bytes_written for move in io.moves)
-    short = sum(move.bytes_written for move in io.moves if move.element_size < 64)
     rows = 0
     if io.copied is not None:
         rows = io.copied.to.size
         moved += int(io.copied.lengths.sum())
     return (
-        SECONDS_A_BYTE * (transferred + moved + short)
+        SECONDS_A_BYTE * (transferred + moved + _short(io))
         + SECONDS_A_REQUEST * io.requests
         + SECONDS_A_MOVE * len(io.moves)
         + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
         + (COLD_SECONDS_A_BYTE * transferred if io.held > CACHED else 0)
     )
+
+
+def _short(io: BlockIO) -> int:
+    """Bytes of a block that are moved by short elements."""
+    return sum(move.bytes_written for move in io.moves if move.element_size < 64)
 
 
 def blocks_of(

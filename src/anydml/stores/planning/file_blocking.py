@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from anydml.errors import BindingError
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
@@ -58,7 +60,7 @@ class FileBlocking(Blocking):
         self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
     ) -> None:
         if isinstance(program, Program):
-            moves = AlikeMoves(simplify(program.moves), [range(len(inputs) + len(outputs))])
+            moves = AlikeMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
             program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.rest.scratch_bytes:

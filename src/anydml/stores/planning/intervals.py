@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from operator import attrgetter, itemgetter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.moves import Access, Fill, Move, extent, simplify
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import RunCopies
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Interval(NamedTuple):
@@ -117,30 +115,34 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
         first: number of the first new operand.
         most: bytes of a small output.
     """
-    moved, alone, runs = set[int](), {*taken}, list[tuple[int, ...]]()
+    count = places.size.size
+    are_moved, are_alone, runs = np.zeros(count, bool), np.zeros(count, bool), [np.empty((0, 5), np.int64)]
+    are_alone[[*taken]] = True
     for moves, sets in alike:
         for move in moves:
-            end, source = move.destination, move.source
-            of_set = isinstance(source, Access) and source.operand < len(sets[0])
-            if of_set and sets[0][move.reads.operand] >= places.inputs:
-                alone.update(own[end.operand] for own in sets)
+            source, own = move.source, sets[:, move.destination.operand]
+            of_set = isinstance(source, Access) and source.operand < sets.shape[1]
+            if of_set and sets[0, move.reads.operand] >= places.inputs:
+                are_alone[own] = True
             elif move.sizes or not of_set:
-                moved.update(own[end.operand] for own in sets)
+                are_moved[own] = True
             else:
-                run = move.reads.offset, move.element_size
-                runs += [(own[end.operand], end.offset, own[move.reads.operand], *run) for own in sets]
-    table = np.array(runs, np.int64).reshape(-1, 5)
+                run = move.destination.offset, sets[:, move.reads.operand], move.reads.offset, move.element_size
+                runs.append(np.stack(np.broadcast_arrays(own, *run), 1))
+    table = np.concatenate(runs)
     table = table[np.lexsort((table[:, 1], table[:, 0]))]
-    moved |= _incomplete(table, places.size)
-    alone |= {k for k in moved if places.size[k] > most}
-    moved -= alone
-    table = table[~np.isin(table[:, 0], [*alone, *moved])]
-    groups = _groups(np.concatenate([np.unique(table[:, 0]), np.array([*moved], np.int64)]), places)
+    are_moved[_incomplete(table, places.size)] = True
+    are_alone |= are_moved & (places.size > most)
+    are_moved &= ~are_alone
+    table = table[~(are_alone | are_moved)[table[:, 0]]]
+    are_joined = are_moved.copy()
+    are_joined[table[:, 0]] = True
+    groups = _groups(np.flatnonzero(are_joined), places)
     wholes = [places.interval(*own.tolist()) for own in groups]
-    group_of = np.zeros(places.size.size, np.int64)
+    group_of = np.zeros(count, np.int64)
     for k, own in enumerate(groups):
         group_of[own] = k
-    copied, others = [*_rows(table, places, group_of)], [*_moves(alike, moved, places, group_of)]
+    copied, others = [*_rows(table, places, group_of)], [*_moves(alike, are_moved, places, group_of)]
     ends = [(*key, int(at.min()), int((at + lengths).max())) for key, _, at, lengths in copied]
     ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
@@ -162,7 +164,7 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
             source = move.reads._replace(operand=numbers[key], offset=move.reads.offset - spans[key][0])
         end = end._replace(operand=first + key[0], offset=end.offset - wholes[key[0]].offset)
         written.append(move._replace(destination=end, source=source))
-    return JoinedOutputs(alone, [*simplify(written)], rows, intervals)
+    return JoinedOutputs({*np.flatnonzero(are_alone).tolist()}, [*simplify(written)], rows, intervals)
 
 
 GroupAndFile = tuple[int, int]
@@ -182,18 +184,17 @@ def _rows(
 
 
 def _moves(
-    alike: Iterable[AlikeMoves], moved: Container[int], places: Places, group_of: Numbers
+    alike: Iterable[AlikeMoves], are_moved: Array, places: Places, group_of: Numbers
 ) -> Iterator[tuple[GroupAndFile, Move]]:
     """Moves to some outputs, with offsets in files; those that are evenly spaced are one."""
     for moves, sets in alike:
         for move in moves:
             end, source = move.destination, move.source
-            is_read = isinstance(source, Access) and source.operand < len(sets[0])
-            pair = itemgetter(end.operand, move.reads.operand if is_read else end.operand)
-            own = [each for each in map(pair, sets) if each[0] in moved]
-            if not own:
+            own = sets[are_moved[sets[:, end.operand]]]
+            if not own.size:
                 continue
-            output, store = np.array(own, np.int64).reshape(-1, 2).T
+            is_read = isinstance(source, Access) and source.operand < sets.shape[1]
+            output, store = own[:, end.operand], own[:, move.reads.operand if is_read else end.operand]
             group, to = group_of[output], places.offset[output] + end.offset
             file, at = np.full(store.size, -1), np.zeros_like(to)
             if is_read:
@@ -201,7 +202,7 @@ def _moves(
             elif isinstance(source, Access):
                 # Constants follow all arrays.
                 at += source.offset
-                source = source._replace(operand=source.operand - len(sets[0]) + places.size.size)
+                source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
             order = np.lexsort((to, file, group))
             group, file, to, at = (each[order] for each in (group, file, to, at))
             for k, count in _even(group, file, to, at):
@@ -231,12 +232,12 @@ def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[t
         first = last + 1
 
 
-def _incomplete(table: Numbers, sizes: Numbers) -> set[int]:
+def _incomplete(table: Numbers, sizes: Numbers) -> Numbers:
     """Operands of which sorted runs do not write every byte exactly once."""
     written = np.zeros_like(sizes)
     np.add.at(written, table[:, 0], table[:, 4])
     overlap = (table[1:, 0] == table[:-1, 0]) & (table[1:, 1] < table[:-1, 1] + table[:-1, 4])
-    return {*np.flatnonzero((written != sizes) & (written > 0)).tolist(), *table[1:][overlap, 0].tolist()}
+    return np.concatenate([np.flatnonzero((written != sizes) & (written > 0)), table[1:][overlap, 0]])
 
 
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:

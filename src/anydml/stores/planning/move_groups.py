@@ -64,7 +64,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequ
         sizes = dict(enumerate(places.size.tolist()))
         read = reader_of(program.name, inputs, constants, free)
         every = [*ordered_copies(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
-        alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), [range(count)])]
+        alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), np.arange(count)[None])]
         tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
     alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
