@@ -2,6 +2,8 @@
 
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,3 +145,18 @@ def test_what_libraries_warn_of_is_a_line(tmp_path, capsys):
     assert (code, out) == (0, "")
     assert error.startswith("anydml: warning: The data type (RawBytes(length=3)) ")
     assert error.count("\n") == 1
+
+
+def test_what_imports_transformers_ends_with_a_command_that_is_killed(tmp_path):
+    """Its errors go where those of the command do, whose end is read once both have ended."""
+    hugging_face(tmp_path / "in", llama(1))
+    (tmp_path / "transformers.py").write_text(
+        "import sys, time; print('importing', file=sys.stderr, flush=True); time.sleep(3600)"
+    )
+    command = [sys.executable, "-m", "anydml", "convert", str(tmp_path / "in"), str(tmp_path / "out")]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    with subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as killed:
+        assert killed.stderr.readline() == b"importing\n"
+        killed.kill()
+        assert killed.communicate(timeout=300)[1] == b""
+    assert not (tmp_path / "out").exists()

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,14 +42,15 @@ class Answer(NamedTuple):
 
 
 START = """
-import gc, pickle, signal, sys
+import gc, os, pickle, signal, sys, threading
 gc.disable()
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-sys.path[:] = pickle.load(sys.stdin.buffer)
+sys.path[:], question = pickle.load(sys.stdin.buffer)
+threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(1)), daemon=True).start()
 from anydml.stores.checkpoints.model_layouts import main
-main()
+main(question)
 """
-"""The code of the process, which imports from the same places."""
+"""The code of the process, which imports from the same places, and ends when its standard input does."""
 
 
 def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> Answer:
@@ -59,25 +61,31 @@ def asked(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -> A
     """
     if "transformers" in sys.modules:
         return answered(folder, to, is_shared, tensors)
-    given = pickle.dumps(sys.path) + pickle.dumps((folder, to, is_shared, tensors))
+    left = memoryview(pickle.dumps((sys.path, pickle.dumps((folder, to, is_shared, tensors)))))
     # -P, because a model's folder, in which the command may run, must not be searched for modules.
-    done = subprocess.run([sys.executable, "-P", "-c", START], input=given, stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        raise ModelError(f"convert: the process that reads transformers' mappings ended with {done.returncode}")
-    answer: Any = pickle.loads(done.stdout)
+    command, pipe = [sys.executable, "-P", "-c", START], subprocess.PIPE
+    child: Any = subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe)
+    with child:
+        with suppress(OSError):  # of a process that has ended
+            while left:
+                left = left[child.stdin.write(left) :]
+        found, ended = child.stdout.read(), child.wait()
+    if ended:
+        raise ModelError(f"convert: the process that reads transformers' mappings ended with {ended}")
+    answer: Any = pickle.loads(found)
     if isinstance(answer, AnydmlError):
         raise answer
     return Answer(*answer)
 
 
-def main() -> None:
-    """Read a question from the standard input, and write its answer, or an error, to the standard output."""
+def main(question: bytes) -> None:
+    """Write the answer to a question, or an error, to the standard output."""
     answer: Any
     with os.fdopen(os.dup(1), "wb") as out:
         # Libraries may print.
         os.dup2(2, 1)
         try:
-            answer = answered(*pickle.load(sys.stdin.buffer))
+            answer = answered(*pickle.loads(question))
         except AnydmlError as error:
             answer = error
         pickle.dump(answer, out)

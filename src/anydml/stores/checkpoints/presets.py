@@ -20,132 +20,58 @@ from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import LayoutRules, parse_layout
 
 VLLM = """
-[[rules]]
-join = ["{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]
-to = "{L}.self_attn.qkv_proj.{kind}"
-axis = 0
-[[rules]]
-join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]
-to = "{L}.mlp.gate_up_proj.{kind}"
-axis = 0
-[[rules]]
-join = ["{L}.mlp.{shared}.gate_proj.{kind}", "{L}.mlp.{shared}.up_proj.{kind}"]
-to = "{L}.mlp.{shared}.gate_up_proj.{kind}"
-axis = 0
-[[rules]]
-match = "{L}.mlp.experts.gate_up_proj"
-rename = "{L}.mlp.experts.w13_weight"
-[[rules]]
-match = "{L}.mlp.experts.down_proj"
-rename = "{L}.mlp.experts.w2_weight"
-[[axes]]
-match = "*.qkv_proj.{kind}"
-axis = 0
-heads = [HEADS, GROUPS, GROUPS]
-[[axes]]
-match = "*.gate_up_proj.{kind}"
-axis = 0
-parts = 2
-[[axes]]
-match = "*.experts.w13_weight"
-axis = 1
-parts = 2
-[[axes]]
-match = "*.experts.w2_weight"
-axis = 2
+rules = [
+  {to = "{L}.self_attn.qkv_proj.{kind}", axis = 0, join = [
+    "{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]},
+  {to = "{L}.mlp.gate_up_proj.{kind}", axis = 0, join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]},
+  {to = "{L}.mlp.{shared}.gate_up_proj.{kind}", axis = 0, join = [
+    "{L}.mlp.{shared}.gate_proj.{kind}", "{L}.mlp.{shared}.up_proj.{kind}"]},
+  {match = "{L}.mlp.experts.gate_up_proj", rename = "{L}.mlp.experts.w13_weight"},
+  {match = "{L}.mlp.experts.down_proj", rename = "{L}.mlp.experts.w2_weight"},
+]
+axes = [
+  {match = "*.qkv_proj.{kind}", axis = 0, heads = [HEADS, GROUPS, GROUPS]},
+  {match = "*.gate_up_proj.{kind}", axis = 0, parts = 2},
+  {match = "*.experts.w13_weight", axis = 1, parts = 2},
+  {match = "*.experts.w2_weight", axis = 2},
+]
 """
 """Of `QKVParallelLinear`, `MergedColumnParallelLinear` and `FusedMoE`."""
 
 MEGATRON = """
-[[rules]]
-match = "{L}.self_attn.q_proj.{kind}"
-unflatten = 0
-sizes = [GROUPS, -1]
-[[rules]]
-match = "{L}.self_attn.k_proj.{kind}"
-unflatten = 0
-sizes = [GROUPS, -1]
-[[rules]]
-match = "{L}.self_attn.v_proj.{kind}"
-unflatten = 0
-sizes = [GROUPS, -1]
-[[rules]]
-join = ["{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]
-to = "{D}.self_attention.linear_qkv.{kind}"
-axis = 1
-[[rules]]
-match = "{D}.self_attention.linear_qkv.{kind}"
-flatten = [0, 1]
-[[rules]]
-match = "{L}.self_attn.o_proj.{kind}"
-rename = "{D}.self_attention.linear_proj.{kind}"
-[[rules]]
-match = "{L}.self_attn.q_norm.weight"
-rename = "{D}.self_attention.q_layernorm.weight"
-[[rules]]
-match = "{L}.self_attn.k_norm.weight"
-rename = "{D}.self_attention.k_layernorm.weight"
-[[rules]]
-join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]
-to = "{D}.mlp.linear_fc1.{kind}"
-axis = 0
-[[rules]]
-match = "{L}.mlp.down_proj.{kind}"
-rename = "{D}.mlp.linear_fc2.{kind}"
-[[rules]]
-join = ["{L}.mlp.experts.{k}.gate_proj.{kind}", "{L}.mlp.experts.{k}.up_proj.{kind}"]
-to = "{D}.mlp.experts.local_experts.{k}.linear_fc1.{kind}"
-axis = 0
-[[rules]]
-match = "{L}.mlp.experts.{k}.down_proj.{kind}"
-rename = "{D}.mlp.experts.local_experts.{k}.linear_fc2.{kind}"
-[[rules]]
-match = "{L}.mlp.gate.weight"
-rename = "{D}.mlp.router.weight"
-[[rules]]
-match = "{L}.input_layernorm.weight"
-rename = "{D}.input_layernorm.weight"
-[[rules]]
-match = "{L}.post_attention_layernorm.weight"
-rename = "{D}.pre_mlp_layernorm.weight"
-[[rules]]
-match = "model.norm.weight"
-rename = "decoder.final_layernorm.weight"
-[[rules]]
-match = "model.embed_tokens.weight"
-rename = "embedding.word_embeddings.weight"
-[[rules]]
-match = "lm_head.weight"
-rename = "output_layer.weight"
-[[axes]]
-match = "*.linear_qkv.{kind}"
-axis = 0
-heads = GROUPS
-[[axes]]
-match = "*.linear_fc1.{kind}"
-axis = 0
-parts = 2
-[[axes]]
-match = "*.linear_proj.bias"
-replicate = true
-[[axes]]
-match = "*.linear_fc2.bias"
-replicate = true
-[[axes]]
-match = "*.linear_proj.weight"
-axis = 1
-[[axes]]
-match = "*.linear_fc2.weight"
-axis = 1
-[[axes]]
-match = "*.router.weight"
-replicate = true
-[[axes]]
-match = "embedding.word_embeddings.weight"
-axis = 0
-[[axes]]
-match = "output_layer.weight"
-axis = 0
+rules = [
+  {match = "{L}.self_attn.q_proj.{kind}", unflatten = 0, sizes = [GROUPS, -1]},
+  {match = "{L}.self_attn.k_proj.{kind}", unflatten = 0, sizes = [GROUPS, -1]},
+  {match = "{L}.self_attn.v_proj.{kind}", unflatten = 0, sizes = [GROUPS, -1]},
+  {to = "{D}.self_attention.linear_qkv.{kind}", axis = 1, join = [
+    "{L}.self_attn.q_proj.{kind}", "{L}.self_attn.k_proj.{kind}", "{L}.self_attn.v_proj.{kind}"]},
+  {match = "{D}.self_attention.linear_qkv.{kind}", flatten = [0, 1]},
+  {match = "{L}.self_attn.o_proj.{kind}", rename = "{D}.self_attention.linear_proj.{kind}"},
+  {match = "{L}.self_attn.q_norm.weight", rename = "{D}.self_attention.q_layernorm.weight"},
+  {match = "{L}.self_attn.k_norm.weight", rename = "{D}.self_attention.k_layernorm.weight"},
+  {to = "{D}.mlp.linear_fc1.{kind}", axis = 0, join = ["{L}.mlp.gate_proj.{kind}", "{L}.mlp.up_proj.{kind}"]},
+  {match = "{L}.mlp.down_proj.{kind}", rename = "{D}.mlp.linear_fc2.{kind}"},
+  {to = "{D}.mlp.experts.local_experts.{k}.linear_fc1.{kind}", axis = 0, join = [
+    "{L}.mlp.experts.{k}.gate_proj.{kind}", "{L}.mlp.experts.{k}.up_proj.{kind}"]},
+  {match = "{L}.mlp.experts.{k}.down_proj.{kind}", rename = "{D}.mlp.experts.local_experts.{k}.linear_fc2.{kind}"},
+  {match = "{L}.mlp.gate.weight", rename = "{D}.mlp.router.weight"},
+  {match = "{L}.input_layernorm.weight", rename = "{D}.input_layernorm.weight"},
+  {match = "{L}.post_attention_layernorm.weight", rename = "{D}.pre_mlp_layernorm.weight"},
+  {match = "model.norm.weight", rename = "decoder.final_layernorm.weight"},
+  {match = "model.embed_tokens.weight", rename = "embedding.word_embeddings.weight"},
+  {match = "lm_head.weight", rename = "output_layer.weight"},
+]
+axes = [
+  {match = "*.linear_qkv.{kind}", axis = 0, heads = GROUPS},
+  {match = "*.linear_fc1.{kind}", axis = 0, parts = 2},
+  {match = "*.linear_proj.bias", replicate = true},
+  {match = "*.linear_fc2.bias", replicate = true},
+  {match = "*.linear_proj.weight", axis = 1},
+  {match = "*.linear_fc2.weight", axis = 1},
+  {match = "*.router.weight", replicate = true},
+  {match = "embedding.word_embeddings.weight", axis = 0},
+  {match = "output_layer.weight", axis = 0},
+]
 """
 """Of `GPTModel` without Transformer Engine: each group of heads has the rows of q, then those of k and v."""
 

@@ -60,37 +60,20 @@ class Action(enum.StrEnum):
     REPLICATE = enum.auto()
 
 
+_INTEGER, _INTEGERS, _NAME = (_is_integer, "an integer"), (_are_integers, "integers"), (_is_text, "a name")
+
 ACTIONS: Mapping[Action, tuple[FieldCheck, str, Mapping[str, tuple[FieldCheck, str]], frozenset[str]]] = {
-    Action.RENAME: (_is_text, "a name", {}, frozenset()),
+    Action.RENAME: (*_NAME, {}, frozenset()),
     Action.DROP: (_is_true, "true", {}, frozenset()),
-    Action.SPLIT: (
-        _are_texts,
-        "names",
-        {"axis": (_is_integer, "an integer"), "sizes": (_are_integers, "integers")},
-        frozenset({"axis"}),
-    ),
-    Action.JOIN: (
-        _are_texts,
-        "names",
-        {"to": (_is_text, "a name"), "axis": (_is_integer, "an integer")},
-        frozenset({"to", "axis"}),
-    ),
-    Action.STACK: (_is_text, "a name", {"to": (_is_text, "a name")}, frozenset({"to"})),
-    Action.UNSTACK: (_is_text, "a name", {}, frozenset()),
-    Action.SLICE: (
-        _is_integer,
-        "an axis",
-        {
-            "start": (_is_integer, "an integer"),
-            "stop": (_is_integer, "an integer"),
-            "step": (_is_integer, "an integer"),
-        },
-        frozenset(),
-    ),
+    Action.SPLIT: (_are_texts, "names", {"axis": _INTEGER, "sizes": _INTEGERS}, frozenset({"axis"})),
+    Action.JOIN: (_are_texts, "names", {"to": _NAME, "axis": _INTEGER}, frozenset({"to", "axis"})),
+    Action.STACK: (*_NAME, {"to": _NAME}, frozenset({"to"})),
+    Action.UNSTACK: (*_NAME, {}, frozenset()),
+    Action.SLICE: (_is_integer, "an axis", {"start": _INTEGER, "stop": _INTEGER, "step": _INTEGER}, frozenset()),
     Action.PERMUTE: (_are_integers, "axes", {}, frozenset()),
-    Action.UNFLATTEN: (_is_integer, "an axis", {"sizes": (_are_integers, "integers")}, frozenset({"sizes"})),
+    Action.UNFLATTEN: (_is_integer, "an axis", {"sizes": _INTEGERS}, frozenset({"sizes"})),
     Action.FLATTEN: (_are_integers, "the first and the last axis", {}, frozenset()),
-    Action.GATHER: (_is_integer, "an axis", {"indices": (_are_integers, "integers")}, frozenset({"indices"})),
+    Action.GATHER: (_is_integer, "an axis", {"indices": _INTEGERS}, frozenset({"indices"})),
     Action.REPLICATE: (_is_true, "true", {}, frozenset()),
 }
 """Actions: check and description of the value, those of further fields, and the required fields."""
