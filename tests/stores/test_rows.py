@@ -10,11 +10,9 @@ from stores.test_resharding import assert_equal
 
 import anydml as dml
 from anydml import stores
-from anydml.moves import Access, Fill, Move
 from anydml.stores.checkpoints import composed as picking
 from anydml.stores.planning import copies as rows
 from anydml.stores.planning import indices
-from anydml.stores.planning.move_groups import ordered_copies
 
 PICKS = {
     "rows": lambda x, i: x[i],
@@ -160,17 +158,6 @@ def test_rows_of_an_interval(seed):
         out = np.zeros(right - left, np.uint8)
         found.inside(left, right).run(source, out)
         np.testing.assert_array_equal(out, whole[left:right])
-
-
-def test_rows_that_are_written_over_keep_their_order():
-    fill = Move((), Access(1, 0, ()), Fill(b"\0"), 12)
-    picked = rows.copies_of(1, 0, np.array([4, 0]), np.array([8, 2]), 4)
-    assert [*ordered_copies("x", [picked], {1: 8})] == [picked]
-    found = [*ordered_copies("x", [fill, picked], {1: 12})]
-    assert found == [fill, *(Move((), Access(1, a, ()), Access(0, b, ()), 4) for a, b in ((0, 2), (4, 8)))]
-    many = np.arange(indices.MOST_RUNS + 1)
-    with pytest.raises(dml.BindingError, match="more than 65536 runs"):
-        [*ordered_copies("x", [fill, rows.copies_of(1, 0, 2 * many, 3 * many, 1)], {1: 12})]
 
 
 def test_more_rows_than_a_plan_holds_are_refused(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.planning.boxes import word
+from anydml.stores.planning.boxes import sizes_of, word
 from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a
 
@@ -116,7 +116,7 @@ class ChunkBuilder:
             # ascontiguousarray returns one dimension for an array of none.
             whole = np.ascontiguousarray(array).reshape(array.shape)
             return InputBox(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
-        out = np.empty(region.shape, word(near[0][1].itemsize))
+        out = np.empty(sizes_of(region.box), word(near[0][1].itemsize))
         for box, array in near:
             common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]
             own = array[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))]

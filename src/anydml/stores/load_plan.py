@@ -16,17 +16,15 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import names
 from anydml.moves import Move
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.covered import united
 from anydml.stores.planning.identities import check_unchanged
-from anydml.stores.planning.intervals import Places
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import box_of
-from anydml.stores.planning.transfers import Offsets, contiguous, listed
+from anydml.stores.planning.transfers import contiguous, listed
 from anydml.stores.running.memory_file import LoadedBlocks, bytes_of
-from anydml.stores.running.scattered_io import Bytes
 from anydml.tensor import Layout
 from anydml.text import counted
 
@@ -90,7 +88,7 @@ class LoadPlan:
             for offset, start in zip(offsets, starts, strict=True):
                 yield ByteRun(store.path, offset, name, start, move.element_size)
 
-    def ranges(self, gap: int = 0) -> dict[Path, Offsets]:
+    def ranges(self, gap: int = 0) -> dict[Path, Numbers]:
         """The sorted, merged intervals that are read of each file: rows of the first byte and the one after the last.
 
         Args:
@@ -103,18 +101,20 @@ class LoadPlan:
                 for move in moves]  # fmt: skip
         count = sum(len(sets) * math.prod(move.sizes[k] for k in outer) for sets, move, _, _, outer in runs)
         _check_few(count, "the ranges", f"give a gap larger than {gap}")
-        starts: dict[Path, list[Offsets]] = {}
-        ends: dict[Path, list[Offsets]] = {}
-        places = Places.of(self._inputs, [])
+        starts: dict[Path, list[Numbers]] = {}
+        ends: dict[Path, list[Numbers]] = {}
+        numbers = dict[int, int]()
+        file = np.array([numbers.setdefault(id(each.path), len(numbers)) for each in self._inputs])
+        offset = np.array([each.offset for each in self._inputs], np.int64)
         for sets, move, low, length, outer in runs:
             along = listed(low, [move.sizes[k] for k in outer], [abs(move.reads.strides[k]) for k in outer])
             stores = sets[:, move.reads.operand]
-            for file in np.flatnonzero(np.bincount(places.file[stores])):
-                own = stores[places.file[stores] == file]
-                first = (places.offset[own][:, None] + along).reshape(-1)
+            for which in np.flatnonzero(np.bincount(file[stores])):
+                own = stores[file[stores] == which]
+                first = (offset[own][:, None] + along).reshape(-1)
                 starts.setdefault(self._inputs[own[0]].path, []).append(first)
                 ends.setdefault(self._inputs[own[0]].path, []).append(first + length)
-        found = dict[Path, Offsets]()
+        found = dict[Path, Numbers]()
         for path, each in starts.items():
             found[path] = np.stack(united(np.concatenate(each), np.concatenate(ends[path]), gap)[:2], 1)
         return found
@@ -148,7 +148,7 @@ class LoadPlan:
         """
         if unknown := [name for name in out or {} if name not in self.tensors]:
             raise BindingError(f"plan_load: out has {names(unknown)}, which the plan does not have", "plan_load", "out")
-        made, contents, targets = dict[str, Any](), dict[Path, Bytes](), list[Target]()
+        made, contents, targets = dict[str, Any](), dict[Path, Array](), list[Target]()
         for name, (shape, dtype) in self.tensors.items():
             made[name] = out[name] if out and name in out else np.empty(shape, dtype)
             path = Path(f"{len(targets)}")

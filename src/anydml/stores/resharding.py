@@ -10,12 +10,12 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints.apply_rules import apply_rule, for_none
+from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
 from anydml.stores.checkpoints.output_files import Change, OutputFile, index_of, outputs_of, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
-from anydml.stores.checkpoints.rules import Action, Rule, read_layout
+from anydml.stores.checkpoints.rules import read_layout
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.opening import INDEX
@@ -108,8 +108,7 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
         for rule in found.rules:
-            is_drop = rule.action is Action.DROP
-            tensors = _dropped(tensors, rule) if is_drop else apply_rule(trace.composer, tensors, rule)
+            tensors = apply_rule(trace.composer, tensors, rule)
         return tensors
 
     return change, found.axes
@@ -154,10 +153,3 @@ def consolidate(
         Composer("consolidate"), [tensor for _, group, _ in files for tensor in group.values()]
     )
     return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})
-
-
-def _dropped(tensors: ComposedTensors, rule: Rule) -> ComposedTensors:
-    kept = {name: tensor for name, tensor in tensors.items() if rule.match.match(name) is None}
-    if len(kept) == len(tensors):
-        raise for_none(rule, tensors)
-    return kept

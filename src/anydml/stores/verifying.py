@@ -22,13 +22,14 @@ from anydml.stores.checkpoints.composed import (
 )
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.converting import conversion
+from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.transfers import Transfer
 from anydml.stores.resharding import change_of
-from anydml.stores.running.file_blocks import Bytes, FileBlocks
+from anydml.stores.running.file_blocks import FileBlocks
 from anydml.text import parse_size
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
@@ -153,7 +154,7 @@ class ComparedBlocks(FileBlocks):
                 return
             yield number
 
-    def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
+    def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
         operands = self._blocking.groups[self._blocking.blocks[number].group].operands
         there = np.empty(max(read.size, written.size), np.uint8)
         for transfer in io.writes:
@@ -162,7 +163,7 @@ class ComparedBlocks(FileBlocks):
             if number not in self.differences and (found := self._difference(operands, transfer, here, there)):
                 self.differences[number] = found
 
-    def _difference(self, operands: Sequence[int], transfer: Transfer, here: Bytes, there: Bytes) -> str | None:
+    def _difference(self, operands: Sequence[int], transfer: Transfer, here: Array, there: Array) -> str | None:
         """Text on the first difference of a transfer."""
         runs = transfer.runs
         for k, (start, length) in enumerate(zip(transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True)):

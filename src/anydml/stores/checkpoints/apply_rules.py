@@ -41,8 +41,9 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
     alike: dict[int, list[Value]] = {}
     names = [Pattern(text) for text in rule.value] if rule.action is Action.SPLIT else []
     names += [Pattern(rule.value)] if rule.action in (Action.RENAME, Action.UNSTACK) else []
+    match = rule.match.match
     for name, tensor in tensors.items():
-        parts = rule.match.match(name)
+        parts = match(name)
         if parts is None:
             put(made, name, tensor, rule.place)
             continue
@@ -53,15 +54,15 @@ def _each(composer: Composer, tensors: ComposedTensors, rule: Rule) -> ComposedT
             counted = _counted(rule, rule.match.names, names[0].names)
             new = [names[0].filled({**parts, counted: str(k)}) for k in range(len(values))]
         else:
-            new = [pattern.filled(parts) for pattern in names] or [name]
+            new = [pattern.filled(parts) for pattern in names] or [name] * len(values)
         for each, value in zip(new, values, strict=True):
             put(made, each, tensor.changed(value), rule.place)
     if not alike:
-        raise for_none(rule, tensors)
+        raise _for_none(rule, tensors)
     return made
 
 
-def for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
+def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
     """The error of a rule that matches no tensor, with a suggestion."""
     text = rule.match.text
     said = f"is for no tensor: none is called {show(text)} by then"
@@ -91,7 +92,7 @@ def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) 
         _axis(0, tensor, name, place)
         parts = (sliced(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
         return [composer.reshape(each, tensor.shape[1:]) for each in parts]
-    return [value]
+    return [] if rule.action is Action.DROP else [value]
 
 
 def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:
@@ -223,7 +224,7 @@ def _merged(
 ) -> ComposedTensors:
     """Merge groups of tensors; each result takes the place of its first tensor."""
     if not groups:
-        raise for_none(rule, tensors)
+        raise _for_none(rule, tensors)
     first, gone = {}, set()
     alike: dict[tuple[int, ...], Value] = {}
     for new, group in groups.items():

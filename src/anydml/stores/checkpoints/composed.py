@@ -5,9 +5,9 @@ Tensors that are alike, such as those of layers and experts, share one value, so
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -139,18 +139,17 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
 def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:
     """The program that makes tensors, which are its outputs, and its inputs."""
-    every = [store for each in made for store in each.sources]
-    stores = dict(zip(dict.fromkeys(every), count(), strict=False))
-    inputs = np.fromiter(map(stores.__getitem__, every), np.int64, len(every))
-    ends = np.cumsum([len(each.sources) for each in made], dtype=np.int64)
-    alike: dict[int, list[int]] = {}
+    stores: dict[Store, int] = {}
+    numbers = [stores.setdefault(store, len(stores)) for each in made for store in each.sources]
+    inputs, ends = np.array(numbers, np.int64), np.cumsum([len(each.sources) for each in made], dtype=np.int64)
+    alike = defaultdict[int, list[int]](list)
     for number, tensor in enumerate(made):
-        alike.setdefault(id(tensor.value), []).append(number)
+        alike[id(tensor.value)].append(number)
     kinds = list[AlikeMoves]()
-    for numbers in alike.values():
-        first, outputs = made[numbers[0]], np.array(numbers)[:, None]
-        own = inputs[ends[outputs] - np.arange(len(first.sources), 0, -1)]
-        kinds.append(AlikeMoves(_moves(first.value, len(first.sources)), np.hstack([own, outputs + len(stores)])))
+    for own in alike.values():
+        first, outputs = made[own[0]], np.array(own)[:, None]
+        sources = inputs[ends[outputs] - np.arange(len(first.sources), 0, -1)]
+        kinds.append(AlikeMoves(_moves(first.value, len(first.sources)), np.hstack([sources, outputs + len(stores)])))
     return AlikeProgram(composer.name, kinds, composer.program()), [*stores]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -116,12 +116,12 @@ class Placed:
         own = self._tensors
         if self.placement.pp * self.placement.ep > 1:
             own = {name: each for name, each in own.items() if self.holds(name, rank)}
-        known = defaultdict[int, dict[str, tuple[Value, tuple[AxisIntervals, ...]]]](dict)
+        known: dict[tuple[int, str], tuple[Value, tuple[AxisIntervals, ...]]] = {}
         for kind, name, tensor in zip(self.axes.alike(own), own, own.values(), strict=True):
-            found = known[id(tensor.value)].get(kind)
+            found = known.get((id(tensor.value), kind))
             if found is None:
                 cuts = self.cuts(name, tensor.shape, rank)
-                found = known[id(tensor.value)][kind] = _part(composer, tensor.value, cuts), cuts
+                found = known[id(tensor.value), kind] = _part(composer, tensor.value, cuts), cuts
             yield name, ComposedTensor(found[0], tensor.dtype, tensor.sources), found[1]
 
     def _stages(self, name: str) -> Sequence[int]:

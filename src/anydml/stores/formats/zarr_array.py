@@ -15,11 +15,9 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.formats.chunk_grid import ChunkGrid
-from anydml.stores.formats.store import StoredArray
+from anydml.stores.formats.store import Array, StoredArray
 from anydml.stores.formats.zarr_codecs import OF_OBJECTS, as_stored, bounded, codec_of_v2, codec_of_v3, names_of
 from anydml.stores.formats.zarr_metadata import is_zarr
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""

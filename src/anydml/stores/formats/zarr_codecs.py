@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
 UNWRITTEN = 0xA5
 """Last byte of a buffer before decoding, which shows whether the buffer was filled."""
 

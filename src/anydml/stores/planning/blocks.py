@@ -14,6 +14,7 @@ from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Array
 from anydml.stores.planning.boxes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
@@ -138,10 +139,10 @@ class MoveGroup:
         return {}
 
     @cached_property
-    def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], np.ndarray[Any, Any]] | None]:
+    def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], Array] | None]:
         return {}
 
-    def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], np.ndarray[Any, Any]] | None:
+    def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], Array] | None:
         """The moves of an operand, ready to be cut with a pitch, and the range of bytes that each touches.
 
         None where the moves do not fit the pitch.
@@ -160,7 +161,7 @@ class MoveGroup:
         return self._known[key]
 
 
-def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
+def _extents(moves: Sequence[Move], side: Side) -> Array:
     spans = [extent(end_of(move, side), move.sizes, move.element_size) for move in moves]
     return np.array(spans, np.int64).reshape(-1, 2)
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Access, Move
+from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.covered import united
-from anydml.stores.planning.transfers import DIRECT, SCATTERED, Offsets, Transfer, aligned
+from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned
 
 FEW = 256
 """Copies up to which each is a move, which can be cut in more ways."""
@@ -20,8 +21,6 @@ MOST_COPIES = 1 << 18
 
 AT_ONCE = 64 << 10
 """Bytes of the intermediate copy that NumPy makes of rows."""
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class BufferCopies(NamedTuple):
@@ -33,13 +32,13 @@ class BufferCopies(NamedTuple):
         lengths: bytes of each.
     """
 
-    to: Offsets
-    at: Offsets
-    lengths: Offsets
+    to: Numbers
+    at: Numbers
+    lengths: Numbers
 
     def run(self, read: Array, written: Array) -> None:
         """Copy the bytes."""
-        for length in np.unique(self.lengths).tolist():
+        for length in {*self.lengths.tolist()}:
             same = self.lengths == length
             to, at = self.to[same], self.at[same]
             source, target = _every(read, length), _every(written, length)
@@ -68,9 +67,9 @@ class RunCopies:
 
     destination: int
     source: int
-    to: Offsets
-    at: Offsets
-    lengths: Offsets
+    to: Numbers
+    at: Numbers
+    lengths: Numbers
 
     @property
     def bytes(self) -> int:
@@ -95,7 +94,7 @@ class RunCopies:
         return BufferCopies((start - left)[some], (at + start - to)[some], (stop - start)[some])
 
 
-def copies_of(destination: int, source: int, to: Offsets, at: Offsets, length: int) -> RunCopies:
+def copies_of(destination: int, source: int, to: Numbers, at: Numbers, length: int) -> RunCopies:
     """Rows of copies of one length; copies that are contiguous at both ends are merged."""
     order = np.argsort(to, kind="stable")
     to, at = to[order], at[order]
@@ -107,7 +106,7 @@ def copies_of(destination: int, source: int, to: Offsets, at: Offsets, length: i
 
 def staged_copies(
     operand: int, found: BufferCopies, gap: int, base: int
-) -> tuple[list[Transfer], tuple[Offsets, Offsets, Offsets], int]:
+) -> tuple[list[Transfer], tuple[Numbers, Numbers, Numbers], int]:
     """Requests for the sources of rows, and the copies that follow them.
 
     Args:
@@ -139,7 +138,7 @@ def copies_of_block(
     rows: Sequence[RunCopies], left: int, right: int, gap: int, base: int
 ) -> tuple[list[Transfer], BufferCopies, int]:
     """Requests, copies and the end of the read buffer for all rows of an interval; as `staged_copies`."""
-    spans, copies = list[Transfer](), list[tuple[Offsets, Offsets, Offsets]]()
+    spans, copies = list[Transfer](), list[tuple[Numbers, Numbers, Numbers]]()
     for each in rows:
         if each.to.size and each.to[0] < right and each.to[-1] + each.lengths[-1] > left:
             found = each.inside(left, right)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.block_list import MORE_MEMORY, check_count
 from anydml.stores.planning.boxes import requests, size_of
 
 ENOUGH = 1 << 16
 """Intervals that wait to be united with the others."""
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def united(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers, Numbers]:

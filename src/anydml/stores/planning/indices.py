@@ -46,18 +46,9 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
 def resolved_moves(program: Program, read: ReadOperand) -> Iterator[Move]:
     """As `resolved`, with moves for rows as well."""
     for each in resolved(program, read):
-        yield from (each,) if isinstance(each, Move) else moves_of(program.name, each)
-
-
-def moves_of(name: str, rows: RunCopies) -> Iterator[Move]:
-    """Rows as moves.
-
-    Raises:
-        BindingError: there are too many.
-    """
-    if rows.to.size > MOST_RUNS:
-        raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
-    return rows.moves()
+        if isinstance(each, RunCopies) and each.to.size > MOST_RUNS:
+            raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+        yield from (each,) if isinstance(each, Move) else each.moves()
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:

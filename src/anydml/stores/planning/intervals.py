@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,16 +63,17 @@ class Places(NamedTuple):
     def of(cls, inputs: Sequence[Store], outputs: Sequence[Target]) -> Places:
         """The places of arrays."""
         every: list[Any] = [*inputs, *outputs]
-        files = [each.path if getattr(each, "stored", None) is None else each for each in every]
+        read = [each.path if each.stored is None else each for each in inputs]
+        files = [*read, *(each.file.path for each in outputs)]
         # By id, because hashing a path is slow.
         distinct = {id(file): file for file in files}
         known = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
         numbers = {number: known[file] for number, file in distinct.items()}
-        columns = ("offset", "nbytes", "dtype.itemsize")
-        offset, size, unit = (np.array([*map(attrgetter(each), every)], np.int64) for each in columns)
         file = np.array([numbers[id(each)] for each in files], np.int64)
-        for k in np.flatnonzero([isinstance(each, Store) for each in files]).tolist():
-            offset[k] = 0
+        offset = np.array([each.offset for each in every], np.int64)
+        offset[[k for k, each in enumerate(inputs) if each.stored is not None]] = 0
+        unit = np.array([each.dtype.itemsize for each in every], np.int64)
+        size = np.array([math.prod(each.shape) for each in every], np.int64) * unit
         return cls([*known], file, offset, size, unit, len(inputs))
 
     def part(self, file: int, offset: int, size: int, unit: int, outputs: tuple[int, ...] = ()) -> Interval:

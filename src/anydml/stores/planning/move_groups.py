@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from anydml.errors import BindingError
 from anydml.moves import Access, Move
 from anydml.moves.program import renumbered
 from anydml.moves.simplify import simplify
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
-from anydml.stores.planning.indices import moves_of, reader_of, resolved
+from anydml.stores.planning.indices import reader_of, resolved
 from anydml.stores.planning.intervals import Interval, Places, joined
 
 SMALL = 1 << 20
@@ -49,7 +49,7 @@ class MoveGroups(NamedTuple):
     kinds: list[MoveGroup]
     groups: list[PlacedGroup]
     intervals: dict[int, Interval]
-    constants: dict[int, np.ndarray[Any, Any]]
+    constants: dict[int, Array]
 
 
 def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> MoveGroups:
@@ -61,9 +61,8 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequ
     tables: list[RunCopies] = []
     alike = program.alike
     if any(move.has_lookups for each in alike for move in each.moves):
-        sizes = dict(enumerate(places.size.tolist()))
-        read = reader_of(program.name, inputs, constants, free)
-        every = [*ordered_copies(program.name, [*resolved(program.whole(inputs, outputs), read)], sizes)]
+        # What looks elements up writes no byte twice: values are partitioned by their pieces.
+        every = [*resolved(program.whole(inputs, outputs), reader_of(program.name, inputs, constants, free))]
         alike = [AlikeMoves(simplify(each for each in every if isinstance(each, Move)), np.arange(count)[None])]
         tables = [each for each in every if isinstance(each, RunCopies)]
     taken = {each.destination for each in tables}
@@ -99,28 +98,6 @@ def _used(moves: Iterable[Move], rows: Iterable[RunCopies]) -> set[int]:
         if isinstance(move.source, Access):
             used.add(move.source.operand)
     return used
-
-
-def ordered_copies(
-    name: str, every: Sequence[Move | RunCopies], sizes: Mapping[int, int]
-) -> Iterator[Move | RunCopies]:
-    """Yield rows as they are if each byte of their operand is written once, else as moves, which keep their order."""
-    written: dict[int, int] = {}
-    for each in every:
-        operand, size = _written(each)
-        written[operand] = written.get(operand, 0) + size
-    for each in every:
-        if isinstance(each, Move) or written[each.destination] == sizes[each.destination]:
-            yield each
-        else:
-            yield from moves_of(name, each)
-
-
-def _written(each: Move | RunCopies) -> tuple[int, int]:
-    """The operand that is written, and the number of bytes."""
-    if isinstance(each, RunCopies):
-        return each.destination, each.bytes
-    return each.destination.operand, each.bytes_written
 
 
 def _apart(

@@ -5,7 +5,6 @@ Arrays are addressed in bytes, in row-major order, whether they lie in one file 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,15 +14,14 @@ from anydml.engines import array_engine
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Move, Operand, Program
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.planning.boxes import offset_of
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.boxes import offset_of, size_of
 from anydml.stores.planning.cutting import parts, split_dimension
 from anydml.stores.planning.indices import ReadOperand, resolved_moves
 from anydml.tensor import Layout
 
 NEIGHBOURS = 8
 """Most preceding boxes that a box is compared with, to be merged."""
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class InputBox(NamedTuple):
@@ -36,11 +34,6 @@ class InputBox(NamedTuple):
 
     operand: int
     box: Box
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes, by axis."""
-        return tuple(high - low for low, high in self.box)
 
 
 def coordinates(distance: int, layout: Layout) -> tuple[list[int], int]:
@@ -220,7 +213,7 @@ def _is_close(one: InputBox, other: InputBox) -> bool:
     """Whether the union of two boxes is hardly larger than both together."""
     if one.operand != other.operand:
         return False
-    return math.prod(_union(one, other).shape) * 4 <= 5 * (math.prod(one.shape) + math.prod(other.shape))
+    return size_of(_union(one, other).box) * 4 <= 5 * (size_of(one.box) + size_of(other.box))
 
 
 def compiled(moves: Sequence[Move], count: int) -> Any:

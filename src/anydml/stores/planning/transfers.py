@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from anydml.moves import Access, Move, extent
+from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.cutting import Side, end_of, with_end
 from anydml.stores.running.scattered_io import can_scatter
 
@@ -33,8 +34,6 @@ DIRECT = 16 << 10
 SCATTERED = 256
 """Bytes of a run from which a scattered request of the system is faster than a move."""
 
-Offsets = np.ndarray[Any, np.dtype[np.int64]]
-
 
 class Transfer(NamedTuple):
     """Requests, each of one run or of several that have one length and are contiguous in the file.
@@ -49,14 +48,14 @@ class Transfer(NamedTuple):
     """
 
     operand: int
-    file: Offsets
-    buffer: Offsets
-    lengths: Offsets
+    file: Numbers
+    buffer: Numbers
+    lengths: Numbers
     is_direct: bool = False
     runs: int = 1
 
     @property
-    def sizes(self) -> Offsets:
+    def sizes(self) -> Numbers:
         """Bytes per request."""
         return self.lengths[:: self.runs] * self.runs
 
@@ -67,7 +66,7 @@ class Transfer(NamedTuple):
 
 
 def transfer_of(
-    operand: int, file: Offsets, buffer: Offsets, length: int, is_direct: bool = False, runs: int = 1
+    operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
     """A `Transfer` whose runs have one length."""
     return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, runs)
@@ -191,7 +190,7 @@ def aligned(size: int) -> int:
     return -(-size // LINE) * LINE
 
 
-def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Offsets:
+def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Numbers:
     """The offsets of the coordinates along some dimensions, the first of which is the outermost.
 
     Raises:
@@ -225,7 +224,7 @@ def contiguous(end: Access, move: Move, gap: int) -> tuple[int, int, list[int]]:
     return low, length, outer[::-1]
 
 
-def listed(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Offsets:
+def listed(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> Numbers:
     """The offset of each coordinate, in C order."""
     found = np.array([offset], np.int64)
     for size, stride in zip(sizes, strides, strict=True):

@@ -13,14 +13,12 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
 from anydml.stores.planning.boxes import parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.plain_arrays import as_bytes, read_box
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 LOCKS = 64
 """Most chunks that are decoded at once, each by one thread."""

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from anydml.memory.host import address_of
-from anydml.stores.formats.store import PAGE
+from anydml.stores.formats.store import PAGE, Array
 from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.file_blocking import SPARE, FileBlocking
 from anydml.stores.planning.intervals import Interval
@@ -19,8 +17,6 @@ from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.transfers import Transfer
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.files import CastFile
-
-Bytes = np.ndarray[Any, Any]
 
 
 class FileBlocks(BlocksWriter):
@@ -78,7 +74,7 @@ class FileBlocks(BlocksWriter):
         self._write(number, io, read, written)
         finished(number, sum(each.bytes for each in io.writes))
 
-    def _first(self, operands: Sequence[int], io: BlockIO, slot: Bytes) -> int:
+    def _first(self, operands: Sequence[int], io: BlockIO, slot: Array) -> int:
         """The first byte of the write buffer, with which whole pages of the file are whole pages of memory.
 
         Elements, which have up to 16 bytes, stay aligned.
@@ -87,15 +83,13 @@ class FileBlocks(BlocksWriter):
         at = int(own.file[0]) + self._files[operands[own.operand]][1] - address_of(slot) - first
         return first if at % 16 or self._blocking.spare == SPARE else first + at % PAGE
 
-    def _write(self, number: int, io: BlockIO, read: Bytes, written: Bytes) -> None:
+    def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
         """Write the buffers of a block."""
         operands = self._blocking.groups[self._blocking.blocks[number].group].operands
         for transfer in io.writes:
             self._transfer(operands, transfer, read if transfer.is_direct else written, False)
 
-    def _transfer(
-        self, operands: Sequence[int], transfer: Transfer, buffer: np.ndarray[Any, Any], is_read: bool
-    ) -> None:
+    def _transfer(self, operands: Sequence[int], transfer: Transfer, buffer: Array, is_read: bool) -> None:
         file, base = self._files[operands[transfer.operand]]
         places = (transfer.file + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write

@@ -18,8 +18,8 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
-from anydml.stores.formats.store import PAGE
-from anydml.stores.running.scattered_io import MOST_RUNS, Bytes, Starts, can_scatter, request
+from anydml.stores.formats.store import PAGE, Array, Numbers
+from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 
 AT_ONCE = 512 << 10
 """Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
@@ -140,7 +140,7 @@ class PlainFile:
         finally:
             os.close(descriptor)
 
-    def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+    def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Fill runs of a buffer, `length` bytes from each start, with the bytes from an offset on.
 
         Raises:
@@ -148,13 +148,13 @@ class PlainFile:
         """
         self._runs(buffer, starts, length, at, True)
 
-    def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+    def write_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Write runs of a buffer, one after the other, at an offset."""
         self._runs(buffer, starts, length, at, False)
         if self._is_kept:
             begin_write_back(self.descriptor, at, starts.size * length)
 
-    def _runs(self, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> None:
+    def _runs(self, buffer: Array, starts: Numbers, length: int, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
         most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // length))
         while starts.size:
@@ -211,7 +211,7 @@ class CastFile:
             with np.errstate(all="ignore"):
                 part[...] = read.astype(self._dtype)
 
-    def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+    def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Fill runs of a buffer, `length` bytes from each start."""
         for number, start in enumerate(starts.tolist()):
             self.read(buffer.data[start : start + length], at + number * length)

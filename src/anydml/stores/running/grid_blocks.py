@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
@@ -27,8 +27,6 @@ from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.stores.running.staging import Staging
 from anydml.tensor import Layout
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 UNIT = 8 << 20
 """Bytes of a part of a block that one thread moves and writes to a plain file."""
@@ -94,11 +92,12 @@ class GridBlocks(BlocksWriter):
         found, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
-            size = math.prod(region.shape) * kind.itemsize
+            shape = sizes_of(region.box)
+            size = math.prod(shape) * kind.itemsize
             if at + size > self._room.size:
-                found.append(np.empty(region.shape, kind))
+                found.append(np.empty(shape, kind))
                 continue
-            found.append(self._room[at : at + size].view(kind).reshape(region.shape))
+            found.append(self._room[at : at + size].view(kind).reshape(shape))
             at += -(-size // LINE) * LINE
         return found
 

@@ -11,10 +11,10 @@ import numpy as np
 from anydml.arrays.receive import adapter_of
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray
+from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.file_blocks import FileBlocks
-from anydml.stores.running.scattered_io import Bytes, Starts
 
 
 class MemoryFile:
@@ -24,14 +24,14 @@ class MemoryFile:
         content: writable.
     """
 
-    def __init__(self, content: Bytes) -> None:
+    def __init__(self, content: Array) -> None:
         self._content = content
 
     def write(self, view: memoryview, at: int) -> None:
         """Copy all bytes of a view to an offset."""
         self._content[at : at + len(view)] = view
 
-    def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+    def write_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Copy runs of a buffer, `length` bytes from each start, one after the other, to an offset."""
         for start in starts.tolist():
             self._content[at : at + length] = buffer[start : start + length]
@@ -46,7 +46,7 @@ class LoadedBlocks(FileBlocks):
         contents: the bytes of the array of each output, by the path of its file.
     """
 
-    def __init__(self, plan: Planned, contents: Mapping[Path, Bytes]) -> None:
+    def __init__(self, plan: Planned, contents: Mapping[Path, Array]) -> None:
         self._contents = contents
         super().__init__(plan, lambda path: path)
 
@@ -56,7 +56,7 @@ class LoadedBlocks(FileBlocks):
         return super()._file(interval, part)
 
 
-def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Bytes:
+def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The bytes of an array that will be written.
 
     Args:

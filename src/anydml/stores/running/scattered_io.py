@@ -7,17 +7,14 @@ import errno
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from anydml.memory.host import address_of
+from anydml.stores.formats.store import Array, Numbers
 
 MOST_RUNS = 1024
 """Most runs of a request on Linux, macOS and the BSDs."""
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Starts = np.ndarray[Any, np.dtype[np.int64]]
 
 _Call = Callable[[int, int, int, int], int]
 
@@ -27,7 +24,7 @@ def can_scatter() -> bool:
     return _calls() is not None
 
 
-def request(descriptor: int, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> int:
+def request(descriptor: int, buffer: Array, starts: Numbers, length: int, at: int, is_read: bool) -> int:
     """Read or write runs that are contiguous in a file, and return the number of bytes.
 
     Args:
