@@ -134,7 +134,8 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   anydml_chosen = &anydml_kernels_v2;
 #if defined(__x86_64__) && defined(__GNUC__)
   int most = limit && limit[0] == 'v' && limit[1] >= '2' && limit[1] <= '4' ? limit[1] - '0' : 4;
-  int has = anydml_processor();
+  static int has; /* read once: in virtual machines each CPUID takes microseconds */
+  if (!has) has = anydml_processor();
   if (has >= 3 && most >= 3) anydml_chosen = &anydml_kernels_v3;
   if (has >= 4 && most >= 4) {
     anydml_chosen_kernels = anydml_kernels_v4;
