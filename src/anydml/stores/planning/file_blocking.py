@@ -167,10 +167,9 @@ class FileBlocking(Blocking):
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
+        real = {path: os.path.realpath(path) for path in {each.path for each in self.intervals.values()}}
         for number, lies in self.intervals.items():
-            yield repr(
-                (number, os.path.realpath(lies.path), lies.offset, lies.size, lies.cast and lies.cast.stored)
-            ).encode()
+            yield repr((number, real[lies.path], lies.offset, lies.size, lies.cast and lies.cast.stored)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:
             yield repr((kind.moves, *map(RunCopies.state, kind.copies))).encode()

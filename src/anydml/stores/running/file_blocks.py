@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class FileBlocks(BlocksWriter):
         self._blocking, self._block_ios = blocking, blocking.block_ios()
         with ExitStack() as undone:
             undone.enter_context(self._opened)
+            part = cache(part)
             self._files = {k: (self._file(each, part), each.offset) for k, each in blocking.intervals.items()}
             undone.pop_all()
 
