@@ -40,6 +40,12 @@ def pytest_configure(config):
     gc.disable()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """With `-n auto`, take a process more than there are processors: while one waits for a disk or a child, it runs."""
+    return int(os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS", (os.cpu_count() or 1) + 1))
+
+
 def pytest_ignore_collect(collection_path, config):
     """Read no file whose tests are not asked for."""
     return is_left_out(collection_path, config.option.markexpr) or None
