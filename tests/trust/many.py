@@ -12,15 +12,10 @@ import threading
 import time
 
 import numpy as np
-from fuzz.check import check
-from fuzz.draw import Seeded
-from fuzz.forced import CPU_WAYS
-from fuzz.generate import random_case
 
 import anydml as dml
 
 THREADS = 16
-AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
 
 
 def together(work) -> None:
@@ -46,10 +41,17 @@ def together(work) -> None:
 
 def threads() -> None:
     """The same and different operators, and a fused function, at once; results are looked at byte for byte."""
+    # Imported here, because children of the other scenarios would spend most of their time on it.
+    from fuzz.check import check
+    from fuzz.draw import Seeded
+    from fuzz.forced import CPU_WAYS
+    from fuzz.generate import random_case
+
     dml.set_num_threads(4)
     # Distinct cases, and as many that everybody runs.
-    same = [random_case(Seeded(number), [AS_FOUND]) for number in range(6)]
-    own = [random_case(Seeded(100 + number), [AS_FOUND]) for number in range(THREADS)]
+    as_found = dataclasses.replace(CPU_WAYS[0], kernels="as found")
+    same = [random_case(Seeded(number), [as_found]) for number in range(6)]
+    own = [random_case(Seeded(100 + number), [as_found]) for number in range(THREADS)]
     x = np.arange(600_000, dtype=np.uint32).reshape(-1, 3)
     planes = [np.zeros((200_000, 1), np.uint32) for _ in range(3)]
     tensor, plane = dml.TensorDesc("UINT32", x.shape), dml.TensorDesc("UINT32", (200_000, 1))
@@ -183,7 +185,7 @@ def interrupt() -> None:
     # By a clock of this process's own work: however busy the machine is, it comes in the middle.
     signal.signal(signal.SIGPROF, signal.default_int_handler)
     # A transposition of single bytes: slow, and nothing of it fits a cache.
-    size = 16384
+    size = 12288
     x = np.broadcast_to(np.arange(1, 252, dtype=np.uint8)[:, None].repeat(size // 64, 1).ravel()[:size], (size, size))
     x = np.ascontiguousarray(x).T
     out = np.zeros((size, size), np.uint8)
@@ -204,9 +206,10 @@ def interrupt() -> None:
             whole = min(whole, time.process_time() - started)
         else:
             raise AssertionError("the interrupt was lost, or came when all was done")
-        untouched = out.copy()
+        # What is written is not 0.
+        written = np.count_nonzero(out)
         time.sleep(0.05)
-        assert (out == untouched).all(), "somebody still writes"
+        assert np.count_nonzero(out) == written, "somebody still writes"
         dml.join([x[:2000]], out=out[:2000])
         assert (out[:2000] == x[:2000]).all()
     assert _reversed_in_child(300_000)
