@@ -212,7 +212,7 @@ static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m
     s->c2 = anydml_ceil_div(s->n2, s->p2);
   }
   const int64_t run = row * s->p2;
-  const int lines = !(((uintptr_t)s->to | s->a1 | s->a2) & 63);
+  const int lines = anydml_has_lines(s, s->to);
   if (run < ANYDML_STREAMED_LEAST && s->a1 != run && !(lines && run >= 64)) {
     s->rank = m->rank - 2;
     s->planes *= s->n2;
@@ -268,7 +268,9 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    /* Many short rows at a time would evict each other's lines. */
+    const int scattered = s->n0 * e < 128 && anydml_bytes(m) >= anydml_stream_from / 4;
+    if ((streamed || scattered) && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
     s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
     anydml_divide(s, 256 / e & ~15, 256 / e & ~15);

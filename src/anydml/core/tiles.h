@@ -113,13 +113,15 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
 static void K(transpose##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0); \
 } \
-/* Non-temporal stores of whole lines: each row of the destination begins on one. */ \
+/* Non-temporal stores of whole lines, adjacent pairs soon after each other: each row of the destination begins on one. */ \
 static void K(transpose_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
   enum { G = 16 / e, R = ANYDML_LANES * G, L = 64 / e }; \
   const int64_t wide = n1 - n1 % G, lines = n0 - n0 % L; \
-  for (int64_t j = 0; j < lines; j += L) \
-    for (int64_t i = 0; i < wide; i += G) \
-      for (int64_t k = j; k < j + L; k += R) K(streamed_tile##e)(to + i * a1 + k * e, a1, from + i * e + k * b0, b0); \
+  for (int64_t j = 0; j < lines; j += 2 * L) \
+    for (int64_t i = 0; i < wide; i += L) \
+      for (int64_t line = j; line < j + 2 * L && line < lines; line += L) \
+        for (int64_t c = i; c < i + L && c < wide; c += G) \
+          for (int64_t k = line; k < line + L; k += R) K(streamed_tile##e)(to + c * a1 + k * e, a1, from + c * e + k * b0, b0); \
   if (wide < n1) K(transpose_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0); \
   if (lines < n0) K(transpose_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
 }
@@ -196,8 +198,14 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
     from += i1 * e + i0 * s->b0 + i2 * s->b2;
     const int64_t n1 = s->n1 - i1 < s->p1 ? s->n1 - i1 : s->p1, n2 = s->n2 - i2 < s->p2 ? s->n2 - i2 : s->p2;
     const int64_t n0 = s->n0 - i0 < s->p0 ? s->n0 - i0 : s->p0;
-    if (!(((uintptr_t)to | s->a1 | s->a2) & 63)) {
-      for (int64_t k = 0; k < n2; k++) K(transpose_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
+    if (anydml_has_lines(s, to)) {
+      /* Parts begin with lines; the first one has the elements before them, too. */
+      const int64_t head = (-(uintptr_t)to & 63) / e, begin = i0 ? head : 0, end = s->n0 - i0 < n0 + head ? s->n0 - i0 : n0 + head;
+      for (int64_t k = 0; k < n2; k++) {
+        char *t = to + k * s->a2; const char *f = from + k * s->b2;
+        if (begin < head) K(transpose_part)(t, s->a1, f, s->b0, n1, head, e, 0);
+        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, 1);
+      }
       continue;
     }
     /* Transpose a line more than the part: each line that begins in it is stored whole, unless the row ends in it. */

@@ -81,6 +81,26 @@ def test_rows_of_one_element_each(dtype, kernels):
         assert found.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize(
+    "shape", [(3, 2112, 320), (2, 131, 8, 40), (5, 48, 700), (2, 4160, 33), (1, 1100, 129)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["u1", "<u2", "<f4", "<f8"])
+def test_transposes_wherever_their_rows_begin(dtype, shape, kernels):
+    size = np.dtype(dtype).itemsize
+    x = random_array(np.random.default_rng(size), shape, dtype)
+    view = np.moveaxis(x, -1, 1)
+    for start in dict.fromkeys([0, size, 16, 40, 63]):
+        for pitch in (view.shape[-1], -(-view.shape[-1] * size // 64) * 64 // size):
+            memory = np.full(math.prod(view.shape[:-1]) * pitch * size + 192, 77, np.uint8)
+            begin = -memory.ctypes.data % 64 + start
+            part = memory[begin : begin + memory.size - 192].view(dtype).reshape(*view.shape[:-1], pitch)
+            expected = memory.copy()
+            there = expected[begin : begin + memory.size - 192].view(dtype).reshape(part.shape)
+            there[..., : view.shape[-1]] = view
+            dml.copy(view, out=part[..., : view.shape[-1]])
+            assert memory.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_choices_are_numpys_whatever_is_broadcast(dtype, kernels):
     rng = np.random.default_rng(2)
