@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from anydml.onnx.values import Array
-from anydml.slim.analysis import Analysis
+from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.fingerprints import Marks, NoFingerprintError, fingerprints, of_moved, of_source
-from anydml.slim.graph import Graph
+from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
 
 FEW = 1 << 20
@@ -23,11 +23,24 @@ SIZES = (1, 2, 3, 5, 8)
 """Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
 
 
+LARGE = (1 << 20) + 7
+"""A value of a symbolic size that most bounds in models are below."""
+
+
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
     """Return several choices of small numbers for symbolic sizes."""
     if not names:
         return [{}]
     return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
+
+
+def other_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
+    """Return choices of small numbers for symbolic sizes, and of large ones, falling and rising in the names' order."""
+    if not names:
+        return []
+    falling = {name: LARGE - n for n, name in enumerate(names)}
+    rising = {name: LARGE + n for n, name in enumerate(names)}
+    return [dict.fromkeys(names, 1), *small_sizes(names), falling, rising]
 
 
 def compute_the_same(before: Analysis, after: Analysis, names: Sequence[str]) -> bool:
@@ -61,21 +74,37 @@ def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
     return found
 
 
-def differing(before: Analysis, after: Analysis) -> Iterator[str]:
+def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
     """Yield names in the first graph for which the second one reads other elements.
 
     Compared are the inputs of nodes that compute, and the outputs: by their pieces, or else element by element.
+
+    Args:
+        before: the analysis of a graph.
+        after: the analysis of the other graph.
+        by_shape: whether values whose elements cannot be compared are the same if their shapes are.
     """
     elements = _Elements()
     for old, new in dict.fromkeys(_pairs(before, after)):
-        if not _are_same(before, old, after, new, elements):
+        if not _are_same(before, old, after, new, elements, by_shape):
             yield old
+
+
+def differing_at_other_sizes(before: Analysis, after: Analysis, names: Sequence[str]) -> set[str]:
+    """Return names as `differing` does, for sizes that are small, large, and in another order than in both analyses.
+
+    Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
+    """
+    found: set[str] = set()
+    for sizes in other_sizes(names):
+        found.update(differing(Analysis(before.graph, sizes), Analysis(after.graph, sizes), by_shape=True))
+    return found
 
 
 def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
     """Yield the names of what the same node reads in both graphs, and of the outputs."""
     for op in before.graph.ops:
-        if before.moves(op):
+        if before.moves(op) or _is_empty(before, op):
             continue
         other = after.graph.maker(next((name for name in op.outputs if name), ""))
         # Nodes that nothing needs are gone.
@@ -85,10 +114,20 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
     yield from ((name, name) for name in before.graph.outputs)
 
 
-def _are_same(before: Analysis, old: str, after: Analysis, new: str, elements: _Elements) -> bool:
+def _is_empty(analysis: Analysis, op: Op) -> bool:
+    """Whether a movement node has no elements to move: it may be written in another way."""
+    found = [analysis.values.get(name) for name in op.outputs if name]
+    return op.kind in MOVEMENT and all(value and value.tensor and not value.tensor.size for value in found)
+
+
+def _are_same(
+    before: Analysis, old: str, after: Analysis, new: str, elements: _Elements, by_shape: bool = False
+) -> bool:
     if not old or not new:
         return old == new
     first, second = before.values.get(old), after.values.get(new)
+    if by_shape and (first is None or first.tensor is None):
+        return True
     if first is None or second is None:
         return first is None and second is None and old == new
     if old == new and (first is second or (first.op is None and second.op is None)):
@@ -106,6 +145,8 @@ def _are_same(before: Analysis, old: str, after: Analysis, new: str, elements: _
         if known[0] is not None and known[1] is not None:
             return known[0].tobytes() == known[1].tobytes()
     left, right = elements.of(before, old), elements.of(after, new)
+    if by_shape and (left is None or right is None):
+        return True
     return left is not None and right is not None and np.array_equal(left, right)
 
 

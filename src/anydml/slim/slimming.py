@@ -13,7 +13,7 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.slim.analysis import Analysis
-from anydml.slim.comparing import compute_the_same, differing
+from anydml.slim.comparing import compute_the_same, differing, differing_at_other_sizes
 from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.graph import Graph
 from anydml.slim.planning import Plan
@@ -212,6 +212,7 @@ def _composed(
         written = [Analysis(graph, each.sizes, each) for each in analyses]
         pairs = zip(analyses, written, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
+        wrong |= differing_at_other_sizes(analyses[0], written[0], [*stand_ins.sizes])
         if not wrong:
             regions = Regions(written[0], stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}

@@ -1,0 +1,52 @@
+"""Symbolic sizes beside bounds, other sizes and one: slimmed models give what the originals give in ONNX Runtime."""
+
+import itertools
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from anydml.slim import slim
+
+BEGIN = '<ir_version: 8, opset_import: ["": 18]>\n'
+MODELS = {
+    "bound": """g (float[N,4] x) => (float[P,4] y) <int64[1] s={0}, int64[1] e={512}, int64[1] a={0}> {
+        p = Slice(x, s, e, a)  y = Relu(p) }""",
+    "other size": """g (float[N,4] x, float[M,4] z) => (float[P,4] y) <int64[1] s={0}, int64[1] a={0}> {
+        e = Shape<start=0, end=1>(z)  p = Slice(x, s, e, a)  y = Relu(p) }""",
+    "least": """g (float[N,4] x) => (float[P,4] y) <int64[1] s={0}, int64[1] a={0}, int64[1] most={1000}> {
+        n = Shape<start=0, end=1>(x)  e = Min(n, most)  p = Slice(x, s, e, a)  y = Relu(p) }""",
+    "twice": """g (float[N,4] x) => (float[P,4] y)
+        <int64[1] s={1}, int64[1] e={99}, int64[1] s2={0}, int64[1] e2={-1}, int64[1] a={0}> {
+        p = Slice(x, s, e, a)  q = Slice(p, s2, e2, a)  r = Slice(q, s, e, a)  y = Relu(r) }""",
+    "last of first": """g (float[N,4] x) => (float[P,4] y)
+        <int64[1] s={0}, int64[1] e={5}, int64[1] s2={-2}, int64[1] e2={100}, int64[1] a={0}> {
+        p = Slice(x, s, e, a)  q = Slice(p, s2, e2, a)  y = Relu(q) }""",
+    "tiled": """g (float[N] x) => (float[P] y) <int64[1] t={3}, int64[1] s={0}, int64[1] e={4}, int64[1] a={0}> {
+        p = Tile(x, t)  q = Slice(p, s, e, a)  y = Relu(q) }""",
+    "joined": """g (float[N] x, float[M] z) => (float[P] y) <int64[1] s={0}, int64[1] e={2}, int64[1] a={0}> {
+        p = Concat<axis=0>(x, z)  q = Slice(p, s, e, a)  y = Relu(q) }""",
+}
+SIZES = [1, 2, 3, 4, 5, 6, 98, 100, 101, 213, 300, 511, 513, 1001]
+
+
+@pytest.mark.parametrize("text", MODELS.values(), ids=[*MODELS])
+def test_results_are_the_same_for_every_size(text):
+    model = onnx.parser.parse_model(BEGIN + text)
+    new = slim(model).model
+    names = [value.name for value in model.graph.input]
+    rank = len(model.graph.input[0].type.tensor_type.shape.dim)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    first, second = (
+        onnxruntime.InferenceSession(each.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        for each in (model, new)
+    )
+    for sizes in itertools.product(SIZES, repeat=len(names)):
+        feeds = {
+            name: np.arange(1, size * 4 ** (rank - 1) + 1, dtype=np.float32).reshape(size, *[4] * (rank - 1)) * (k + 1)
+            for k, (name, size) in enumerate(zip(names, sizes, strict=True))
+        }
+        for a, b in zip(first.run(None, feeds), second.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(a, b, str(sizes))
