@@ -14,7 +14,7 @@ typedef struct {
   int64_t total;         /* number of elements */
   int64_t size;          /* bytes of each: 1, 2, 4 or 8 */
   uint64_t kept;         /* mask of the bits that make an element nonzero */
-  int64_t *rows;         /* by piece: number found in it, then in all before it; last: in all */
+  int64_t pieces, *rows; /* number of pieces; by piece: number found in it, then in all before it; last: in all */
   int rank;
   const int64_t *n;      /* sizes by dimension */
   char *to;              /* a row for each element found: coordinates, or an item */

@@ -11,6 +11,7 @@ cdef extern from "finding.h" nogil:
         int64_t total
         int64_t size
         uint64_t kept
+        int64_t pieces
         int64_t *rows
         int rank
         const int64_t *n
@@ -24,6 +25,6 @@ cdef extern from "finding.h" nogil:
 
 cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype kind)
 cdef bint is_of_items(const View *v, int first, int64_t element) noexcept nogil
-cdef int64_t count_found(Search *search) except -1
+cdef bytes count_found(Search *search)
 cdef int write_found(Search *search, Work work) except -1
 cdef int run_pass(const Search *search, Work work, int64_t effort) except -1

@@ -8,7 +8,7 @@ from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import SHARED_EFFORT
 from cython.cimports.anydml.core.pool import share
 from cython.cimports.anydml.core.signatures import is_packed
-from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.numpy import (
     PyArray_BYTES,
@@ -51,12 +51,9 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     search.kept = kept
     search.rank = PyArray_NDIM(x)
     search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
-    try:
-        shape[0] = count_found(cython.address(search))
-        shape[1] = search.rank
-        return find_coordinates(cython.address(search), 2, shape, kind)
-    finally:
-        PyMem_Free(search.rows)
+    _memory = count_found(cython.address(search))
+    shape[0], shape[1] = search.rows[search.pieces], search.rank
+    return find_coordinates(cython.address(search), 2, shape, kind)
 
 
 def find_coordinates(search, rank, shape, kind):
@@ -96,38 +93,36 @@ def compress(condition, x, axis):
     search.total = element_count(m.rank, m.n)
     search.size = 1
     search.kept = 255
-    try:
-        n[0] = count_found(cython.address(search))
-        if first or not is_of_items(cython.address(v), m.rank, kind.element):
-            # Slices that are not contiguous are picked by index.
-            if m.rank > 1:
-                return None
-            search.rank = 1
-            search.n = m.n
-            return slices_at(x, find_coordinates(cython.address(search), 1, n, INT64), first)
-        search.n = lines
-        search.s = steps
-        search.items = v.data
-        search.width = kind.element
-        for d in range(m.rank, v.rank):
-            search.width *= v.n[d]
-            n[d - m.rank + 1] = v.n[d]
-        search.rank = 0
-        for d in range(m.rank):
-            if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
-                lines[search.rank - 1] *= v.n[d]
-                steps[search.rank - 1] = v.s[d]
-            else:
-                lines[search.rank] = v.n[d]
-                steps[search.rank] = v.s[d]
-                search.rank += 1
-        made = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
-        if made is not None and search.width:
-            search.to = v.data
-            write_found(cython.address(search), anydml_items)
-        return made
-    finally:
-        PyMem_Free(search.rows)
+    _memory = count_found(cython.address(search))
+    n[0] = search.rows[search.pieces]
+    if first or not is_of_items(cython.address(v), m.rank, kind.element):
+        # Slices that are not contiguous are picked by index.
+        if m.rank > 1:
+            return None
+        search.rank = 1
+        search.n = m.n
+        return slices_at(x, find_coordinates(cython.address(search), 1, n, INT64), first)
+    search.n = lines
+    search.s = steps
+    search.items = v.data
+    search.width = kind.element
+    for d in range(m.rank, v.rank):
+        search.width *= v.n[d]
+        n[d - m.rank + 1] = v.n[d]
+    search.rank = 0
+    for d in range(m.rank):
+        if search.rank and v.s[d - 1] == v.n[d] * v.s[d]:
+            lines[search.rank - 1] *= v.n[d]
+            steps[search.rank - 1] = v.s[d]
+        else:
+            lines[search.rank] = v.n[d]
+            steps[search.rank] = v.s[d]
+            search.rank += 1
+    made = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+    if made is not None and search.width:
+        search.to = v.data
+        write_found(cython.address(search), anydml_items)
+    return made
 
 
 def is_of_items(v, first, element):
@@ -141,34 +136,32 @@ def is_of_items(v, first, element):
 
 
 def count_found(search):
-    """Return the number of elements found, and store those before each piece in search.rows, which the caller frees."""
+    """Count the elements found by piece; returns the memory of search.rows, whose last number is that of all."""
     total: int64_t = 0
-    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
-    search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))
-    if search.rows == cython.NULL:
-        raise MemoryError
+    search.pieces = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
+    memory = PyBytes_FromStringAndSize(cython.NULL, (search.pieces + 1) * 8)
+    search.rows = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(memory))
     run_pass(search, anydml_count, search.total * search.size)
-    for k in range(pieces):
+    for k in range(search.pieces):
         found = search.rows[k]
         search.rows[k] = total
         total += found
-    search.rows[pieces] = total
-    return total
+    search.rows[search.pieces] = total
+    return memory
 
 
 def write_found(search, work):
     """Write a row for each element found."""
-    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
-    if search.rows[pieces]:
-        run_pass(search, work, search.total * FIND_EFFORT + search.rows[pieces] * search.width)
+    count = search.rows[search.pieces]
+    if count:
+        run_pass(search, work, search.total * FIND_EFFORT + count * search.width)
 
 
 def run_pass(search, work, effort):
     """Run one pass over all pieces, on several threads if the effort is large."""
-    pieces: int64_t = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     if effort < SHARED_EFFORT:
-        work(search, 0, pieces)
+        work(search, 0, search.pieces)
         return 0
     with cython.nogil:
-        share(work, search, 0, pieces, CLAIM, effort)
+        share(work, search, 0, search.pieces, CLAIM, effort)
     return 0

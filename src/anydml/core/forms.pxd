@@ -2,19 +2,13 @@
 from anydml.core.moving cimport Move
 from libc.stdint cimport int32_t, int64_t
 
-cdef struct Pattern:
-    const char *bytes
-    int64_t count
-
 cdef class Form:
     cdef int64_t *codes
-    cdef int64_t used, count, lookup_count
+    cdef int64_t used, count, lookup_count, size
+    cdef bytes held
     cdef list patterns
-    cdef Move *allocate_moves(self, Move *own, size_t most) except NULL
     cdef int64_t make_moves(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
-    cdef Pattern *pattern
 
 cdef bint is_fill(object source)
 cdef int lookup_depth(object end)
 cdef int check_operand(int number, int count) except -1
-cdef void *allocate_zeroed(int64_t count, size_t size) except NULL

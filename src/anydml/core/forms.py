@@ -1,5 +1,7 @@
 """Forms: moves whose numbers are in registers, so that one trace makes the moves of every call (see `tapes`)."""
 
+from array import array
+
 import cython
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
@@ -11,7 +13,6 @@ from cython.cimports.anydml.core.moving import (
     offset_by,
 )
 from cython.cimports.anydml.core.simplifying import extend_move, simplify
-from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
@@ -49,11 +50,12 @@ class Form:
             if len(sizes) > DIMENSIONS or lookup_count > ANYDML_LOOKUPS:
                 raise UnfitError(f"{len(sizes)} dimensions, {lookup_count} lookups")
             still = (0,) * len(sizes)
-            head = [len(sizes), register(element), -1, check_operand(to.operand, operand_count), register(to.offset)]
+            head = [len(sizes), register(element), 0, check_operand(to.operand, operand_count), register(to.offset)]
             if is_fill(source):
-                head[2] = len(self.patterns)
-                self.patterns.append(source.pattern)
-                codes += [*head, -1, register(0), lookup_count]
+                text: bytes = source.pattern
+                self.patterns.append(text)
+                head[2] = len(text)
+                codes += [*head, cython.cast(cython.size_t, cython.cast(cython.p_char, text)), 0, lookup_count]
                 ends = (sizes, to.strides, still)
             else:
                 codes += [*head, check_operand(source.operand, operand_count), register(source.offset), lookup_count]
@@ -74,28 +76,10 @@ class Form:
             self.lookup_count += lookup_count
             self.count += 1
         self.used = len(codes)
-        self.codes = cython.cast(cython.pointer(int64_t), allocate_zeroed(self.used, 8))
-        for k in range(self.used):
-            self.codes[k] = codes[k]
-        self.pattern = cython.cast(cython.pointer(Pattern), allocate_zeroed(len(self.patterns), cython.sizeof(Pattern)))
-        for k in range(len(self.patterns)):
-            text: bytes = self.patterns[k]
-            self.pattern[k].bytes = text
-            self.pattern[k].count = len(text)
-
-    def __dealloc__(self):
-        PyMem_Free(self.codes)
-        PyMem_Free(self.pattern)
-
-    def allocate_moves(self, own, most):
-        """Return memory for a call's moves and their lookups: `own`, of `most` bytes, if large enough, else new."""
-        size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
-        if size < most:
-            return own
-        found: cython.p_void = PyMem_Malloc(max(size, 1))
-        if found == cython.NULL:
-            raise MemoryError
-        return cython.cast(cython.pointer(Move), found)
+        self.held = array("q", codes).tobytes()
+        self.codes = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        # Of the moves of a call, and their lookups.
+        self.size = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
 
     def make_moves(self, found, at, moves, refused):
         """Make the simplified moves of a call.
@@ -103,7 +87,7 @@ class Form:
         Args:
             found: the registers.
             at: the operands' addresses.
-            moves: memory from `allocate_moves`.
+            moves: memory of `size` bytes.
             refused: set by running the moves if an index that must be in range is not; NULL to check now.
 
         Returns:
@@ -124,10 +108,9 @@ class Form:
             m.to = offset_by(at[code[3]], found[code[4]])
             m.lookups = lookup_count
             m.lookup = look
-            m.pattern = 0
-            if code[2] >= 0:
-                m.pattern = self.pattern[code[2]].count
-                m.source = self.pattern[code[2]].bytes
+            m.pattern = code[2]
+            if m.pattern:
+                m.source = cython.cast(cython.p_char, code[5])
             else:
                 m.source = offset_by(at[code[5]], found[code[6]])
             code += MOVE_HEAD
@@ -195,11 +178,3 @@ def check_operand(number, count):
     if not 0 <= number < count:
         raise ValueError(f"there is no operand {number}, but {count} of them")
     return number
-
-
-def allocate_zeroed(count, size):
-    """Allocate zeroed memory for `count` structs of `size` bytes."""
-    found: cython.p_void = PyMem_Calloc(max(count, 1), size)
-    if found == cython.NULL:
-        raise MemoryError
-    return found

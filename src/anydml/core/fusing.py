@@ -12,7 +12,7 @@ from cython.cimports.anydml.core.arrays import (
     new_result,
     notify_written,
 )
-from cython.cimports.anydml.core.forms import Form, allocate_zeroed
+from cython.cimports.anydml.core.forms import Form
 from cython.cimports.anydml.core.in_place import check_output, conflicts, remove_noops
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Move, run
@@ -30,7 +30,6 @@ from cython.cimports.anydml.core.slots import Slot, fill_slots, match_slots
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
-from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memcpy
@@ -170,22 +169,21 @@ class Call:
                 made.append(array)
                 at[j] = address(array)
             j += 1
-        moves: cython.pointer(Move) = form.allocate_moves(few, cython.sizeof(few))
-        try:
-            # New results may be written before indices are checked.
-            filled: int64_t = form.make_moves(found, at, moves, cython.address(refused) if out is None else cython.NULL)
-            if filled < 0:
-                return None
-            if out is not None:
-                filled = remove_noops(moves, filled)
-            if conflicts(moves, filled, donated):
-                return None
-            run(moves, filled)
-            if refused:
-                return None
-        finally:
-            if moves != few:
-                PyMem_Free(moves)
+        moves: cython.pointer(Move) = few
+        if form.size > cython.cast(int64_t, cython.sizeof(few)):
+            memory = bytearray(form.size)
+            moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, memory))
+        # New results may be written before indices are checked.
+        filled = form.make_moves(found, at, moves, cython.address(refused) if out is None else cython.NULL)
+        if filled < 0:
+            return None
+        if out is not None:
+            filled = remove_noops(moves, filled)
+        if conflicts(moves, filled, donated):
+            return None
+        run(moves, filled)
+        if refused:
+            return None
         if out is not None:
             for k in range(count):
                 notify_written(made[k], given.kinds)
@@ -225,8 +223,6 @@ class Calls:
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
         room: int64_t[512]
-        registers: cython.pointer(int64_t)
-        call: Call
         if given.kinds[0].library != cython.NULL:
             for ask in self.records:
                 if ask():
@@ -236,19 +232,16 @@ class Calls:
             return None
         calls: list = cython.cast(list, kept)
         for k in range(len(calls)):
-            call = calls[k]
-            registers = room
+            call: Call = calls[k]
+            registers: cython.pointer(int64_t) = room
             if call.tape.registers > 512:
-                registers = cython.cast(cython.pointer(int64_t), allocate_zeroed(call.tape.registers, 8))
-            try:
-                memcpy(registers, given.number, given.numbers * 8)
-                if call.tape.begin(registers):
-                    if k:
-                        calls.insert(0, calls.pop(k))
-                    return call.run(given, registers, out)
-            finally:
-                if registers != room:
-                    PyMem_Free(registers)
+                memory = bytearray(8 * call.tape.registers)
+                registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
+            memcpy(registers, given.number, given.numbers * 8)
+            if call.tape.begin(registers):
+                if k:
+                    calls.insert(0, calls.pop(k))
+                return call.run(given, registers, out)
         return None
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):

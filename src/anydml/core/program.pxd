@@ -5,13 +5,16 @@ from libc.stdint cimport int64_t
 
 cdef class Compiled:
     cdef Form form
+    cdef bytes held
     cdef int64_t *numbers
+    cdef bytearray memory
     cdef Move *moves
     cdef int64_t count
     cdef int operand_count
 
 cdef class Bound:
     cdef Compiled compiled
+    cdef bytearray memory
     cdef Move *moves
     cdef int64_t count
     cdef tuple operands, written_arrays
@@ -19,4 +22,5 @@ cdef class Bound:
     cdef object on_invalid_index, read_only
     cdef int check_indices(self) except -1
 
+cdef int64_t make_moves(Compiled compiled, list addresses, Move *moves) except -2
 cdef char *address(object array) except? NULL

@@ -1,10 +1,11 @@
 """Programs as C structs: moves packed once, bound to operands, and run any number of times."""
 
+from array import array
+
 import cython
 import numpy as np
-from cython.cimports.anydml.core.forms import Form, allocate_zeroed
+from cython.cimports.anydml.core.forms import Form
 from cython.cimports.anydml.core.moving import SHARED_EFFORT, describe, effort, has_invalid_index, run, run_backwards
-from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.numpy import NPY_ARRAY_WRITEABLE, PyArray_DATA, PyArray_FLAGS, ndarray
@@ -34,27 +35,16 @@ class Compiled:
     def __cinit__(self, moves, operand_count: cython.int):
         numbers: Registers = Registers()
         every = [move for move in moves if 0 not in move.sizes and move.element_size]
-        refused: int32_t
         self.operand_count = operand_count
         self.form = Form(every, operand_count, numbers.__getitem__)
-        self.numbers = cython.cast(cython.pointer(int64_t), allocate_zeroed(len(numbers), 8))
-        for register, number in enumerate(numbers):
-            self.numbers[cython.cast(cython.int, register)] = number
+        self.held = array("q", numbers).tobytes()
+        self.numbers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        self.memory = bytearray(self.form.size)
+        self.moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, self.memory))
         # The moves for operands that are far apart from each other.
-        self.moves = self.form.allocate_moves(cython.NULL, 0)
-        at: cython.pointer(cython.p_char) = cython.cast(
-            cython.pointer(cython.p_char), allocate_zeroed(operand_count, cython.sizeof(cython.p_char))
-        )
-        for k in range(operand_count):
-            at[k] = cython.cast(cython.p_char, cython.cast(cython.size_t, k + 1) << 44)
-        self.count = self.form.make_moves(self.numbers, at, self.moves, cython.address(refused))
-        PyMem_Free(at)
+        self.count = make_moves(self, [k << 44 for k in range(1, operand_count + 1)], self.moves)
         if self.count < 0:
             raise UnfitError("a move has too many dimensions, even in its simplest form")
-
-    def __dealloc__(self):
-        PyMem_Free(self.numbers)
-        PyMem_Free(self.moves)
 
     def is_shared(self):
         """Whether there is enough work for more than one thread."""
@@ -84,7 +74,6 @@ class Bound:
     """Moves between addresses, run by calling this."""
 
     def __cinit__(self, compiled: Compiled, operands: tuple, on_invalid_index):
-        refused: int32_t
         if len(operands) != compiled.operand_count:
             raise ValueError(f"{len(operands)} operands, but the moves are between {compiled.operand_count}")
         self.compiled = compiled
@@ -92,16 +81,10 @@ class Bound:
         self.on_invalid_index = on_invalid_index
         self.written_arrays = ()
         self.refusing = []
-        self.moves = compiled.form.allocate_moves(cython.NULL, 0)
-        at: cython.pointer(cython.p_char) = cython.cast(
-            cython.pointer(cython.p_char), allocate_zeroed(len(operands), cython.sizeof(cython.p_char))
-        )
-        try:
-            for k in range(len(operands)):
-                at[k] = address(operands[k])
-            self.count = compiled.form.make_moves(compiled.numbers, at, self.moves, cython.address(refused))
-        finally:
-            PyMem_Free(at)
+        self.memory = bytearray(compiled.form.size)
+        self.moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, self.memory))
+        found = [cython.cast(cython.size_t, address(each)) for each in operands]
+        self.count = make_moves(compiled, found, self.moves)
         for k in range(self.count):
             which: cython.int = 0
             for look in range(self.moves[k].lookups):
@@ -111,15 +94,12 @@ class Bound:
             if which:
                 self.refusing.append((k, which))
 
-    def __dealloc__(self):
-        PyMem_Free(self.moves)
-
     def requiring_writable(self, arrays, read_only):
         """Return a copy that calls `read_only`, which raises, if one of the arrays has become read-only."""
         bound: Bound = Bound(self.compiled, self.operands, self.on_invalid_index)
-        for array in arrays:
-            if not isinstance(array, ndarray):
-                raise TypeError(f"{type(array).__name__} is no NumPy array")
+        for each in arrays:
+            if not isinstance(each, ndarray):
+                raise TypeError(f"{type(each).__name__} is no NumPy array")
         bound.written_arrays = tuple(arrays)
         bound.read_only = read_only
         return bound
@@ -150,6 +130,14 @@ class Bound:
                 if self.on_invalid_index is not None:
                     self.on_invalid_index()
                 raise IndexError("an index is out of range for its axis")
+
+
+def make_moves(compiled, addresses, moves):
+    """Make the moves between operands at these addresses; returns as `Form.make_moves`."""
+    refused: int32_t
+    held = array("q", addresses).tobytes()
+    at: cython.pointer(cython.p_char) = cython.cast(cython.pointer(cython.p_char), cython.cast(cython.p_char, held))
+    return compiled.form.make_moves(compiled.numbers, at, moves, cython.address(refused))
 
 
 def address(array):

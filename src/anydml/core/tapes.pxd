@@ -21,6 +21,7 @@ cdef struct Instruction:
 cdef class Tape:
     cdef Instruction *instructions
     cdef int64_t *constants
+    cdef tuple held
     cdef int64_t given, first, count, registers
     cdef bint begin(self, int64_t *found) noexcept nogil
     cdef bint end(self, int64_t *found) noexcept nogil

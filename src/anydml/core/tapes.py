@@ -1,8 +1,8 @@
 """Tapes: instructions that compute and check numbers; `anydml.tracing.tape` builds them."""
 
+from array import array
+
 import cython
-from cython.cimports.anydml.core.forms import allocate_zeroed
-from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy
 
@@ -17,33 +17,25 @@ class Tape:
     """
 
     def __cinit__(self, given: int64_t, instructions: list, first: int64_t):
-        instruction: cython.pointer(Instruction)
+        codes: list = []
+        constants: list = [0] * len(instructions)
         self.given = given
         self.registers = given + len(instructions)
-        self.instructions = cython.cast(
-            cython.pointer(Instruction), allocate_zeroed(len(instructions), cython.sizeof(Instruction))
-        )
-        self.constants = cython.cast(cython.pointer(int64_t), allocate_zeroed(len(instructions), 8))
         for k in range(len(instructions)):
             if k == first:
-                self.first = self.count
+                self.first = len(codes) // 4
             kind, a, b = instructions[k]
             if kind == CONSTANT:
                 # Constants are in their registers from the start.
-                self.constants[k] = a
+                constants[k] = a
             elif kind != GIVEN:
-                instruction = self.instructions + self.count
-                instruction.kind = kind
-                instruction.to = given + k
-                instruction.a = a
-                instruction.b = b
-                self.count += 1
+                codes += [kind, given + k, a, b]
+        self.count = len(codes) // 4
         if first >= len(instructions):
             self.first = self.count
-
-    def __dealloc__(self):
-        PyMem_Free(self.instructions)
-        PyMem_Free(self.constants)
+        self.held = array("q", codes).tobytes(), array("q", constants).tobytes()
+        self.instructions = cython.cast(cython.pointer(Instruction), cython.cast(cython.p_char, self.held[0]))
+        self.constants = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held[1]))
 
     def begin(self, found):
         """Run the instructions before those that need the results' strides; returns as `run`."""
