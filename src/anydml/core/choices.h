@@ -282,7 +282,8 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   anydml_set_plane(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
   /* Short lines that are not contiguous would be stored as partial cache lines. */
-  if (streamed && packed && !mirrored && (s->a1 == s->n0 * e || s->n0 * e >= ANYDML_STREAMED_LEAST)) {
+  if (streamed && mirrored) s->streamed = !uneven && s->n0 * e >= 256;
+  else if (streamed && packed && (s->a1 == s->n0 * e || s->n0 * e >= ANYDML_STREAMED_LEAST)) {
     s->table = (const void *)s->plane;
     s->plane = k->elements_packed;
     s->streamed = 1;

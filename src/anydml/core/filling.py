@@ -74,16 +74,21 @@ def fill(x, value, out):
 def fill_around(c, start, n, step):
     """Fill every element of the result outside a box, or in its gaps, once. Without steps, the box has no gaps.
 
-    One dimension after the other: the elements before, after and between the box's. In earlier dimensions only the
-    box's elements are filled, in later ones all.
+    One dimension after the other, the last one first: the elements before, after and between the box's. In earlier
+    dimensions only the box's elements are filled, in later ones all.
     """
     box: int64_t[66]
     a: int64_t[66]
     begin: cython.p_char = c.to.data
     rank: cython.int = c.to.rank
     for d in range(rank):
+        begin += start[d] * c.to.s[d]
+    for d in range(rank - 1, -1, -1):
         each: int64_t = step[d] if step else 1
-        last: int64_t = start[d] + (n[d] - 1) * each + 1
+        # As many gaps as elements, if there is room, can be written together with these.
+        gaps: int64_t = n[d] - (start[d] + n[d] * each > c.to.n[d]) if each > 1 else 0
+        last: int64_t = max(start[d] + gaps * each, start[d] + (n[d] - 1) * each + 1)
+        begin -= start[d] * c.to.s[d]
         for i in range(rank):
             box[i] = n[i] if i < d else c.to.n[i]
             a[i] = c.to.s[i] * step[i] if i < d and step else c.to.s[i]
@@ -93,17 +98,16 @@ def fill_around(c, start, n, step):
         if last < c.to.n[d]:
             box[d] = c.to.n[d] - last
             add_fill(c, begin + last * c.to.s[d], rank, box, a)
-        if each > 1 and n[d] > 1:
+        if gaps:
             # Gaps are an additional dimension.
             for i in range(rank, d, -1):
                 box[i] = c.to.n[i - 1]
                 a[i] = c.to.s[i - 1]
-            box[d] = n[d] - 1
+            box[d] = gaps
             a[d] = c.to.s[d] * each
             box[d + 1] = each - 1
             a[d + 1] = c.to.s[d]
             add_fill(c, begin + (start[d] + 1) * c.to.s[d], rank + 1, box, a)
-        begin += start[d] * c.to.s[d]
     return 0
 
 

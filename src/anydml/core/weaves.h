@@ -69,10 +69,20 @@ static void K(mirror)(const anydml_task *s, char *to, const char *from, int64_t 
     }
     return;
   }
+  /* Of long lines, prefetch what follows; of others, later lines. */
+  const int64_t ahead = n > 2 * ANYDML_AHEAD ? -ANYDML_AHEAD : s->b1 * (1 + ANYDML_AHEAD / n);
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     const char *end = from + e;
     int64_t i = 0;
-    if (n >= 4 * w && !((uintptr_t)to & (uintptr_t)(e - 1))) {
+    if (s->streamed && !((uintptr_t)to & (uintptr_t)(e - 1))) {
+      for (; i < (int64_t)(-(uintptr_t)to & 63); i += w) *(K(vec) *)(to + i) = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - i - w), mask.all));
+      for (i = -(uintptr_t)to & 63; i + 64 <= n; i += 64) {
+        K(vec) v[64 / K(W)];
+        for (int k = 0; k < 64 / K(W); k++) v[k] = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - i - (k + 1) * w), mask.all));
+        __builtin_prefetch(end - i - 64 + ahead, 0, 3);
+        K(put_line)(to + i, (const char *)v);
+      }
+    } else if (n >= 4 * w && !((uintptr_t)to & (uintptr_t)(e - 1))) {
       /* Stores that cross cache lines take twice as long. */
       *(K(vec) *)to = K(reverse_lanes)(ANYDML_PICK(*(const K(vec) *)(end - w), mask.all));
       i = -(uintptr_t)to & (w - 1);
@@ -137,19 +147,19 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
   __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS];
   char *t[ANYDML_WINDOWS];
   const char *f[ANYDML_WINDOWS];
-  int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS];
+  int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS], ahead[ANYDML_WINDOWS];
   _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
     const anydml_woven_vector *v = w->woven + k;
     mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k];
     t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
   }
-  _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; }
+  _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; ahead[k] = r->ahead[w->from[k]]; }
   for (int64_t line = 0; line < r->lines; line++) {
     for (int64_t n = r->blocks, more = again;; n = 1, more = 0) {
       for (; n > 0; n--) {
         _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) {
           in[k] = _mm512_loadu_si512(f[k]);
-          if (streamed) __builtin_prefetch(f[k] + (step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD), 0, 3);
+          if (streamed) __builtin_prefetch(f[k] + ahead[k], 0, 3);
           f[k] += step[k];
         }
         _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
@@ -230,6 +240,8 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     if (direct) break;
   }
   if (direct) streamed = 0;
+  anydml_block_span span = {.lines = 1};
+  for (int j = 0; j < w->sources; j++) span.ahead[j] = w->source[j].step < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD;
   K(sink) sinks[ANYDML_COLUMNS];
   if (streamed)
     for (int j = 0; j < w->targets; j++) K(sink_open)(sinks + j, to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
@@ -242,7 +254,8 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     for (int j = 0; j < w->targets; j++)
       targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
-    w->block(w, targets, sources, &(anydml_block_span){.lines = 1, .blocks = blocks}, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
+    span.blocks = blocks;
+    w->block(w, targets, sources, &span, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
     i += is_lead ? lead : blocks * rows;
     if (streamed)
       for (int j = 0; j < w->targets; j++) {
@@ -262,6 +275,7 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
   const int d = w->dimension[w->rank - 1];
+  uintptr_t off = 0;
   anydml_block_span span = {.blocks = w->n0 / w->rows, .rest = w->n0 % w->rows};
   K(sink) sinks[ANYDML_COLUMNS];
   for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
@@ -269,17 +283,22 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
     targets[j] = to[w->target[j].column] + w->target[j].low;
     span.to[j] = w->column[w->target[j].column].move->a[d];
     streamed &= span.to[j] == w->n0 * w->target[j].step;
+    off |= (uintptr_t)targets[j] | (uintptr_t)span.to[j];
   }
   for (int j = 0; j < w->sources; j++) {
     sources[j] = from[w->source[j].column];
     span.from[j] = w->column[w->source[j].column].move->b[d];
+    span.ahead[j] = span.from[j] * (1 + ANYDML_AHEAD / (w->n0 * anydml_abs(w->source[j].step) + 1));
   }
+  /* Vectors that are whole lines need no sinks. */
+  const int direct = streamed && w->windows && !span.rest && !(off & 63), stores = direct ? ANYDML_DIRECT : streamed;
+  if (direct) streamed = 0;
   for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
   const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / w->n0, most = fit > 0 ? fit : 1;
   for (; lines > 0; lines -= span.lines) {
     span.lines = lines < most ? lines : most;
     for (int j = 0; streamed && j < w->targets; j++) targets[j] = sinks[j].data + sinks[j].fill;
-    w->block(w, targets, sources, &span, streamed);
+    w->block(w, targets, sources, &span, stores);
     for (int j = 0; j < w->targets; j++) {
       targets[j] += span.lines * span.to[j];
       if (!streamed) continue;

@@ -26,8 +26,9 @@ typedef struct { int32_t column; int64_t step, low, high; } anydml_byte_stream;
 /* A vector to write: its stream, its offset there, and its terms. */
 typedef struct { int32_t stream, at, first, terms; } anydml_woven_vector;
 
-/* Lines of `blocks` whole blocks, at least one, and `rest` more rows; strides between lines of each target and source. */
-typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_block_span;
+/* Lines of `blocks` whole blocks, at least one, and `rest` more rows; strides between lines of each target and source, and
+ * the distance of prefetches, for which there are whole lines if there are several. */
+typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS], ahead[ANYDML_COLUMNS]; } anydml_block_span;
 
 /* Steps of one vector in bytes: from block to block, back to the last rows of a line, and to the next line, at the
  * destination and for each term. */
