@@ -22,15 +22,14 @@ def by_way_of(changed):
     """
     kept = {}
     for name, function in FUNCTIONS.items():
-        where = "_native_copy" if name == "copy" else "native"
-        kept[name] = function.__globals__, where, function.__globals__[where]
+        kept[name] = function.__globals__, function.__globals__["native"]
     try:
-        for names, where, native in kept.values():
-            names[where] = changed(native)
+        for names, native in kept.values():
+            names["native"] = changed(native)
         yield
     finally:
-        for names, where, native in kept.values():
-            names[where] = native
+        for names, native in kept.values():
+            names["native"] = native
 
 
 def in_python():

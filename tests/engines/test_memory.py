@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from anydml.memory.host import address_of, array_at, element_dtype, owner_of, window
-from anydml.memory.results import HUGE, advise_huge_pages
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 12, 16, 24])
@@ -83,10 +82,3 @@ def test_arrays_at_any_address_may_be_empty_or_scalars(shape):
     array = array_at(0 if shape else owner.address, owner, shape, np.dtype(np.int32))
     assert owner_of(array) is owner
     assert array.tolist() == np.zeros(shape, np.int32).tolist()
-
-
-def test_huge_pages_are_asked_for_within_the_memory_alone():
-    for size in (0, HUGE - 1, HUGE, HUGE + 5000):
-        memory = np.arange(HUGE + 8192, dtype=np.uint8)
-        advise_huge_pages(address_of(memory) + 3, size)
-        assert np.array_equal(memory, np.arange(HUGE + 8192, dtype=np.uint8))

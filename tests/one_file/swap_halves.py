@@ -12,7 +12,6 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Composing, Inferred, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.ways import general
 from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
@@ -104,4 +103,3 @@ def swap_halves(x: Array, axis: int = 0, *, out: Array | None = None) -> Array:
         DescError: the axis is out of range or odd.
         BindingError: `out` does not fit, or overlaps x.
     """
-    return general(x, axis, out)

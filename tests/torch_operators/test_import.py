@@ -22,3 +22,10 @@ def test_without_pytorch_the_error_says_what_to_install(monkeypatch):
     monkeypatch.delitem(sys.modules, "anydml.torch", raising=False)
     with pytest.raises(ImportError, match=r'anydml.torch needs the package torch: pip install "anydml\[torch\]"'):
         importlib.import_module("anydml.torch")
+
+
+@pytest.mark.parametrize("call", ["split(x, [1, 2])[1]", "join([x, x])[1:3]", "copy(x)[1:]"])
+def test_pytorchs_compiler_may_be_the_first_to_call(call):
+    code = f"import torch, anydml as dml\nf = torch.compile(lambda x: dml.{call}, backend='eager', fullgraph=True)\n"
+    twice = "f(torch.tensor([5, 6, 7])).tolist(), f(torch.tensor([5, 6, 8])).tolist()"
+    assert run(f"{code}print({twice})") == "[6, 7] [6, 8]\n"

@@ -13,6 +13,6 @@ An `ArrayAdapter` wraps one array of another library than NumPy. The engines see
 from __future__ import annotations
 
 from anydml.arrays.adapter import ONE_PLACE, ArrayAdapter
-from anydml.arrays.receive import host_values, read_argument, read_arrays, read_indices, target_array
+from anydml.arrays.receive import read_argument, read_arrays, target_array
 
-__all__ = ["ONE_PLACE", "ArrayAdapter", "host_values", "read_argument", "read_arrays", "read_indices", "target_array"]
+__all__ = ["ONE_PLACE", "ArrayAdapter", "read_argument", "read_arrays", "target_array"]

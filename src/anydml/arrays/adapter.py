@@ -66,12 +66,12 @@ class ArrayAdapter:
         """
         return empty(shape, dtype)
 
-    def to_library(self, result: Array) -> Any:
-        """Return an array of this library, device and dtype over memory from `empty`, without a copy."""
-        raise NotImplementedError
+    def to_library(self, result: Any) -> Any:
+        """Return an array of this library, device and dtype over memory from `empty`, without a copy.
 
-    def from_device(self, result: Any) -> Any:
-        """Convert a result of the GPU engine to an array of this library."""
+        Args:
+            result: from `empty`; on a GPU, the engine's: an array of CuPy for such arrays, of PyTorch for all others.
+        """
         return result
 
     def supports(self, dtype: np.dtype[Any]) -> bool:

@@ -67,8 +67,8 @@ class DlpackAdapter(ArrayAdapter):
             self.refuse(name, "x", "whose library has no from_dlpack", "pass numpy.from_dlpack(x), or out")
         return super().empty(name, shape, dtype)
 
-    def to_library(self, result: Array) -> Any:
-        """Return an array of the library over the same memory, on this array's device."""
+    def to_library(self, result: Any) -> Any:
+        """Return an array of the library over the same memory, on this array's device, if it has from_dlpack."""
         from_dlpack = self._from_dlpack
         if from_dlpack is None:
             return result
@@ -79,10 +79,6 @@ class DlpackAdapter(ArrayAdapter):
             # The library has several devices in host memory.
             return array_api_compat.to_device(given, device)
         return given
-
-    def from_device(self, result: Any) -> Any:
-        """Convert a PyTorch tensor to an array of the library, if it has from_dlpack."""
-        return self.to_library(result)
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an array of the library, or a NumPy array if this one is on a GPU."""

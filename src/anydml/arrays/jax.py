@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -10,18 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
+from anydml.arrays.adapter import Array, ArrayAdapter
 from anydml.arrays.quick import BRIDGES, Bridge
 from anydml.memory.device_array import device_array
-from anydml.memory.results import empty
-
-ALIGNMENT = 64
-"""XLA uses host memory in place at multiples of this address, and copies other memory."""
-
-BYTE = np.dtype(np.uint8)
-
-SMALL = 32 << 10
-"""Total bytes of arrays up to which calls use NumPy views: XLA copies their results, which may be unaligned."""
 
 
 class JaxAdapter(ArrayAdapter):
@@ -69,19 +59,9 @@ class JaxAdapter(ArrayAdapter):
         """
         return self.refuse(name, field, "that is immutable", "omit out, and use the result")
 
-    def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """Allocate memory that XLA uses without a copy."""
-        memory = empty((math.prod(shape) * dtype.itemsize + ALIGNMENT - 1,), BYTE)
-        start = -memory.ctypes.data % ALIGNMENT
-        return np.ndarray(shape, dtype, memory, start)
-
-    def to_library(self, result: Array) -> Any:
-        """Return an array over the same memory, on the same device, committed to it if this one is."""
-        return _given([result], self.array)[0]
-
-    def from_device(self, result: Any) -> Any:
-        """Convert a PyTorch tensor to a JAX array by DLPack."""
-        return jax.dlpack.from_dlpack(result)
+    def to_library(self, result: Any) -> Any:
+        """Return an array on the same device, committed to it if this one is."""
+        return _given([result], self.array)[0] if isinstance(result, np.ndarray) else jax.dlpack.from_dlpack(result)
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an INT64 array on a CPU, even without jax_enable_x64."""
@@ -95,7 +75,7 @@ class JaxAdapter(ArrayAdapter):
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
-    """Return NumPy views of small arrays on one CPU device, or None."""
+    """Return NumPy views of arrays on one CPU device, or None."""
     if any(type(array) is not _KIND for array in arrays):
         return None
     places = arrays[0].devices()
@@ -104,20 +84,22 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
     if len(arrays) > 1 and any(array.devices() != places for array in arrays):
         return None
     try:
-        views = [*map(np.asarray, arrays)]
+        return [*map(np.asarray, arrays)]
     except RuntimeError:
         # One was deleted or donated.
         return None
-    return views if sum([view.nbytes for view in views]) <= SMALL else None
 
 
 def _given(results: Sequence[Array], like: Any) -> list[Any]:
-    """Return JAX arrays over the memory of NumPy arrays, committed to the device of `like` if it is."""
+    """Return JAX arrays of NumPy arrays' elements, committed to the device of `like` if it is.
+
+    XLA uses memory in place whose address is a multiple of 64, as that of large results is, and copies other memory.
+    """
     return _put([*results], next(iter(like.devices())) if like.committed else None)
 
 
 def _put(arrays: list[Array], device: Any) -> list[Any]:
-    """Return JAX arrays over the memory of NumPy arrays, committed to a device, or on the default one for None."""
+    """Return JAX arrays of NumPy arrays' elements, committed to a device, or on the default one for None."""
     # A caller who has 64-bit arrays despite jax_enable_x64=False must not get narrower results.
     with jax.enable_x64(True) if any(array.dtype.itemsize >= 8 for array in arrays) else nullcontext():
         found: list[Any] = jax.device_put(arrays, device)

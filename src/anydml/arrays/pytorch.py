@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling, is_dynamo_compiling
+from torch.compiler import is_dynamo_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.quick import RECORDS, TRACED
+from anydml.arrays.quick import TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array
 from anydml.memory.host import array_at, owner_of
-from anydml.memory.results import advise_huge_pages
 
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
@@ -97,13 +96,11 @@ class TorchAdapter(ArrayAdapter):
             address = None
         if address is None:
             self.refuse(name, "x", "under a mode or transform whose new tensors have no memory", _HINT)
-        result = array_at(address, tensor, shape, dtype)
-        advise_huge_pages(address, result.nbytes)
-        return result
+        return array_at(address, tensor, shape, dtype)
 
-    def to_library(self, result: Array) -> Any:
+    def to_library(self, result: Any) -> Any:
         """Return the tensor whose memory `empty` returned."""
-        return owner_of(result)
+        return owner_of(result) if isinstance(result, np.ndarray) else result
 
     def supports(self, dtype: np.dtype[Any]) -> bool:
         """Whether PyTorch has the dtype, and the tensor is in host memory."""
@@ -163,11 +160,6 @@ def is_dual(tensor: Any) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
-def is_traced() -> bool:
-    """Whether calls are recorded now, or tensors may have tangents: compiled code supports neither."""
-    return bool(is_compiling() or forward_ad._current_level >= 0 or _count_modes())
-
-
 def has_modes() -> bool:
     """Whether dispatch modes intercept PyTorch's operators now: recorders, counters, fake tensors."""
     return bool(_count_modes()) and not _is_excluded(_PYTHON)
@@ -217,12 +209,14 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
-_TRACING_CHECKS = torch._C._is_tracing, _count_modes
-_TRACING_FLAGS = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
-_TENSOR_TYPES = torch.Tensor, torch.nn.Parameter
 
-# torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
-TRACED.update(dict.fromkeys(_TENSOR_TYPES, is_dynamo_compiling))
-RECORDS.append(is_traced)
-if tensors is not None:
-    tensors.register(_TENSOR_TYPES, _TRACING_CHECKS, _TRACING_FLAGS, _bump_versions, _dlpack_dtypes(), _from_lengths)
+
+def register() -> None:
+    """Have compiled code read tensors. PyTorch's compiler may not see this change: it is not done on import."""
+    kinds = torch.Tensor, torch.nn.Parameter
+    # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
+    TRACED.update(dict.fromkeys(kinds, is_dynamo_compiling))
+    if tensors is not None:
+        checks = torch._C._is_tracing, _count_modes
+        flags = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
+        tensors.register(kinds, checks, flags, _bump_versions, _dlpack_dtypes(), _from_lengths)

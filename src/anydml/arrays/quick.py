@@ -1,6 +1,6 @@
 """Arrays of other libraries that compiled code reads directly, and the checks that Python must make first.
 
-Also bridges: calls on small arrays of some libraries run on NumPy views, which takes the least time.
+Also bridges: fused calls on arrays of some libraries run on NumPy views.
 """
 
 from __future__ import annotations
@@ -26,18 +26,6 @@ def are_native(arrays: Any) -> bool:
     return kind is ndarray or (kind in TRACED and not TRACED[kind]())
 
 
-def is_recorded() -> bool:
-    """Whether any library records calls now."""
-    for records in RECORDS:  # noqa: SIM110  a generator takes twice as long
-        if records():
-            return True
-    return False
-
-
-RECORDS: list[Callable[[], bool]] = []
-"""One function per library, which returns whether it records calls now."""
-
-
 TRACED: dict[type, Callable[[], bool]] = {}
 """By type of array: a function that returns whether calls on it are traced now rather than run."""
 
@@ -46,8 +34,7 @@ class Bridge(NamedTuple):
     """The conversion of arrays of one type to NumPy views, and of results back.
 
     Attributes:
-        views: returns NumPy views of arrays; None unless all are of that type, on one device in host memory, and so
-            small that a copy of their results costs next to nothing.
+        views: returns NumPy views of arrays; None unless all are of that type, and on one device in host memory.
         give: converts NumPy arrays without other references to arrays on the device of the second argument.
     """
 

@@ -21,11 +21,8 @@ _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 
 _ARRAY = "an array, or nested lists of equal lengths"
 
-_own: dict[type, type[ArrayAdapter] | None] = dict.fromkeys(_PLAIN)
-"""Adapters by type, for the types of libraries, which exist as long as the process."""
-
 _classes: WeakKeyDictionary[type, type[ArrayAdapter] | None] = WeakKeyDictionary()
-"""Adapters by type, for all other types, which may be collected."""
+"""Adapters by type; types may be collected."""
 
 
 def adapter_of(array: Any) -> ArrayAdapter | None:
@@ -34,18 +31,13 @@ def adapter_of(array: Any) -> ArrayAdapter | None:
     An `ArrayAdapter` is returned unchanged.
     """
     kind = type(array)
-    if kind in _own:
-        adapter = _own[kind]
-    elif isinstance(array, _PLAIN):
+    if isinstance(array, _PLAIN):
         return None
-    elif isinstance(array, ArrayAdapter):
+    if isinstance(array, ArrayAdapter):
         return array
-    elif kind in _classes:
-        adapter = _classes[kind]
-    else:
-        adapter = _adapter_class(array)
-        known = _own if kind.__module__.partition(".")[0] in ("torch", "jaxlib", "cupy") else _classes
-        known[kind] = adapter
+    if kind not in _classes:
+        _classes[kind] = _adapter_class(array)
+    adapter = _classes[kind]
     return None if adapter is None else adapter(array)
 
 
@@ -55,6 +47,7 @@ def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
     if array_api_compat.is_torch_array(array):
         from anydml.arrays import pytorch
 
+        pytorch.register()
         return pytorch.TorchAdapter
     if array_api_compat.is_jax_array(array):
         from anydml.arrays import jax
@@ -150,30 +143,6 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         if (dtype := _dtype(adapter)) != wanted:
             message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
-
-
-def read_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
-    """Return indices as the engines see them: of x's library and device, or from a list or NumPy array.
-
-    Raises:
-        BindingError: they are of another library or on another device.
-    """
-    adapter = adapter_of(indices)
-    if adapter is None:
-        return as_numpy(name, field, indices)
-    check_place(name, field, adapter, x, "x")
-    return _view(name, field, adapter)
-
-
-def host_values(name: str, field: str, values: Any) -> Array:
-    """Return numbers that are needed before anything is moved: a list, or an array of any library in host memory.
-
-    Raises:
-        BindingError: they are on a GPU.
-    """
-    view, adapter = read_argument(name, values, field)
-    check_host(name, field, adapter or view, not isinstance(view, DeviceArray))
-    return view
 
 
 def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:

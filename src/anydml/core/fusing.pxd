@@ -22,7 +22,6 @@ cdef class Call:
 
 cdef class Calls:
     cdef dict found
-    cdef list records
     cdef int64_t bytes
     cpdef object take(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Arguments *given, object out)

@@ -195,14 +195,10 @@ class Calls:
     """A callable with cached traces for each kind of arguments, the most recently used first.
 
     Calls that fit no trace go to `slowly`, a method of subclasses.
-
-    Args:
-        records: functions that return whether calls on other libraries' arrays are being recorded, by Python.
     """
 
-    def __cinit__(self, records: list, *arguments):
+    def __cinit__(self, *arguments):
         self.found = {}
-        self.records = records
         self.bytes = 0
 
     def __call__(self, *arguments, out=None, **keywords):
@@ -223,10 +219,6 @@ class Calls:
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
         room: int64_t[512]
-        if given.kinds[0].library != cython.NULL:
-            for ask in self.records:
-                if ask():
-                    return None
         kept = PyDict_GetItem(self.found, key_of(given))
         if kept == cython.NULL:
             return None

@@ -13,7 +13,6 @@ import cython
 import numpy as np
 from cython.cimports.anydml.core.pages import (
     MAX_SIZE,
-    advise_huge,
     lock,
     map_pages,
     register_fork_handlers,
@@ -241,11 +240,6 @@ def empty(shape: tuple, kind: dtype) -> object:
     for k in range(rank):
         sizes[k] = shape[k]
     return new_array(rank, sizes, kind)
-
-
-def advise_huge_pages(address: cython.size_t, size: cython.size_t) -> None:
-    """Request huge pages for memory that has not been touched, if the system has them."""
-    advise_huge(cython.cast(cython.p_char, address), size)
 
 
 def set_limit(size: int) -> None:

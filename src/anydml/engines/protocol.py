@@ -75,10 +75,7 @@ class ArrayEngine(Protocol):
         dtype: np.dtype[Any],
         adapter: ArrayAdapter | None,
     ) -> tuple[list[Any], list[Array]]:
-        """Allocate results; return them in the form that `to_library` takes, and as operands of the compiled call."""
-
-    def to_library(self, adapter: ArrayAdapter, result: Any) -> Any:
-        """Convert a result to an array of the adapter's library."""
+        """Allocate results; return them in the form that adapters take, and as operands of the compiled call."""
 
     def target(self, name: str, field: str, array: Array) -> Array:
         """Convert the caller's array to an operand.

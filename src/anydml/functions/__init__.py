@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.elsewhere import unknown
+from anydml.functions.copying import copy as copy  # public
 from anydml.functions.derived import derived as _derived
 from anydml.operators.registry import FUNCTIONS
 

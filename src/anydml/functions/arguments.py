@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays import ArrayAdapter, host_values
+from anydml.arrays import ArrayAdapter, read_argument
+from anydml.arrays.receive import adapter_of, check_host, check_place
 from anydml.errors import BindingError, DescError
 from anydml.fields import LIST, ONE_OR_LIST, check_length, integer, integers, wrong
 from anydml.memory import device_array
 from anydml.memory.device_array import DeviceArray, as_array
 from anydml.operators.element import Element
-from anydml.operators.function import Function, Listed, Parameter, Parameters
-from anydml.operators.split_training import known_sizes
+from anydml.operators.function import INDICES, MASK, Function, Listed, Parameter, Parameters
 from anydml.strides import in_words
 from anydml.text import a
 
@@ -35,49 +35,16 @@ def is_movable(dtype: np.dtype[Any]) -> bool:
     return not dtype.hasobject and dtype.kind != "T"
 
 
-def joined_dtype(arrays: Sequence[Array]) -> np.dtype[Any] | None:
-    """Return the common dtype of arrays, the longest for strings of several lengths, or None if there is none."""
-    dtypes = {array.dtype for array in arrays}
-    if len(dtypes) > 1 and {dtype.kind for dtype in dtypes} not in ({"U"}, {"S"}):
-        return None
-    return dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
-
-
-def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis: int) -> Sizes:
-    """Return the sizes of the parts, from the second input of SplitTraining.
+def joined_dtype(name: str, field: str, arrays: Sequence[Array]) -> np.dtype[Any]:
+    """Return the common dtype of arrays to join, the longest for strings of several lengths.
 
     Raises:
-        DescError: `split` is not a 1-D list of integers, has a wrong sum, or does not have one entry per output.
+        DescError: they have several dtypes.
     """
-    return known_sizes(name, all_parts(name, "split", split), num_outputs, whole, axis)
-
-
-def are_indices(array: Array, given: Any) -> bool:
-    """Whether an array may be indices: its elements are integers, or it was converted from an empty list.
-
-    Args:
-        array: the indices as the engines see them.
-        given: the caller's argument.
-    """
-    if array.dtype in _INDEX_DTYPES or array.dtype.kind in "iu":
-        return True
-    return not array.size and not isinstance(given, np.ndarray)
-
-
-def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Return indices on x's device, as INT32, INT64, UINT32 or UINT64 in native byte order; others become INT64."""
-    if array.dtype not in _INDEX_DTYPES:
-        if isinstance(array, DeviceArray):
-            return as_array(device_array.integers(array))
-        array = in_words(array)
-    return _on_same_device(array, x, adapter)
-
-
-def _on_same_device(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Upload a host array if x is on a GPU."""
-    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
-        return as_array(adapter.upload(array))
-    return array
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) > 1 and {dtype.kind for dtype in dtypes} not in ({"U"}, {"S"}):
+        check_data(name, [f"{field}[{i}]" for i in range(len(arrays))], arrays)
+    return np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
 
 
 def as_tuple(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
@@ -95,16 +62,6 @@ def as_tuple(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def check_joined(name: str, field: str, arrays: Sequence[Array]) -> None:
-    """Check that the arrays of a list have one dtype, or are strings.
-
-    Raises:
-        DescError: they have several dtypes.
-    """
-    if joined_dtype(arrays) is None:
-        check_data(name, [f"{field}[{i}]" for i in range(len(arrays))], arrays)
-
-
 def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     """Check that all arrays have one dtype.
 
@@ -114,7 +71,8 @@ def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     first = arrays[0].dtype
     for field, array in zip(fields, arrays, strict=True):
         if array.dtype != first:
-            message = f"{name}: {field} is {array.dtype}, but {fields[0]} is {first}: convert one of them"
+            dtypes = [str(dtype).removeprefix("torch.") for dtype in (array.dtype, first)]
+            message = f"{name}: {field} is {dtypes[0]}, but {fields[0]} is {dtypes[1]}: convert one of them"
             raise DescError(message, name, field, "all arrays must have the same dtype")
 
 
@@ -153,7 +111,8 @@ def all_parts(name: str, field: str, values: Any) -> Listed:
     """
     if isinstance(values, Listed):
         return values
-    array = values if type(values) is np.ndarray else host_values(name, field, [] if values is None else values)
+    array, adapter = read_argument(name, [] if values is None else values, field)
+    check_host(name, field, adapter or array, not isinstance(array, DeviceArray))
     if array.ndim:
         check_length(name, field, array)
     is_integer = array.dtype.kind in "iu"
@@ -188,39 +147,48 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     return integers(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
 
 
-def checked_indices(name: str, field: str, array: Array, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Return indices in the form that the engines take.
+def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """Return an array argument other than the first in the form that the engines take: on x's device.
 
     Args:
         name: the function's name, for errors.
-        field: the argument's name, for errors.
-        array: the indices as the engines see them.
+        parameter: the argument's parameter.
         given: the caller's argument.
-        x: the array on whose device the indices must be.
+        x: the first array.
         adapter: x's adapter; None for NumPy arrays.
 
     Raises:
-        DescError: they are not integers, or 2⁶⁰ or more.
+        BindingError: it is of another library or on another device.
+        DescError: indices are not integers, or 2⁶⁰ or more; or a mask has neither bools nor 8-bit integers.
     """
-    if not are_indices(array, given):
-        message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
-        raise DescError(message, name, field, f"{field} must be integers")
-    if array.size >= MOST_INDICES:
-        message = (
-            f"{name}: {field} have shape {array.shape}, which is {array.size} indices: there must be fewer than 2⁶⁰"
-        )
-        raise DescError(message, name, field, f"{field} must have fewer than 2⁶⁰ elements")
-    return index_array(array, x, adapter)
+    field, own = parameter.name, adapter_of(given)
+    if own is not None:
+        check_place(name, field, own, adapter, "x")
+    found, _ = read_argument(name, own or given, field)
+    if parameter.kind == MASK:
+        check_mask(name, field, found.dtype)
+    elif parameter.kind == INDICES:
+        # NumPy converts empty lists to floats.
+        if found.dtype.kind not in "iu" and (found.size or isinstance(given, np.ndarray)):
+            raise no_indices(name, field, found.dtype)
+        if found.size >= MOST_INDICES:
+            message = f"{name}: {field} have shape {found.shape}, which is {found.size} indices"
+            raise DescError(
+                f"{message}: there must be fewer than 2⁶⁰", name, field, f"{field} must have fewer than 2⁶⁰ elements"
+            )
+        if found.dtype not in _INDEX_DTYPES:
+            found = as_array(device_array.integers(found)) if isinstance(found, DeviceArray) else in_words(found)
+    else:
+        return found
+    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(found, DeviceArray):
+        return as_array(adapter.upload(found))
+    return found
 
 
-def checked_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
-    """Return a mask on x's device.
-
-    Raises:
-        DescError: its elements are neither bools nor 8-bit integers.
-    """
-    check_mask(name, field, array.dtype)
-    return _on_same_device(array, x, adapter)
+def no_indices(name: str, field: str, dtype: Any) -> DescError:
+    """Return the error for indices that are not integers."""
+    message = f"{name}: {field} are {dtype}, but only integers count: convert them first"
+    return DescError(message, name, field, f"{field} must be integers")
 
 
 def check_mask(name: str, field: str, dtype: Any) -> None:

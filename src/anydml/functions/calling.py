@@ -6,22 +6,51 @@ allocates the results, or checks the addresses of `out`, and moves the elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.arrays import ArrayAdapter, target_array
-from anydml.binding import check_overlap, check_writeable
+from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines import array_engine
-from anydml.engines.protocol import ArrayEngine
-from anydml.functions.lowering import by_numpy
-from anydml.functions.planning import PLANS, CallPlan, make_plan, out_names
+from anydml.engines.program_cache import ProgramCache
+from anydml.engines.protocol import ArrayEngine, CompiledCall
+from anydml.errors import BindingError, DescError
+from anydml.functions.arguments import is_movable, joined_dtype
+from anydml.functions.lowering import by_numpy, constant_operands
 from anydml.memory.host import address_of
-from anydml.operators.function import Function
+from anydml.moves import Operand, Program
+from anydml.operators.function import Function, Inferred, Sizes
+from anydml.tensor import Layout
+from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
-Sizes = tuple[int, ...]
+
+PLANS = ProgramCache()
+"""Cached plans of the calls that compiled code does not handle."""
+
+
+class CallPlan(NamedTuple):
+    """The part of a call that all calls with the same layouts and arguments share.
+
+    Attributes:
+        inferred: parameters and shapes.
+        dtype: dtype of the results.
+        compiled: the compiled program; None if NumPy moves the elements, or there are none.
+        is_empty: whether there are no elements to move.
+    """
+
+    inferred: Inferred
+    dtype: np.dtype[Any]
+    compiled: CompiledCall | None
+    is_empty: bool
+
+    @property
+    def weight(self) -> int:
+        """Approximate size in bytes."""
+        return 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
 
 
 def call(
@@ -52,55 +81,46 @@ def call(
         BindingError: `out` does not fit, is read-only, or overlaps; or the inputs are on several devices.
         MemoryError: there is no memory for the results, or for NumPy's temporary arrays.
     """
-    if engine is None:
-        engine = array_engine(name, inputs)
+    engine = engine or array_engine(name, inputs)
+    fields = [f"out[{i}]" for i in range(0 if out is None else len(out))] if function.has_parts else ["out"]
+    targets = None
     if out is not None:
-        fields = out_names(function, out)
-        targets = _targets(name, fields, out, adapter, engine)
-    else:
-        targets = None
-    has_in_place = function.shortcuts.in_place is not None
-    is_in_place = has_in_place and targets is not None and _is_same_array(inputs[0], targets[0])
-    read = inputs[1:] if is_in_place else inputs
-    layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
-    places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])
-    key = engine.key, function, is_in_place, arguments, layouts, places
+        targets = [_target(name, field, each, adapter, engine) for field, each in zip(fields, out, strict=True)]
+    is_in_place = (
+        function.shortcuts.in_place is not None
+        and targets is not None
+        and _layout(inputs[0]) == _layout(targets[0])
+        and address_of(inputs[0]) == address_of(targets[0])
+    )
+    places = None if targets is None else tuple(map(_layout, targets))
+    key = engine.key, function, is_in_place, arguments, tuple(map(_layout, inputs)), places
     plan = PLANS.get(key)
     if plan is None:
-        plan = make_plan(name, function, inputs, arguments, targets, engine, is_in_place)
+        plan = _plan(name, function, inputs, arguments, targets, fields, engine, is_in_place)
         PLANS.keep(key, plan)
-    if targets is None:
-        return _run_to_new(name, function, plan, inputs, adapter, engine)
-    assert out is not None
+    if out is None or targets is None:
+        given, results = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
+        _run(name, function, plan, inputs, results)
+        return given if adapter is None else [adapter.to_library(result) for result in given]
     for field, target in zip(fields, targets, strict=True):
         check_writeable(name, field, target)
-    names = function.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
-    check_overlap(name, [*names[-len(read) :], *fields], [*read, *targets], first_output=len(read))
+    read = inputs[1:] if is_in_place else inputs
+    names = function.input_names(len(inputs))[len(inputs) - len(read) :]
+    check_overlap(name, [*names, *fields], [*read, *targets], first_output=len(read))
     _run(name, function, plan, inputs, targets)
     if adapter is not None:
-        kind = type(adapter)
         for each in out:
-            kind(each).mark_written()
+            type(adapter)(each).mark_written()
     return [*out]
 
 
-def _is_same_array(x: Array, target: Array) -> bool:
-    """Whether two arrays have the same elements at the same addresses."""
-    layouts = [(each.shape, each.strides, each.dtype, address_of(each)) for each in (x, target)]
-    return layouts[0] == layouts[1]
+def _target(name: str, field: str, out: Any, adapter: ArrayAdapter | None, engine: ArrayEngine) -> Array:
+    is_engines_own = adapter is None and not engine.is_numpys
+    return engine.target(name, field, out if is_engines_own else target_array(name, field, out, adapter))
 
 
-def _run_to_new(
-    name: str,
-    function: Function,
-    plan: CallPlan,
-    inputs: Sequence[Array],
-    adapter: ArrayAdapter | None,
-    engine: ArrayEngine,
-) -> list[Any]:
-    given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
-    _run(name, function, plan, inputs, operands)
-    return given if adapter is None else [engine.to_library(adapter, result) for result in given]
+def _layout(array: Array) -> Hashable:
+    return array.shape, array.strides, array.dtype
 
 
 def _run(name: str, function: Function, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -116,14 +136,84 @@ def _run(name: str, function: Function, plan: CallPlan, inputs: Sequence[Array],
             raise MemoryError(message) from None
 
 
-def _targets(
-    name: str, fields: Sequence[str], out: Sequence[Any], adapter: ArrayAdapter | None, engine: ArrayEngine
-) -> list[Array]:
-    if adapter is None and all(type(each) is np.ndarray for each in out):
-        return [*out]
-    if adapter is None and not engine.is_numpys:
-        return [engine.target(name, field, each) for field, each in zip(fields, out, strict=True)]
-    return [
-        engine.target(name, field, target_array(name, field, each, adapter))
-        for field, each in zip(fields, out, strict=True)
-    ]
+def _plan(
+    name: str,
+    function: Function,
+    inputs: Sequence[Array],
+    arguments: tuple[Any, ...],
+    targets: Sequence[Array] | None,
+    fields: Sequence[str],
+    engine: ArrayEngine,
+    is_in_place: bool,
+) -> CallPlan:
+    """Make the plan of a call.
+
+    Raises:
+        DescError: the arguments break a rule of the function.
+        BindingError: targets do not fit.
+        MemoryError: the program's constants exceed the address space.
+    """
+    dtype = joined_dtype(name, function.parameters[0].name, inputs) if function.is_of_lists else inputs[0].dtype
+    inferred = function.infer(name, [array.shape for array in inputs], arguments)
+    if targets is not None:
+        _check_targets(name, fields, inferred.shapes, dtype, targets)
+    for shape in inferred.shapes:
+        check_size(name, shape, dtype)
+    written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
+    if not written:
+        return CallPlan(inferred, dtype, None, is_empty=True)
+    most = function.shortcuts.written_by_numpy
+    # NumPy pads strings of several lengths.
+    is_joined = function.is_of_lists and any(array.dtype != dtype for array in inputs)
+    is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
+    if engine.is_numpys and is_numpys_own:
+        return CallPlan(inferred, dtype, None, is_empty=False)
+    program = _program(name, function, inputs, targets, inferred, dtype, is_in_place)
+    if program.constant_bytes >= 1 << 63:
+        raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")
+    compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)
+    return CallPlan(inferred, dtype, compiled, is_empty=False)
+
+
+def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
+    """Check that an array of this shape can exist.
+
+    Raises:
+        DescError: it has 2⁶³ or more bytes; dimensions of size 0 are not counted, as in NumPy.
+    """
+    if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
+        message = f"{name}: the result has shape {shape} and dtype {dtype}"
+        raise DescError(message, name, None, "a result must have fewer than 2⁶³ bytes")
+
+
+def _program(
+    name: str,
+    function: Function,
+    inputs: Sequence[Array],
+    targets: Sequence[Array] | None,
+    inferred: Inferred,
+    dtype: np.dtype[Any],
+    is_in_place: bool,
+) -> Program:
+    """Lower a call to a program, with the layouts of the targets, or packed results."""
+    layouts = [Layout.of(array) for array in inputs]
+    results = [Layout.of(array) for array in targets or ()]
+    results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
+    moves = function.moves(layouts, results, inferred.parameters, is_in_place)
+    operands = [Operand("input", field) for field in function.input_names(len(inputs))]
+    operands += [Operand("output", f"result {k}") for k in range(len(results))]
+    operands += constant_operands(function.constants(layouts, results, inferred.parameters))
+    return Program(name, tuple(operands), moves)
+
+
+def _check_targets(
+    name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
+) -> None:
+    if len(targets) != len(shapes):
+        message = f"{name}: out has {counted(len(targets), 'array')} for {counted(len(shapes), 'part')}"
+        raise BindingError(message, name, "out", "out must have one array per part")
+    for field, target, shape in zip(fields, targets, shapes, strict=True):
+        if target.shape != shape or target.dtype != dtype:
+            message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+            raise BindingError(message, name, field, "out must have the result's shape and dtype")
+        check_strides(name, field, target)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from numpy import ndarray
-
-from anydml.arrays import read_argument
-from anydml.arrays.quick import is_native
-from anydml.core import native
-from anydml.functions.calling import call
-from anydml.functions.traced import copied_to, fused_functions, registered_for
-from anydml.operators.function import ARRAY, Function, Inferred, Parameter, Sizes
+from anydml.functions.derived import derived
+from anydml.operators.function import Array, Inferred, Sizes, described
 from anydml.operators.slice import slice_moves
 
-_native_copy = native("copy")
+
+def _infer_copy(name: str, shape: Sizes) -> Inferred:
+    return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
 
 
-def copy(x: Any, out: Any | None = None) -> Any:
+def _moving(stub: Callable[..., Any]) -> Callable[..., Any]:
+    return derived(described(stub, _infer_copy, slice_moves))
+
+
+@_moving
+def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 
     Args:
@@ -35,29 +37,3 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    if _native_copy is not None and (type(x) is ndarray or is_native(x)):
-        found = _native_copy(x, out)
-        if found is not None:
-            return found
-    return _general_copy(x, out)
-
-
-def _general_copy(x: Any, out: Any | None) -> Any:
-    """Copy arrays that compiled code does not handle, or raise an error."""
-    is_numpy = type(x) is ndarray
-    if (functions := fused_functions(x)) is not None:
-        return copied_to("copy", "out", functions.copy(x), out)
-    if not is_numpy and (registered := registered_for(x)) is not None:
-        if hasattr(registered, "lazily"):
-            return copied_to("copy", "out", registered.copy(x), out)
-        # PyTorch's own copy, which its compiler can trace.
-        return copied_to("copy", "out", x.contiguous().clone(), out)
-    array, adapter = (x, None) if is_numpy else read_argument("copy", x)
-    return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]
-
-
-def _infer_copy(name: str, shape: Sizes) -> Inferred:
-    return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
-
-
-COPY = Function(copy, "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, slice_moves)

@@ -1,38 +1,55 @@
-"""The public functions: stubs from the operators' files, bound to a native call and to a general implementation."""
+"""The public functions: their signatures and documentation are the stubs', their bodies are the same for all."""
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Mapping
-from functools import partial
-from types import FunctionType
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
 
-from anydml.arrays import ArrayAdapter, read_argument, read_arrays, read_indices
+from anydml.arrays import read_argument, read_arrays
+from anydml.arrays.quick import are_native, is_native
 from anydml.core import native
 from anydml.functions import arguments as checks
 from anydml.functions.calling import call
 from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
-from anydml.operators.function import ARRAYS, INDICES, MASK, Function, Parameter
+from anydml.operators.function import Function
+
+_BODY = """
+    return general({given})
+"""
+_BODY_WITH_NATIVE = """
+    found = native({given}) if {is_native} else None
+    return general({given}) if found is None else found
+"""
+"""The bodies of functions. `native` is compiled, and returns None for calls that it does not support, which `general`
+does. Both take all arguments by position, ``out`` last."""
 
 
 def derived(function: Function) -> Callable[..., Any]:
     """Return the public function for a `Function`."""
-    stub: Any = function.stub
-    calls = {"native": native(function.name) or _no_fast_path, "general": partial(general, function)}
-    names = {**stub.__globals__, **calls}
-    # PyTorch's compiler would look the two calls up in the module of this name.
-    del names["__name__"]
-    made = FunctionType(stub.__code__, names, stub.__name__, stub.__defaults__)
-    made.__kwdefaults__, made.__annotations__ = stub.__kwdefaults__, stub.__annotations__
-    made.__wrapped__ = stub  # type: ignore[attr-defined]
+    code = function.stub.__code__
+    count, names = code.co_argcount, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    parameters = [*names[:count], *(["*", *names[count:]] if names[count:] else [])]
+    compiled = native(function.name)
+    text = f"def {function.name}({', '.join(parameters)}):" + (_BODY_WITH_NATIVE if compiled else _BODY).format(
+        given=", ".join(names),
+        is_native="are_native(arrays)"
+        if function.is_of_lists
+        else "type({0}) is ndarray or is_native({0})".format(*names),
+    )
+    file = f"<anydml.{function.name}>"
+    # Tracebacks and debuggers show the lines.
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    variables: dict[str, Any] = {"native": compiled, "general": partial(general, function)}
+    variables |= {"ndarray": np.ndarray, "is_native": is_native, "are_native": are_native}
+    exec(compile(text, file, "exec"), variables)
+    made: Any = update_wrapper(variables[function.name], function.stub)
+    made.__defaults__, made.__kwdefaults__ = function.stub.__defaults__, function.stub.__kwdefaults__
     made.__module__ = "anydml.functions"
-    return made
-
-
-def _no_fast_path(*arguments: Any) -> None:
-    """Replace the native call of a function that has none."""
+    return made  # type: ignore[no-any-return]
 
 
 def general(function: Function, *given: Any) -> Any:
@@ -45,52 +62,33 @@ def general(function: Function, *given: Any) -> Any:
     label, out = function.label, given[-1]
     by_name = {each.name: value for each, value in zip(function.parameters, given, strict=False)}
     # The first array determines the library and dtype of the results.
-    parameters = function.arrays
-    first, *others = parameters
+    first, *others = function.arrays
+    if function.is_of_lists:
+        by_name[first.name] = checks.as_tuple(label, first.name, by_name[first.name])
     x = by_name[first.name]
-    if first.kind == ARRAYS:
-        x = by_name[first.name] = checks.as_tuple(label, first.name, x)
-        registered = fused_functions(*x)
-        if registered is None:
-            registered = registered_for(x[0] if x else None)
-    else:
-        registered = None if type(x) is np.ndarray else registered_for(x)
-    for each in others:
-        if registered is None:
-            registered = fused_functions(by_name[each.name])
+    every = [*(x if function.is_of_lists else [x]), *[by_name[each.name] for each in others]]
+    registered = fused_functions(*every)
+    if registered is None and every:
+        registered = registered_for(every[0])
     if registered is not None:
         return _call_traced(function, registered, by_name, out)
-    if first.kind == ARRAYS:
-        return _call_on_list(function, by_name, x, out)
-    adapter = None
-    if type(x) is not np.ndarray:
+    if function.is_of_lists:
+        x, adapter = read_arrays(label, x)
+        inputs = x
+    else:
         x, adapter = read_argument(label, x, first.name)
-    arrays = [x, *[_secondary_array(label, each, by_name[each.name], x, adapter) for each in others]]
-    count = [each.is_index for each in parameters].count(False)
-    arguments = checked_arguments(function, by_name, x, arrays[count:])
-    if count > 1:
-        checks.check_data(label, [each.name for each in parameters[:count]], arrays[:count])
-    inputs = tuple(arrays)
+        inputs = x, *[checks.secondary_array(label, each, by_name[each.name], x, adapter) for each in others]
+    count = function.data_count(len(inputs))
+    arguments = checked_arguments(function, by_name, x, inputs[count:])
+    if not inputs:
+        function.infer(label, (), arguments)
+    elif not function.is_of_lists:
+        checks.check_data(label, [each.name for each in function.arrays[:count]], inputs[:count])
     if function.has_parts:
         checks.check_out_list(label, out)
         return call(label, function, inputs, arguments, out, adapter)
-    return call(label, function, inputs, arguments, None if out is None else (out,), adapter)[0]
-
-
-def _call_on_list(function: Function, by_name: dict[str, Any], x: Any, out: Any) -> Any:
-    """Run a function whose first argument is a list of arrays."""
-    label, adapter = function.label, None
-    if set(map(type, x)) != {np.ndarray}:
-        x, adapter = read_arrays(label, x)
-    if len({each.dtype for each in x}) > 1:
-        checks.check_joined(label, function.arrays[0].name, x)
-    arguments = checked_arguments(function, by_name, x, ())
-    if not x:
-        function.infer(label, (), arguments)
-    found = call(label, function, x, arguments, None if out is None else (out,), adapter)[0]
-    if function.lengths is None:
-        return found
-    return checks.with_lengths(function, found, x, arguments, adapter)
+    (found,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
+    return found if function.lengths is None else checks.with_lengths(function, found, inputs, arguments, adapter)
 
 
 def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
@@ -105,18 +103,6 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
         joined, lengths = made
         return copied_to(label, "out", joined, out), lengths
     return copied_to(label, "out", made, out)
-
-
-def _secondary_array(label: str, parameter: Parameter, given: Any, x: Any, adapter: ArrayAdapter | None) -> Any:
-    """Return an array argument other than the first, as the engines see it."""
-    found = given
-    if adapter is not None or type(given) is not np.ndarray:
-        found = read_indices(label, given, adapter, parameter.name)
-    if parameter.kind == MASK:
-        return checks.checked_mask(label, parameter.name, found, x, adapter)
-    if parameter.kind == INDICES:
-        return checks.checked_indices(label, parameter.name, found, given, x, adapter)
-    return found
 
 
 def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:

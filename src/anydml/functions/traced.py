@@ -38,16 +38,7 @@ def lazy_functions() -> Any:
 
 
 def registered_for(x: Any) -> Any:
-    """Return the namespace of functions that take x, if x is traced or lazy.
-
-    Args:
-        x: a function's first array.
-
-    Returns:
-        That of `fuse`; `anydml.dask`; `anydml.torch` while PyTorch compiles or records; None for all other arrays.
-    """
-    if (functions := fused_functions(x)) is not None:
-        return functions
+    """Return `anydml.dask` for a Dask array, `anydml.torch` for a tensor while PyTorch compiles or records, or None."""
     # Not by sys.modules: PyTorch's compiler would look at every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
         return lazy_functions() if is_lazy(x) else None

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.memory.host import Described
+from anydml.memory.host import array_at
 
 _CUDA_DEVICES = (2, 10, 13)
 """DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
@@ -34,14 +34,6 @@ class DeviceArray(np.ndarray[Any, Any]):
         self.owner = getattr(base, "owner", None)
         self.gpu = getattr(base, "gpu", 0)
 
-    def min(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the smallest integer, computed on the device; the host waits for it."""
-        return _extreme(self, "min")
-
-    def max(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the largest integer, computed on the device; the host waits for it."""
-        return _extreme(self, "max")
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         message = "a DeviceArray has only the addresses of an array on a GPU, so it can be neither pickled nor copied"
         raise TypeError(f"{message}; copy its owner")
@@ -56,21 +48,6 @@ class DeviceArray(np.ndarray[Any, Any]):
         return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"
 
     __str__ = __repr__
-
-
-def _extreme(indices: DeviceArray, name: str) -> int:
-    """Return the smallest or largest index, by the owner's method ``min`` or ``max``. The host waits for it."""
-    if is_cupy(indices.owner):
-        return int(getattr(indices.owner, name)())
-    tensor = as_tensor(indices.owner, indices.gpu)
-    if indices.dtype.kind != "u" or indices.itemsize == 1:
-        return int(getattr(tensor, name)())
-    import torch
-
-    # PyTorch compares no unsigned integers but bytes. Flipping the highest bit maps them to signed ones in order.
-    signed = tensor.view(getattr(torch, f"int{8 * indices.itemsize}"))
-    lowest: int = torch.iinfo(signed.dtype).min
-    return int(getattr(signed ^ lowest, name)()) - lowest
 
 
 def as_array(array: Any) -> np.ndarray[Any, Any]:
@@ -101,7 +78,7 @@ def device_array(array: Any) -> DeviceArray:
         message = f"a {type(array).__name__} does not lie on a GPU"
         raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
     number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
-    view = np.asarray(Described(array, _interface(array))).view(DeviceArray)
+    view = array_at(*_memory(array)).view(DeviceArray)
     view.owner = array
     view.gpu = int(number)
     return view
@@ -133,26 +110,20 @@ def integers(indices: DeviceArray) -> Any:
     return owner.astype("int64") if is_cupy(owner) else as_tensor(owner, indices.gpu).long()
 
 
-def _interface(array: Any) -> dict[str, Any]:
+def _memory(array: Any) -> tuple[int, Any, tuple[int, ...], np.dtype[Any], tuple[int, ...] | None]:
+    """Return the arguments of `array_at`."""
     # PyTorch's own interface refuses tensors that require gradients, and dtypes that NumPy lacks.
     if not is_tensor(array) and hasattr(array, "__cuda_array_interface__"):
         interface = array.__cuda_array_interface__
-        return {"version": 3, **{key: interface.get(key) for key in ("shape", "typestr", "data", "strides")}}
-    if not is_tensor(array):
-        import torch
-
-        array = torch.from_dlpack(array)
-    if array.is_neg() or array.is_conj():
+        dtype = np.dtype(interface["typestr"])
+        return interface["data"][0], array, interface["shape"], dtype, interface.get("strides")
+    tensor = as_tensor(array, 0)
+    if tensor.is_neg() or tensor.is_conj():
         message = "a tensor that is a lazy conjugate or negative"
         raise BindingError(f"{message}: pass tensor.resolve_neg().resolve_conj()", None, None, message)
-    size = array.element_size()
-    return {
-        "version": 3,
-        "shape": tuple(array.shape),
-        "typestr": _dtype(array.dtype).str,
-        "data": (array.data_ptr(), False),
-        "strides": tuple(stride * size for stride in array.stride()),
-    }
+    size = tensor.element_size()
+    strides = tuple([stride * size for stride in tensor.stride()])
+    return tensor.data_ptr(), array, tuple(tensor.shape), _dtype(tensor.dtype), strides
 
 
 def _dtype(dtype: Any) -> np.dtype[Any]:

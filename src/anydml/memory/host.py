@@ -20,16 +20,6 @@ _WORDS: dict[int, np.dtype[Any]] = {
 }
 
 
-class Described:
-    """An object with NumPy's array interface, which keeps the owner of its memory alive."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, owner: Array, interface: dict[str, Any]) -> None:
-        self._owner = owner
-        self.__array_interface__ = interface
-
-
 class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time
     """A ctypes array of all memory from an address on, which keeps the owner of that memory alive."""
 
@@ -41,7 +31,7 @@ ANYWHERE = 1 << 20
 
 
 def array_at(
-    address: int, owner: Any, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
+    address: int, owner: Any, shape: Sequence[int], dtype: np.dtype[Any], strides: Sequence[int] | None = None
 ) -> Array:
     """Return a NumPy array over memory of another library. The caller guarantees that the memory is valid.
 
@@ -50,11 +40,16 @@ def array_at(
         owner: owner of the memory, kept alive; `owner_of` returns it.
         shape: one size per dimension.
         dtype: dtype of the elements.
-        strides: one per dimension, in bytes, 0 or more; None if packed.
+        strides: one per dimension, in bytes; None if packed.
     """
-    memory = _Owned.from_address(address or ANYWHERE)
+    before = (
+        0
+        if strides is None or 0 in shape
+        else sum((size - 1) * -min(step, 0) for size, step in zip(shape, strides, strict=True))
+    )
+    memory = _Owned.from_address(address - before or ANYWHERE)
     memory.owner = owner
-    return np.ndarray(shape, dtype, memory, 0, strides)
+    return np.ndarray(shape, dtype, memory, before, strides)
 
 
 def owner_of(array: Array) -> Any:
@@ -75,16 +70,6 @@ def element_dtype(size: int) -> np.dtype[Any]:
 
 def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Return a view of memory `offset` bytes from an array's first element. The caller guarantees its bounds."""
-    if offset >= 0 and array.flags.c_contiguous and array.dtype.char in "Bbhilqefdg?HILQ":
-        try:
-            return np.ndarray(sizes, dtype, array, offset, strides)
-        except ValueError:
-            pass
-    interface = {
-        "version": 3,
-        "data": (address_of(array) + offset, not array.flags.writeable),
-        "shape": tuple(sizes),
-        "strides": tuple(strides),
-        "typestr": dtype.str,
-    }
-    return np.asarray(Described(array, interface))
+    found = array_at(address_of(array) + offset, array, sizes, dtype, strides)
+    found.flags.writeable = array.flags.writeable
+    return found

@@ -1,9 +1,9 @@
 """A test whether arrays share memory: exact, and fast even for thousands of arrays that are parts of one array.
 
-Packed arrays, the usual case, are compared in the order of their addresses. Arrays whose bounds are disjoint share
-nothing. The bounds of columns of one array do overlap; but modulo the step between rows, each column is a short
-interval, and columns whose intervals are disjoint share nothing either. So a set of arrays is divided again and again,
-by bounds and by such steps; only arrays that cannot be separated in this way are compared in pairs.
+Arrays whose bounds are disjoint share nothing. The bounds of columns of one array do overlap; but modulo the step
+between rows, each column is a short interval, and columns whose intervals are disjoint share nothing either. So a set
+of arrays is divided again and again, by bounds and by such steps; only arrays that cannot be separated in this way are
+compared in pairs.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         arrays: inputs, then outputs.
         first_output: the number of inputs, which may share memory with each other.
     """
-    if _are_packed_apart(arrays, first_output):
-        return None
     pending = [[_lattice(array, number) for number, array in enumerate(arrays) if array.nbytes]]
     while pending:
         group = pending.pop()
@@ -67,26 +65,6 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
                 if is_pair and shares_memory(arrays[one.number], arrays[other.number]):
                     return other.number, one.number
     return None
-
-
-def _are_packed_apart(arrays: Sequence[Array], first_output: int) -> bool:
-    """Whether all arrays are packed, and no output shares a byte with another array."""
-    spans: list[tuple[int, int, bool]] = []
-    for number, array in enumerate(arrays):
-        if not array.flags.c_contiguous:
-            return False
-        if size := array.nbytes:
-            low = address_of(array)
-            spans.append((low, low + size, number >= first_output))
-    spans.sort()
-    reach = reach_of_outputs = 0
-    for low, high, is_output in spans:
-        if low < (reach if is_output else reach_of_outputs):
-            return False
-        reach = max(reach, high)
-        if is_output:
-            reach_of_outputs = max(reach_of_outputs, high)
-    return True
 
 
 def _lattice(array: Array, number: int) -> _Lattice:

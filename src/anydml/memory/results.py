@@ -22,9 +22,6 @@ CACHE_FRACTION = 16
 ASSUMED_MEMORY = 8 << 30
 """Total memory in bytes that is assumed if the system does not report it."""
 
-HUGE = 4 << 20
-"""Minimum size in bytes for which huge pages are requested, as in NumPy."""
-
 _new: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
 
 
@@ -39,17 +36,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     except MemoryError:
         size = counted(math.prod(shape) * dtype.itemsize, "byte")
         raise MemoryError(f"there is no memory for an array of shape {shape} and dtype {dtype}: {size}") from None
-
-
-def advise_huge_pages(address: int, size: int) -> None:
-    """Request huge pages for large new memory, where the system has them: page faults then cost less.
-
-    Args:
-        address: address of memory that has not been accessed yet.
-        size: bytes.
-    """
-    if core is not None and size >= HUGE:
-        core.advise_huge_pages(address, size)
 
 
 def default_limit() -> int:

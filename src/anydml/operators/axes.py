@@ -7,16 +7,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import are_native, is_native
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
 from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Sizes, function
 from anydml.operators.slice import compose_slice, slice_moves, window
-from anydml.operators.ways import general, native
 from anydml.symbols import are_equal, holds, integers_or_symbols
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -70,8 +66,6 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
                [1, 4],
                [2, 5]])
     """
-    found = native(x, axes, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, axes, out) if found is None else found
 
 
 def _infer_flip(name: str, shape: Sizes, axis: Any) -> Inferred:
@@ -100,8 +94,6 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
         >>> dml.flip(np.arange(4))
         array([3, 2, 1, 0])
     """
-    found = native(x, axis, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, axis, out) if found is None else found
 
 
 def _infer_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Inferred:
@@ -183,8 +175,6 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Ar
         >>> dml.roll(np.arange(4), 1, axis=0)
         array([3, 0, 1, 2])
     """
-    found = native(x, shift, axis, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, shift, axis, out) if found is None else found
 
 
 def _infer_broadcast(name: str, shape: Sizes, sizes: Any) -> Inferred:
@@ -232,8 +222,6 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
         array([[1, 2],
                [1, 2]])
     """
-    found = native(x, shape, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, shape, out) if found is None else found
 
 
 def _infer_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Inferred:
@@ -283,5 +271,3 @@ def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
         array([[0, 1],
                [0, 1]])
     """
-    found = native(arrays, axis, out) if are_native(arrays) else None
-    return general(arrays, axis, out) if found is None else found

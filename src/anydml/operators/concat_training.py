@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from anydml.arrays.quick import are_native
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
@@ -15,7 +14,6 @@ from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes
 from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 
@@ -119,6 +117,3 @@ def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) 
         >>> lengths
         array([4, 2])
     """
-    found = native(arrays, axis, out) if are_native(arrays) else None
-    made: tuple[Array, Array] = general(arrays, axis, out) if found is None else found
-    return made

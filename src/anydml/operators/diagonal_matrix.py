@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
-from anydml.arrays.quick import is_native
 from anydml.core.bands import band
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
@@ -21,7 +18,6 @@ from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.operators.ways import general, native
 from anydml.records import Named, record
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 from anydml.text import counted
@@ -243,5 +239,3 @@ def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, ou
                [0, 0, 1],
                [0, 0, 0]])
     """
-    found = native(x, value, begin, end, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, value, begin, end, out) if found is None else found

@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move, unless
 from anydml.moves.program import Element, ReadIndex
@@ -18,7 +15,6 @@ from anydml.operators.function import Array, Inferred, Mask, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 
@@ -121,5 +117,3 @@ def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> A
         >>> dml.where(np.array([True, False]), np.array([1, 2]), np.array([3, 4]))
         array([1, 4])
     """
-    found = native(condition, x, y, out) if type(condition) is ndarray or is_native(condition) else None
-    return general(condition, x, y, out) if found is None else found

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.moves import Computed, Constant, Move
 from anydml.operators.element import Element
 from anydml.operators.fill_value import numbers_of, put_numbers
 from anydml.operators.function import Array, Inferred, Scalar, Sizes, function
 from anydml.operators.regions import copied, filled
-from anydml.operators.ways import general, native
 from anydml.tensor import Layout
 
 SEQUENCE_BYTES = 1 << 20
@@ -51,8 +48,6 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
         >>> dml.fill(np.empty(3, int), 7)
         array([7, 7, 7])
     """
-    found = native(x, value, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, value, out) if found is None else found
 
 
 def _infer_sequence(name: str, shape: Sizes, *arguments: Any) -> Inferred:
@@ -107,4 +102,3 @@ def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None
         >>> dml.sequence(np.empty(3, int), 5, -1)
         array([5, 4, 3])
     """
-    return general(x, start, delta, out)

@@ -1,7 +1,7 @@
 """Descriptions of functions on arrays, from which every front end derives its own form.
 
-A function is a stub (name, signature, docstring, and a call of its `ways`) decorated with `function`, which records how
-to infer shapes and how to lower a call to moves. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
+A function is a stub (name, signature and docstring, without a body) decorated with `function`, which records how to
+infer shapes and how to lower a call to moves. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
 `anydml.torch.<name>`, the function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
 
 The annotations of a stub are the kinds of its parameters; arrays come first, ``out`` is the last:
@@ -195,10 +195,9 @@ class Function:
         """Whether the data is a list of arrays."""
         return self.parameters[0].kind == ARRAYS
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The inputs' names in errors; empty if they are items of a list."""
-        return () if self.is_of_lists else tuple(each.name for each in self.arrays)
+    def input_names(self, count: int) -> list[str]:
+        """The names of `count` inputs in errors."""
+        return [f"arrays[{i}]" for i in range(count)] if self.is_of_lists else [each.name for each in self.arrays]
 
     def data_count(self, inputs: int) -> int:
         """The number of data inputs among `inputs` inputs."""

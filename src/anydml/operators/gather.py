@@ -7,10 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.indices import take
@@ -27,7 +24,6 @@ from anydml.operators.function import (
 )
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
@@ -242,5 +238,3 @@ def gather(
         >>> dml.gather(np.arange(5), [99], out_of_range="clamp")
         array([4])
     """
-    found = native(x, indices, axis, out_of_range, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, indices, axis, out_of_range, out) if found is None else found

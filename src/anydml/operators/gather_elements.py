@@ -7,10 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
@@ -19,7 +16,6 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
@@ -138,5 +134,3 @@ def gather_elements(
         >>> dml.gather_elements(np.array([[1, 2], [3, 4]]), np.array([[1, 0]]))
         array([[3, 2]])
     """
-    found = native(x, indices, axis, out_of_range, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, indices, axis, out_of_range, out) if found is None else found

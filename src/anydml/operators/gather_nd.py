@@ -6,10 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move, Outside
@@ -27,7 +24,6 @@ from anydml.operators.tuples import (
     tuple_access,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
@@ -203,5 +199,3 @@ def gather_nd(
         >>> dml.gather_nd(np.array([[1, 2], [3, 4]]), np.array([[0, 1], [1, 0]]))
         array([2, 3])
     """
-    found = native(x, indices, batch_dims, out_of_range, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, indices, batch_dims, out_of_range, out) if found is None else found

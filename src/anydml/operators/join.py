@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml import infer
-from anydml.arrays.quick import are_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
@@ -20,7 +19,6 @@ from anydml.operators.function import Array, Arrays, Composing, Inferred, Sizes,
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import are_equal, are_known
 from anydml.tensor import Layout, TensorDesc, packed_strides
@@ -172,5 +170,3 @@ def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> A
         >>> dml.join([np.arange(2), np.arange(3)])
         array([0, 1, 0, 1, 2])
     """
-    found = native(arrays, axis, out) if are_native(arrays) else None
-    return general(arrays, axis, out) if found is None else found

@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
@@ -26,7 +23,6 @@ from anydml.operators.types import (
     TYPES_8_TO_32,
     indexed_table,
 )
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
@@ -172,9 +168,3 @@ def one_hot(
         array([[1, 0, 0],
                [0, 0, 1]])
     """
-    found = (
-        native(indices, values, depth, axis, out_of_range, out)
-        if type(indices) is ndarray or is_native(indices)
-        else None
-    )
-    return general(indices, values, depth, axis, out_of_range, out) if found is None else found

@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, row_at
 from anydml.moves import Move
@@ -21,7 +18,6 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, Named, record
 from anydml.symbols import holds, integers_or_symbols
 from anydml.tensor import DataType, Layout, TensorDesc
@@ -260,5 +256,3 @@ def pad(
         >>> dml.pad(np.array([1, 2, 3]), [2, 0], value=7)
         array([7, 7, 1, 2, 3])
     """
-    found = native(x, pads, mode, value, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, pads, mode, value, out) if found is None else found

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from numpy import ndarray
-
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.operators.depth_space import block_moves
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.function import Array, Inferred, Sizes, function
-from anydml.operators.ways import general, native
 from anydml.symbols import holds
 
 _ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
@@ -75,8 +71,6 @@ def space_to_depth(
         >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
         (1, 4, 1, 1)
     """
-    found = native(x, block_size, order, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, block_size, order, out) if found is None else found
 
 
 @function(_infer_to_space, block_moves)
@@ -109,5 +103,3 @@ def depth_to_space(
         array([[0, 1],
                [2, 3]])
     """
-    found = native(x, block_size, order, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, block_size, order, out) if found is None else found

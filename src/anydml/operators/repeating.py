@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.moves import Access, Constant, Lookup, Move
 from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
-from anydml.operators.ways import general, native
 from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.tensor import Layout, packed_strides
 from anydml.text import counted
@@ -114,8 +111,6 @@ def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array
         >>> dml.repeat(np.array([[1], [2]]), [1, 3], axis=0).ravel()
         array([1, 2, 2, 2])
     """
-    found = native(x, repeats, axis, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, repeats, axis, out) if found is None else found
 
 
 @function(_infer_scales, repeat_moves)
@@ -139,5 +134,3 @@ def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
         array([[0, 0, 1, 1],
                [2, 2, 3, 3]])
     """
-    found = native(x, scales, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, scales, out) if found is None else found

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy import ndarray
 
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Computed, Constant, Lookup, Move
@@ -20,7 +18,6 @@ from anydml.operators.function import Array, Indices, Inferred, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import DataType, Layout, TensorDesc
@@ -176,5 +173,3 @@ def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Arr
         array([[1, 0, 2, 3],
                [7, 6, 5, 4]])
     """
-    found = native(x, lengths, axis, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, lengths, axis, out) if found is None else found

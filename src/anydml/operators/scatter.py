@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
@@ -26,7 +23,6 @@ from anydml.operators.types import (
     TYPES_8_TO_32,
     indexed_table,
 )
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
@@ -172,5 +168,3 @@ def scatter(
         >>> dml.scatter(np.zeros(4, int), np.array([2, 0]), np.array([7, 8]))
         array([8, 0, 7, 0])
     """
-    found = native(x, indices, updates, axis, out_of_range, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, indices, updates, axis, out_of_range, out) if found is None else found

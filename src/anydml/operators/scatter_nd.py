@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move, Outside
@@ -28,7 +25,6 @@ from anydml.operators.tuples import (
     tuple_access,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
@@ -166,5 +162,3 @@ def scatter_nd(
         array([[0, 5],
                [0, 0]])
     """
-    found = native(x, indices, updates, out_of_range, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, indices, updates, out_of_range, out) if found is None else found

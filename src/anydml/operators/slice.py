@@ -7,10 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
@@ -19,7 +16,6 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import are_known, holds
 from anydml.tensor import Layout, TensorDesc
@@ -177,5 +173,3 @@ def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, 
         >>> dml.slice(np.arange(10), [1], [3], [2])
         array([1, 3, 5])
     """
-    found = native(x, offsets, sizes, strides, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, offsets, sizes, strides, out) if found is None else found

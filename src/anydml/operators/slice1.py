@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
@@ -19,7 +16,6 @@ from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.slice import compose_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
@@ -209,9 +205,3 @@ def slice1(
         >>> dml.slice1(np.arange(6), [1], [4], [-1])
         array([4, 3, 2, 1])
     """
-    found = (
-        native(x, window_offsets, window_sizes, window_strides, output_sizes, out)
-        if type(x) is ndarray or is_native(x)
-        else None
-    )
-    return general(x, window_offsets, window_sizes, window_strides, output_sizes, out) if found is None else found

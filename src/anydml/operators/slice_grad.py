@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
@@ -20,7 +17,6 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import checked_window, copy_start, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, holds
 from anydml.tensor import Layout, TensorDesc
@@ -174,9 +170,3 @@ def slice_grad(
         >>> dml.slice_grad(np.array([7, 8]), [5], [1], [4], [2])
         array([0, 7, 0, 8, 0])
     """
-    found = (
-        native(x, sizes, window_offsets, window_sizes, window_strides, out)
-        if type(x) is ndarray or is_native(x)
-        else None
-    )
-    return general(x, sizes, window_offsets, window_sizes, window_strides, out) if found is None else found

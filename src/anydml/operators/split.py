@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
@@ -18,7 +15,6 @@ from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, 
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.problem import Problem
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 
@@ -134,6 +130,3 @@ def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays
         >>> dml.split(np.arange(6), [1, 5])
         [array([0]), array([1, 2, 3, 4, 5])]
     """
-    found = native(x, sizes_or_sections, axis, out) if type(x) is ndarray or is_native(x) else None
-    made: list[Array] = general(x, sizes_or_sections, axis, out) if found is None else found
-    return made

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy import ndarray
 
 from anydml import infer
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.fields import integer
 from anydml.moves import Move
@@ -19,7 +17,6 @@ from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed,
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
@@ -168,6 +165,3 @@ def split_training(
         >>> dml.split_training(np.arange(6), [], num_outputs=2)
         [array([0, 1, 2]), array([3, 4, 5])]
     """
-    found = native(x, split, axis, num_outputs, out) if type(x) is ndarray or is_native(x) else None
-    made: list[Array] = general(x, split, axis, num_outputs, out) if found is None else found
-    return made

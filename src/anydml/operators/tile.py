@@ -6,9 +6,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
@@ -18,7 +15,6 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.tensor import Layout, TensorDesc
@@ -125,5 +121,3 @@ def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
         >>> dml.tile(np.array([1, 2]), [3])
         array([1, 2, 1, 2, 1, 2])
     """
-    found = native(x, repeats, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, repeats, out) if found is None else found

@@ -7,9 +7,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from numpy import ndarray
-
-from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Move
@@ -19,7 +16,6 @@ from anydml.operators.function import Array, Inferred, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
-from anydml.operators.ways import general, native
 from anydml.records import ListOf, record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
@@ -247,5 +243,3 @@ def unfold(
         array([[[0., 1., 2.],
                 [1., 2., 3.]]])
     """
-    found = native(x, window_sizes, strides, dilations, pads, out) if type(x) is ndarray or is_native(x) else None
-    return general(x, window_sizes, strides, dilations, pads, out) if found is None else found

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if importlib.util.find_spec("torch") is None:
     raise ImportError('anydml.torch needs the package torch: pip install "anydml[torch]"', name="torch")
 
+import torch
+
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch import batching, generic, gradients, operators, picking, shapes, transforms
 from anydml.torch.calls import tensor_function
@@ -40,6 +42,11 @@ if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
     globals().update({_name: tensor_function(_function) for _name, _function in FUNCTIONS.items()})
+
+
+def copy(x: torch.Tensor) -> torch.Tensor:
+    """`anydml.copy` while PyTorch compiles or records: its own copy, which it can trace."""
+    return x.contiguous().clone()
 
 
 def consolidate_safetensors_files(

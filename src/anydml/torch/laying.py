@@ -6,7 +6,6 @@ from typing import Any
 
 from anydml.operators.function import Array, Inferred, Ints, Sizes, described
 from anydml.operators.slice_grad import laid_into_zeros, lower_laid
-from anydml.operators.ways import general
 
 
 def _infer(name: str, shape: Sizes, *arguments: Any) -> Inferred:
@@ -16,7 +15,6 @@ def _infer(name: str, shape: Sizes, *arguments: Any) -> Inferred:
 
 def lay_into_zeros(x: Array, sizes: Ints, starts: Ints, steps: Ints, *, out: Array | None = None) -> Array:
     """Scatter x into zeros: ``result[starts + steps · c] = x[c]``; the gradient of slice and slice1."""
-    return general(x, sizes, starts, steps, out)
 
 
 LAY_INTO_ZEROS = described(lay_into_zeros, _infer, lower_laid)

@@ -80,11 +80,9 @@ def kernel(function: Function) -> Callable[..., Any]:
 
 
 def _real(tensor: Any) -> Any:
-    is_recorded = tensor.requires_grad or is_dual(tensor)
-    if not is_recorded and not torch.compiler.is_compiling():
-        return tensor
+    plain = tensor.detach() if tensor.requires_grad or is_dual(tensor) else tensor
     # Wrapped, because given a tensor the functions would call the operators again while PyTorch compiles.
-    return TorchAdapter(tensor.detach() if is_recorded else tensor)
+    return TorchAdapter(plain) if torch.compiler.is_compiling() else plain
 
 
 def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:

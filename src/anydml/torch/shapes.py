@@ -14,8 +14,7 @@ import torch
 from anydml import infer
 from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
-from anydml.errors import DescError
-from anydml.functions.arguments import check_mask, check_word
+from anydml.functions.arguments import check_data, check_mask, check_word, no_indices
 from anydml.operators.function import Function, Inferred
 from anydml.operators.split_training import equal_part_count
 from anydml.symbols import holds, is_symbol
@@ -82,7 +81,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
     """
     label = function.label
     first: TorchAdapter | None = None
-    first_data: tuple[str, Any] | None = None
+    data: dict[str, Any] = {}
     for parameter, value in zip(function.parameters, given, strict=True):
         field = parameter.name
         if parameter.kind == "Arrays":
@@ -103,14 +102,11 @@ def _check(function: Function, given: Sequence[Any]) -> None:
             check_mask(label, field, _name(value.dtype))
         elif parameter.kind == "Indices":
             if not is_integer(value.dtype, value.shape):
-                message = f"{label}: {field} are {_name(value.dtype)}, but only integers count: convert them first"
-                raise DescError(message, label, field, f"{field} must be integers")
-        elif first_data is None:
-            first_data = field, value.dtype
-        elif value.dtype != first_data[1]:
-            message = f"{label}: {field} is {_name(value.dtype)}, but {first_data[0]} is {_name(first_data[1])}"
-            message += ": convert one of them"
-            raise DescError(message, label, field, "all arrays must have the same dtype")
+                raise no_indices(label, field, _name(value.dtype))
+        else:
+            data[field] = value
+    if data:
+        check_data(label, [*data], [*data.values()])
 
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:

@@ -10,11 +10,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES, RECORDS
+from anydml.arrays.quick import BRIDGES
 from anydml.arrays.receive import adapter_of, check_place
 from anydml.core import fusing
 from anydml.engines import array_engine
@@ -99,9 +99,6 @@ class _PythonCalls:
     slowly: Callable[..., Any]
     """Does a call in Python; defined by the subclass."""
 
-    def __init__(self, *_: Any) -> None:
-        pass
-
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Call the function."""
         return self.slowly(arguments, keywords, out)
@@ -127,11 +124,6 @@ class Fused(_Calls):
         >>> last(np.arange(6).reshape(2, 3))
         array([2, 5])
     """
-
-    def __new__(cls, function: Callable[..., Any]) -> Self:
-        """Pass the flag that enables the recording of calls."""
-        # Compiled classes take their arguments in `__new__`.
-        return super().__new__(cls, *(() if fusing is None else (RECORDS,)))
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)

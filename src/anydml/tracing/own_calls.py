@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from anydml.errors import DescError
 from anydml.functions import arguments as own_arguments
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, strided
@@ -131,8 +130,7 @@ def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
     if is_traced and not is_composed:
         check_dtype_of(found)
     elif dtype.kind not in "iu":
-        message = f"{function.label}: {field} are {dtype}, but only integers count: convert them first"
-        raise DescError(message, function.label, field, f"{field} must be integers")
+        raise own_arguments.no_indices(function.label, field, dtype)
     if is_traced:
         return trace.array(found)
     numbers = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)

@@ -14,7 +14,7 @@ from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import CompiledCall
 from anydml.errors import BindingError
-from anydml.functions.planning import check_size
+from anydml.functions.calling import check_size
 from anydml.moves import Program
 from anydml.moves.indices import as_signed
 from anydml.tracing.donating import Pairs, donated
@@ -71,7 +71,7 @@ class SpecializedProgram:
             given.append((adapter, new))
             operands += places
         self._dispatch((*inputs, *operands))
-        found = [new if adapter is None else self._engine.to_library(adapter, new) for adapter, new in given]
+        found = [new if adapter is None else adapter.to_library(new) for adapter, new in given]
         return self._structured(found, adapters[0])
 
     def run_to(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
-from anydml.functions.planning import check_size
+from anydml.functions.calling import check_size
 from anydml.moves.value import Value
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused

@@ -6,15 +6,19 @@ NumPy runs the programs that the compiled core does not support, and all program
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from anydml import core
+from anydml.arrays import ArrayAdapter
 from anydml.engines.common import HostKernelProgram, scratch_arrays
 from anydml.engines.cpu.nonzero import argwhere
 from anydml.engines.cpu.threads import get_num_threads
 from anydml.engines.protocol import Array, CompiledProgram
+from anydml.memory.results import empty
 from anydml.moves import Program, simplify
 from anydml.text import counted
 
@@ -25,14 +29,38 @@ MOST_SHOWN = 64
 """Number of moves, and of stages, that an explanation shows at most."""
 
 Bound = Callable[[], object]
+Sizes = tuple[int, ...]
 
 
 class CpuEngine:
     """Runs moves on host memory."""
 
+    key: Hashable = "cpu"
+    is_numpys = True
+
     def compile(self, program: Program) -> CompiledProgram:
         """Use the host kernel if the program has one; otherwise simplify and compile the moves."""
         return HostKernelProgram.of(program, argwhere, "cpu") or CpuProgram(program)
+
+    def compile_program(self, program: Program, shapes: Sequence[Sizes] | None = None, itemsize: int = 1) -> CpuProgram:
+        """Simplify the moves, and compile them."""
+        return CpuProgram(program)
+
+    def results(
+        self, name: str, like: Array, shapes: Sequence[Sizes], dtype: np.dtype[Any], adapter: ArrayAdapter | None
+    ) -> tuple[list[Any], list[Array]]:
+        """Allocate contiguous arrays, in memory that the adapter's library accepts.
+
+        Raises:
+            BindingError: the library accepts none.
+        """
+        new = empty if adapter is None else partial(adapter.empty, name)
+        arrays = [new(shape, dtype) for shape in shapes]
+        return arrays, arrays
+
+    def target(self, name: str, field: str, array: Array) -> Array:
+        """Return the array unchanged."""
+        return array
 
 
 class CpuProgram:

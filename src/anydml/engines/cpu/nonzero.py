@@ -8,7 +8,6 @@ import numpy as np
 
 from anydml.core import finding
 from anydml.memory.results import empty
-from anydml.strides import each_once
 
 Array = np.ndarray[Any, Any]
 
@@ -25,21 +24,12 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         x: array of any shape and dtype.
         dtype: dtype of the coordinates: INT64 or UINT32.
     """
-    if 0 in x.strides and x.size and x.dtype.kind not in "biufc":
-        x = np.broadcast_to(_flags(each_once(x)), x.shape)
     if finding is not None and x.ndim and x.dtype.kind in "biufc":
         numbers, mask = _words_and_mask(x)
         found: Array = finding.coordinates(numbers, mask, dtype)
         return found
     # NumPy returns a transposed view; results must be contiguous.
     return np.argwhere(x).astype(dtype, "C")
-
-
-def _flags(x: Array) -> Array:
-    """Return flags of the elements that are not zero, for any dtype."""
-    flags = np.zeros(x.shape, np.bool_)
-    flags[x.nonzero()] = True
-    return flags
 
 
 def _words_and_mask(x: Array) -> tuple[Array, int]:

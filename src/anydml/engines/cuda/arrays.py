@@ -73,10 +73,6 @@ class DeviceArrays:
         ]
         return parts, [as_array(block)]
 
-    def to_library(self, adapter: ArrayAdapter, result: Any) -> Any:
-        """Convert a result to the adapter's own array."""
-        return adapter.from_device(result)
-
     def target(self, name: str, field: str, array: Array) -> Array:
         """Convert the caller's array to an operand.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from anydml.functions.arguments import split_sizes
+from anydml.functions.arguments import all_parts
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.values import Sizes, Tensor, integers
 from anydml.operators.join import joined_shape
+from anydml.operators.split_training import known_sizes
 from anydml.text import counted
 from anydml.tracing import verbs
 from anydml.tracing.verbs import parts_of
@@ -43,7 +44,7 @@ def _split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple
     whole, equal = shape[axis], node.get("num_outputs")
     rule = "either split or num_outputs must be given"
     if node.operator == "SplitTraining":
-        return axis, split_sizes(node.operator, split, count, whole, axis)
+        return axis, known_sizes(node.operator, all_parts(node.operator, "split", split), count, whole, axis)
     if split is not None and equal is not None:
         raise node.error("has both split and num_outputs", "num_outputs", rule)
     if split is not None and len(split) != count:
