@@ -132,8 +132,24 @@ static int anydml_writes_apart(const anydml_move *m) {
   return 1;
 }
 
+/* Whether a mask selects which elements of a move are written, each at most once. */
+static int anydml_is_masked(const anydml_move *m) {
+  const anydml_lookup *l = m->lookup;
+  if (m->lookups != 1 || l->type != 1 || l->outside != ANYDML_SKIP || l->size != 1 || l->into >= 0 || !m->rank || (m->pattern && m->pattern != m->element)) return 0;
+  for (int d = 0; d < m->rank; d++) if (m->a[d] <= 0) return 0;
+  return 1;
+}
+
 static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
+  if (anydml_is_masked(m)) {
+    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
+    s->lookup_plane = anydml_chosen->select;
+    s->base = m->to;
+    memcpy(s->d, m->a, sizeof m->a);
+    anydml_divide_lines(s, streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
+    return;
+  }
   int into = 0, apart = 1;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
   anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);

@@ -136,12 +136,36 @@ static int64_t anydml_task_of_rows(anydml_task *s, const anydml_move *m, int64_t
   return many;
 }
 
+/* Make one task of a move and of one that a mask selects, which writes the same elements once more; returns 0 if they are
+ * different. */
+static int anydml_task_of_both(anydml_task *s, const anydml_move *m, int streamed) {
+  const anydml_move *q = m + 1;
+  if (m->to != q->to || m->lookups || !anydml_is_masked(q) || anydml_bytes(m) != anydml_bytes(q) || q->element > m->element || (m->pattern && m->pattern != q->element)) return 0;
+  int64_t d[ANYDML_RANK], reach[ANYDML_RANK + 1] = {0};
+  for (int k = 0; k < q->rank; k++) {
+    /* A dimension must lie within one dimension of the first move, or within its element. */
+    int j = m->rank;
+    while (j && q->a[k] * q->n[k] > (j < m->rank ? m->a[j] * m->n[j] : m->element)) j--;
+    const int64_t step = j < m->rank ? m->a[j] : 1, end = j < m->rank ? step * m->n[j] : m->element - q->element + 1;
+    reach[j] += q->a[k] * (q->n[k] - 1);
+    if (q->a[k] % step || reach[j] >= end) return 0;
+    d[k] = m->pattern ? 0 : q->a[k] / step * (j < m->rank ? m->b[j] : 1);
+  }
+  if (!anydml_writes_apart(q) || !anydml_no_read_conflict(m, q)) return 0;
+  anydml_choose_lookups(s, q, streamed);
+  s->base = m->from;
+  memcpy(s->d, d, sizeof d);
+  s->streamed = streamed && s->a0 == s->element;
+  return 1;
+}
+
 /* Choose tasks for the first moves and add them to a stage; returns the number of moves. */
 static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
   anydml_task *s = stage->task + stage->tasks;
   int64_t done = 1;
   int tasks = 1;
   if (m->lookups) anydml_choose_lookups(s, m, streamed);
+  else if (count > 1 && m[1].lookups && anydml_task_of_both(s, m, streamed)) done = 2;
   else if (count > 1 && !streamed && !m->rank && (done = anydml_task_of_runs(s, m, count))) {}
   else if (m->pattern) { tasks = anydml_choose_fill(s, m, streamed); done = 1; }
   else if (count > 1 && (done = anydml_task_of_columns(stage, s, m, count, streamed))) {}

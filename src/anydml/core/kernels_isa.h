@@ -15,7 +15,7 @@ static const anydml_kernels K(kernels) = {
   .transpose = {[1] = K(transpose1), [2] = K(transpose2), [3] = K(transpose3), [4] = K(transpose4), [8] = K(transpose8)},
   .transpose_streamed = K(transpose_streamed),
   .run = K(copy), .side_by_side = K(side_by_side),
-  .lookup_plane = K(lookup_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
+  .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
 #undef ANYDML_X86
 #undef ANYDML_ZIP

@@ -170,7 +170,6 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   const int64_t e = s->element;
   int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0, is_single = !s->pattern && !s->streamed && n0 >= ANYDML_SINGLE_FROM;
   if (K(try_by_index)(s, c, i1, i0, to, from, n1, n0)) return;
-  if (!s->pattern && K(try_select)(s, c, i1, i0, to, from, n1, n0)) return;
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
     nested |= l->into >= 0;

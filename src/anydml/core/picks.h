@@ -1,48 +1,75 @@
 /* Moves by one lookup with contiguous indices or masks, without intermediate offsets. */
 
-/* Copy the elements of a line where the mask is 0; others are written back unchanged. */
+/* Copy a line's elements from `from` where the mask is 0, from `base` elsewhere; strides at both are 0 or those of contiguous
+ * elements, and `base` may be `to`. */
 #define ANYDML_SELECT_BY_MASK(e, word) \
-static void K(select##e)(char *to, const char *from, int64_t b, const char *mask, int64_t n) { \
+static void K(select##e)(char *to, const char *base, int64_t d, const char *from, int64_t b, const char *mask, int64_t n) { \
   enum { N = K(W) / e }; \
   typedef word vector __attribute__((vector_size(K(W)), aligned(1), may_alias)); \
   typedef int8_t bytes __attribute__((vector_size(N), aligned(1), may_alias)); \
-  word still; memcpy(&still, from, e); \
-  const vector all = still - (vector){0}; \
+  word one, other; memcpy(&one, from, e); memcpy(&other, base, e); \
+  const vector all = one - (vector){0}, rest = other - (vector){0}; \
   int64_t i = 0; \
   for (; i + N <= n; i += N) { \
     bytes zero = (bytes)(*(const bytes *)(mask + i) == 0); \
-    vector chosen = __builtin_convertvector(zero, vector), old = *(vector *)(to + i * e); \
+    vector chosen = __builtin_convertvector(zero, vector), old = d ? *(const vector *)(base + i * e) : rest; \
     vector source = b ? *(const vector *)(from + i * e) : all; \
     *(vector *)(to + i * e) = (source & chosen) | (old & ~chosen); \
   } \
-  for (; i < n; i++) if (!mask[i]) memcpy(to + i * e, from + i * b, e); \
+  for (; i < n; i++) { word x; memcpy(&x, mask[i] ? base + i * d : from + i * b, e); memcpy(to + i * e, &x, e); } \
 }
 ANYDML_SELECT_BY_MASK(1, int8_t) ANYDML_SELECT_BY_MASK(2, int16_t) ANYDML_SELECT_BY_MASK(4, int32_t) ANYDML_SELECT_BY_MASK(8, int64_t)
 #undef ANYDML_SELECT_BY_MASK
 
-static void K(select16)(char *to, const char *from, int64_t b, const char *mask, int64_t n) {
-  for (int64_t i = 0; i < n; i++, to += 16, from += b) {
+static void K(select16)(char *to, const char *base, int64_t d, const char *from, int64_t b, const char *mask, int64_t n) {
+  for (int64_t i = 0; i < n; i++, to += 16, base += d, from += b) {
     const uint64_t chosen = (uint64_t)(mask[i] != 0) - 1;
-    const anydml_d16 all = {chosen, chosen}, old = (anydml_d16)*(anydml_v16 *)to;
+    const anydml_d16 all = {chosen, chosen}, old = (anydml_d16)*(const anydml_v16 *)base;
     *(anydml_v16 *)to = (anydml_v16)(((anydml_d16)*(const anydml_v16 *)from & all) | (old & ~all));
   }
 }
 
-static int K(try_select)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+/* Elements chosen by a mask with stride `s`: those of `base` where it is not 0. */
+static void K(select)(char *to, int64_t a, const char *base, int64_t d, const char *from, int64_t b, const char *mask, int64_t s, int64_t n, int64_t e) {
+  if (a == e && s == 1 && (!d || d == e) && (!b || b == e)) switch (e) {
+    case 1: K(select1)(to, base, d, from, b, mask, n); return;
+    case 2: K(select2)(to, base, d, from, b, mask, n); return;
+    case 4: K(select4)(to, base, d, from, b, mask, n); return;
+    case 8: K(select8)(to, base, d, from, b, mask, n); return;
+    case 16: K(select16)(to, base, d, from, b, mask, n); return;
+  }
+  for (; n > 0; n--, to += a, base += d, from += b, mask += s)
+    if (!*mask || base != to) K(copy)(to, *mask ? base : from, e);
+}
+
+/* Lines of elements chosen by a mask. */
+static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const anydml_lookup *l = m->lookup;
-  const int64_t e = s->element;
-  if (m->lookups != 1 || l->type != 1 || l->outside != ANYDML_SKIP || l->size != 1 || l->into != -1 || !m->rank) return 0;
-  if (s->a0 != e || (s->b0 != e && s->b0) || K(element_stride)(m, l) != 1 || (e != 1 && e != 2 && e != 4 && e != 8 && e != 16)) return 0;
-  const char *mask = K(index_at)(s, l, c, i1, i0);
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1, mask += K(line_stride)(m, l)) switch (e) {
-    case 1: K(select1)(to, from, s->b0, mask, n0); break;
-    case 2: K(select2)(to, from, s->b0, mask, n0); break;
-    case 4: K(select4)(to, from, s->b0, mask, n0); break;
-    case 8: K(select8)(to, from, s->b0, mask, n0); break;
-    default: K(select16)(to, from, s->b0, mask, n0); break;
+  const int64_t e = s->element, s0 = K(element_stride)(m, l), s1 = K(line_stride)(m, l), d0 = s->d[m->rank - 1], d1 = m->rank > 1 ? s->d[m->rank - 2] : 0;
+  const int64_t ahead = 1 + ANYDML_AHEAD / e;
+  const char *mask = K(index_at)(s, l, c, i1, i0), *base = s->base + i1 * d1 + i0 * d0, *end = NULL;
+  for (int k = 0; k < s->rank; k++) base += c[k] * s->d[k];
+  K(sink) sink;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1, base += d1, mask += s1) {
+    if (!s->streamed) { K(select)(to, s->a0, base, d0, from, s->b0, mask, s0, n0, e); continue; }
+    K(sink_from)(&sink, to, end);
+    for (int64_t i = 0, most; i < n0; i += most) {
+      if (e > 64) {
+        const int64_t next = i + ahead < n0 ? i + ahead : i;
+        K(sink_put)(&sink, mask[i * s0] ? base + i * d0 : from + i * s->b0, e, mask[next * s0] ? base + next * d0 : from + next * s->b0);
+        most = 1;
+        continue;
+      }
+      most = (ANYDML_SINK - sink.fill) / e;
+      if (most > n0 - i) most = n0 - i;
+      K(select)(sink.data + sink.fill, e, base + i * d0, d0, from + i * s->b0, s->b0, mask + i * s0, s0, most, e);
+      sink.fill += most * e;
+      K(sink_flush)(&sink);
+    }
+    end = to + n0 * e;
   }
-  return 1;
+  if (end) K(sink_close)(&sink);
 }
 
 /* Copy the elements of lines, each by one independent index: from it in `pick`, to it in `put`. `run` is the elements'

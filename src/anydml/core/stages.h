@@ -115,6 +115,7 @@ static void anydml_check_indices(const anydml_move *m) {
 /* The name of a task's kernel. */
 static const char *anydml_task_name(const anydml_task *s) {
   const anydml_kernels *k = anydml_chosen;
+  if (s->work == anydml_planes && s->lookup_plane == k->select) return "select";
   if (s->work == anydml_planes && s->lookup_plane) return s->move->pattern ? "scattered fill" : "look-up";
   if (s->work == k->weave) return "weave";
   if (s->work == k->transpose_streamed) return "transpose";

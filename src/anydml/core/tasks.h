@@ -36,6 +36,8 @@ struct anydml_task {
   int64_t planes, each;           /* number of planes; planes of a unit, if it has several */
   int32_t rank, streamed;         /* outer dimensions; whether stores are non-temporal */
   int64_t n[ANYDML_RANK], a[ANYDML_RANK], b[ANYDML_RANK];
+  const char *base;               /* source of elements that a mask does not select, and its strides, by dimension of the move */
+  int64_t d[ANYDML_RANK];
   const void *table;              /* additional data for a kernel */
 };
 
