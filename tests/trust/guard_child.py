@@ -44,7 +44,9 @@ class Noise:
         bits = np.array([value % 2**64 for value in HOSTILE], np.uint64)
         good = rng.integers(0, 37, INDICES, np.uint64)
         values = np.where(rng.random(INDICES) < 0.5, bits[rng.integers(0, len(bits), INDICES)], good)
-        self._indices = {item: values.astype(f"u{item}").view(np.uint8) for item in (4, 8)}
+        # A byte is one of a mask.
+        masks = {1: np.where(good < 18, 0, good).astype(np.uint8)}
+        self._indices = masks | {item: values.astype(f"u{item}").view(np.uint8) for item in (4, 8)}
 
     def bytes(self, size: int) -> np.ndarray:
         """Any bytes."""

@@ -36,6 +36,12 @@ def expected(moves: list[Move], memories: list[np.ndarray], starts: list[int]) -
             _box(after[to.operand], element, to.offset - starts[to.operand], move.sizes, to.strides)[...] = value
             continue
         first = source.offset - starts[source.operand]
+        box = _box(after[to.operand], element, to.offset - starts[to.operand], move.sizes, to.strides)
+        if source.lookups and source.lookups[0].is_mask:
+            mask = source.lookups[0]
+            keep = _box(memories[mask.operand], "u1", mask.offset - starts[mask.operand], move.sizes, mask.strides) == 0
+            box[keep] = _box(memories[source.operand], element, first, move.sizes, source.strides)[keep]
+            continue
         if source.lookups:
             origins = np.array(first, np.int64)
             for size, stride in zip(move.sizes, source.strides, strict=True):
@@ -48,7 +54,7 @@ def expected(moves: list[Move], memories: list[np.ndarray], starts: list[int]) -
             elements = _box(memory, element, 0, (memory.size - move.element_size + 1,), (1,))[origins]
         else:
             elements = _box(memories[source.operand], element, first, move.sizes, source.strides)
-        _box(after[to.operand], element, to.offset - starts[to.operand], move.sizes, to.strides)[...] = elements
+        box[...] = elements
     return after
 
 

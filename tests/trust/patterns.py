@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anydml.moves import Access, Fill, Lookup, Move
+from anydml.moves import Access, Fill, Lookup, Move, unless
 
 
 @dataclass(frozen=True)
@@ -341,6 +341,21 @@ def table(every: bool) -> Iterator[Pattern]:
                 yield Pattern(f"{shape} by {order} of {size} B, gaps of {gap}", [Move(move.sizes, to, source, size)])
 
 
+def masked(every: bool) -> Iterator[Pattern]:
+    """Elements of all sizes that a mask selects, from one source or from two: packed, with gaps, repeated, by rows."""
+    sizes = range(1, 130) if every else (1, 2, 3, 4, 6, 8, 12, 16, 24, 64, 65, 80, 256)
+    for size, count in itertools.product(sizes, (1, 2, 15, 63, 64, 65, 130, 300)):
+        wide = size * count
+        for gap, mask in itertools.product((0, 5), [(count, 1), (2 * count, 2), (1, 0), (0, 1)]):
+            to, packed = Access(0, 0, (wide + gap, size)), (wide, size)
+            for source, base in [(packed, packed), ((0, 0), packed), (packed, (size, 0)), (packed, (0, size))]:
+                chosen = Move((3, count), to, Access(1, 0, source, (unless(2, mask),)), size)
+                label = f"3 × {count} of {size} B, mask {mask}, sources {source}, {base}, gap {gap}"
+                yield Pattern(label, [Move((3, count), to, Access(3, 0, base), size), chosen])
+                if base == packed:
+                    yield Pattern(f"{label}, one source", [chosen])
+
+
 def row_blocks(every: bool) -> Iterator[Pattern]:
     """Rows of all sizes in another order, or cut out of longer ones; blocks that are cut, lines that rows share."""
     for size in range(65, 580, 1 if every else 11):
@@ -364,4 +379,4 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
 
 GROUPS = {"transpose": transpose, "table": table, "rows": rows, "runs": runs, "row_blocks": row_blocks,
           "elements": elements, "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line,
-          "fill": fill, "patterned": patterned}  # fmt: skip
+          "fill": fill, "patterned": patterned, "masked": masked}  # fmt: skip

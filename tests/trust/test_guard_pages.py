@@ -22,6 +22,7 @@ KERNELS = {
     "in_line": {"look-up"},
     "interleave": {"weave"},
     "lookup": {"look-up"},
+    "masked": {"select"},
     "patterned": {"fill"},
     "pixels": {"weave"},
     "row_blocks": {"rows"},

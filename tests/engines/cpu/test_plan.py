@@ -80,6 +80,10 @@ CASES = {
     "scalars by index": (gather((5000,), (50_000,), 0), "look-up"),
     "columns by index": (gather((512, 512), (512,), 1), "look-up"),
     "a table of indices": (gather((8, 512, 32), (8, 16), 1, "INT32"), "look-up"),
+    "chosen by a mask": (
+        dml.ElementWiseIfOperatorDesc(tensor(300, 300, data_type=UINT8), *[tensor(300, 300)] * 3),
+        "select",
+    ),
     "one value": (dml.FillValueConstantOperatorDesc(tensor(300, 300), FLOAT32, 7), "fill"),
     "one value a row": (
         dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc(FLOAT32, [300, 300], [1, 0]), tensor(300, 300)),
