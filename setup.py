@@ -7,7 +7,9 @@ import os
 import shlex
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from setuptools import Extension, setup
@@ -67,18 +69,18 @@ class Build(build_ext):
             flags = [*given("ARCHFLAGS"), *FLAGS, *DEFINED.get(sys.platform, [])]
             self.compile = [*compiler, *flags, *includes, *given("CFLAGS"), "-shared"]
             self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
-            # All in one process: Cython's start takes as long as most of its work.
             options = {"compiler_directives": DIRECTIVES, "build_dir": self.build_temp, "force": self.force}
-            made = cythonize(self.extensions, include_path=["src"], **options)
-            sources = {each.name: each.sources for each in made}
-            for each in self.extensions:
-                each.sources = sources[each.name]
+            # In this process, whose start takes Cython as long as most of its work, one after another: C compilers
+            # run meanwhile.
+            self.lock, self.cythonize = Lock(), partial(cythonize, include_path=["src"], **options)
             super().build_extensions()
         except Exception as error:  # Cython's, compilers', or that something is not there
             raise SystemExit(f"error: anydml's core was not compiled: {error}. {building.HINT}") from None
 
     def build_extension(self, ext: Extension) -> None:
-        """Make a module of its C if that, or a header, is newer."""
+        """Make a module's C, and the module of that if it, or a header, is newer."""
+        with self.lock:
+            (ext.sources,) = (each.sources for each in self.cythonize([ext]))
         made = Path(self.get_ext_fullpath(ext.name))
         if self.force or newer_group([*ext.sources, *ext.depends], made):
             made.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -12,6 +14,10 @@ import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+
+from anydml.cli import main
 
 ROOT = Path(__file__).parents[1]
 
@@ -72,13 +78,24 @@ def copy_of_sources(target):
 
 
 def run_commands(commands, folder, sources=None):
-    """What a shell prints; `anydml` and `python` are those of this Python."""
+    """What a shell prints; `anydml` and `python` are those of this Python. `anydml` alone needs no process."""
+    if sources is None and re.fullmatch(r"(anydml [\w ./,=-]+\n)+", commands):
+        return "".join(printed_by(line.split()[1:]) for line in commands.splitlines())
     bash = shutil.which("bash")
     found = subprocess.run(
         [bash, "-e", "-c", commands], cwd=folder, env=environment(sources), capture_output=True, text=True, check=False
     )
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
+
+
+def printed_by(arguments):
+    """What `anydml` prints in this process, in the folder where it is."""
+    printed = io.StringIO()
+    with pytest.raises(SystemExit) as end, contextlib.redirect_stdout(printed):
+        main(arguments)
+    assert not end.value.code, printed.getvalue()
+    return printed.getvalue()
 
 
 def environment(sources=None):

@@ -25,7 +25,6 @@ SLOW = (
     "torch_operators/test_operators.py",
     "engines/cuda/test_functions.py",
     "trust/test_guard_pages.py",
-    "test_one_file_operator.py",
     "stores/test_declared_plans.py",
     "stores/test_descs.py",
     "stores/test_zarr.py",

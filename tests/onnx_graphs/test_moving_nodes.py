@@ -16,7 +16,7 @@ from .random_corners import CORNERS
 from .random_nodes import MAKERS, model_of
 
 onnxruntime.set_default_logger_severity(4)
-CASES, CORNER_CASES = how_many(40), how_many(12)
+CASES, CORNER_CASES = how_many(25), how_many(12)
 
 
 def expected(model, feeds):

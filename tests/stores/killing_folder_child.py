@@ -67,7 +67,7 @@ class Deadly:
 
 
 before = []
-for number in range(50):
+for number in range(25):
     child = os.fork()
     if not child:
         made = plan()

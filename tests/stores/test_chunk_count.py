@@ -10,7 +10,7 @@ from anydml import stores
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
 
-@pytest.mark.parametrize("memory", [5000, 9000, "1MB"])
+@pytest.mark.parametrize("memory", [5000, "1MB"])
 @pytest.mark.parametrize("seed", range(12))
 def test_distinct_chunks_are_those_that_slices_meet(tmp_path, seed, memory):
     rng = np.random.default_rng(seed)
