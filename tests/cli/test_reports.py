@@ -1,8 +1,11 @@
 """`anydml check` for machines: what is printed is read by readers of its form, and says what the words say."""
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 
 import pytest
@@ -95,3 +98,12 @@ def test_nodes_that_were_not_checked_are_skipped(check, tmp_path):
     (place,) = run["results"][0]["locations"]
     assert place["physicalLocation"]["region"] == {"startLine": 1}
     assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("Concat_")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8")
+def test_sarif_names_files_that_are_not_utf_8(check, tmp_path):
+    path = broken(tmp_path / "model.json", Axis=7).rename(tmp_path / os.fsdecode(b"m\xff\xc3\xa9.json"))
+    code, text = check(path, "--sarif")
+    (result,) = json.loads(text)["runs"][0]["results"]
+    uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert (code, unquote_to_bytes(uri)) == (1, os.fsencode(path))

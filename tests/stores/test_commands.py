@@ -160,3 +160,16 @@ def test_what_imports_transformers_ends_with_a_command_that_is_killed(tmp_path):
         killed.kill()
         assert killed.communicate(timeout=300)[1] == b""
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no name there has a newline")
+def test_what_is_printed_of_a_name_with_a_newline_is_one_line(tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.arange(6))
+    given = [str(tmp_path / name) for name in ("x.npy", "y\nanydml: z.npy")]
+    for command in (["rechunk", *given], ["rechunk", *given], ["rechunk", *given, "--overwrite", "--dry-run"]):
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert not ended.value.code
+        printed = capsys.readouterr().out
+        assert "y\\nanydml: z.npy" in printed
+        assert not any(line.startswith("anydml: z") for line in printed.splitlines())

@@ -20,7 +20,7 @@ from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
-from anydml.cli.output import fail, give_up, libraries_warnings, say, warn
+from anydml.cli.output import fail, libraries_warnings, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
@@ -38,8 +38,8 @@ _SETTINGS = {
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    The exit code is 0 on success; 1 if `check` found problems; 2 after a user error, which is one line on stderr; and
-    3 if `check` found nothing to check.
+    The exit code is 0 on success; 1 if `check` found problems; 2 after a user error, which is one line on stderr; 3 if
+    `check` found nothing to check; and 141 if the reader of the output closed it.
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -73,10 +73,6 @@ def _main(given: list[str]) -> int | str | None:
         code = fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except BrokenPipeError:
-        # The reader of the output has closed it.
-        give_up(sys.stdout)
-        code = 1
     except MemoryError:
         code = fail("there is not enough memory")
     except (ValueError, OSError) as error:
@@ -88,7 +84,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from importlib.metadata import version
 
-        click.echo(f"anydml {version('anydml')}")
+        say(f"anydml {version('anydml')}")
         context.exit()
 
 
@@ -175,12 +171,12 @@ def run(
 @_feature_level
 @_allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
-@click.option("--json", "form", flag_value="json", help="Print one line of JSON.")
-@click.option("--junit", "form", flag_value="junit", help="Print JUnit XML, which CI servers show as tests.")
-@click.option("--sarif", "form", flag_value="sarif", help="Print SARIF, which code scanning shows beside the file.")
+@click.option("--json", is_flag=True, help="Print one line of JSON.")
+@click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
+@click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the file.")
 @click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
 def check(
-    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], form: str | None, verbose: bool
+    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool, **forms: bool
 ) -> int:
     """List the problems of MODEL, a JSON or ONNX file, without running it.
 
@@ -193,6 +189,9 @@ def check(
     from anydml.feature_level import FeatureLevel
 
     level = FeatureLevel.parse(feature_level)
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
     if is_onnx(model):
         checked = check_onnx(model, level, sizes)
         report, lines, code = checked.report(model), checked.lines(model, verbose), checked.code
@@ -200,7 +199,7 @@ def check(
         refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
         report = check_json(model, level, allow_outside)
         lines, code = lines_of(report), int(bool(report.problems))
-    if form is not None:
+    for form in chosen:
         from anydml.cli.reports import FORMS
 
         lines = iter(FORMS[form](report).splitlines())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from anydml.cli.output import say
 from anydml.errors import ModelError
 from anydml.text import printable
 
@@ -146,7 +147,7 @@ def portable(source: str, target: str) -> None:
     data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
     write_whole(out, lambda file: file.write(data), JsonPath(target))
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
-    click.echo(printable(f"{source}: {what}, written to '{target}'"))
+    say(printable(f"{source}: {what}, written to '{target}'"))
 
 
 def _need_onnx() -> None:

@@ -18,12 +18,15 @@ from anydml.text import printable
 MOST_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""
 
+CLOSED = 141
+"""Exit code by which shells report a process ended by SIGPIPE: 128 + 13."""
+
 _CONTROL = re.compile(r"[^\n\t -~]+")
 """Characters that may control a terminal, and non-ASCII text. Tabs and newlines in names are escaped by callers."""
 
 
 def say(line: str) -> None:
-    """Print a line on stdout, with control characters escaped.
+    """Print a line on stdout, with control characters escaped; end the process if its reader has closed it.
 
     Raises:
         OSError: the line cannot be written.
@@ -31,7 +34,9 @@ def say(line: str) -> None:
     try:
         print(_CONTROL.sub(lambda match: printable(match[0]), line), flush=True)
     except BrokenPipeError:
-        raise
+        give_up(sys.stdout)
+        # click would end with 1, as if there were problems.
+        raise SystemExit(CLOSED) from None
     except OSError as error:
         raise OSError(f"the output cannot be written: {error.strerror}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Any
@@ -82,7 +83,8 @@ def _description(rule: str) -> str:
 
 
 def _results(report: Report) -> Iterator[dict[str, Any]]:
-    uri = quote(PurePath(report.model).as_posix())
+    # Bytes, since a name need not be UTF-8.
+    uri = quote(os.fsencode(PurePath(report.model).as_posix()))
     for each in report.problems:
         rule = f" Rule: {each.rule}; {each.remedy}." if each.rule else ""
         place = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.cli.output import say
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -90,14 +91,14 @@ def stores(model: str, no_follow: bool) -> None:
     rows = [[printable(str(cell)) for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
-    click.echo(printable(f"{model}: {counted(len(every), 'array')}, {bytes_text(sum(each[3] for each in every))}"))
+        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
+    say(printable(f"{model}: {counted(len(every), 'array')}, {bytes_text(sum(each[3] for each in every))}"))
     if isinstance(opened, api.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
-        click.echo(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
+        say(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
     if isinstance(opened, api.Checkpoint):
         for key, value in opened.metadata.items():
-            click.echo(printable(f"  {key}: {value[:200]}"))
+            say(printable(f"  {key}: {value[:200]}"))
 
 
 @click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
@@ -134,7 +135,7 @@ def _run_checkpoint(
     if not dry_run:
         _run(plan, output, quiet, scheduler)
         return
-    _say(quiet, str(plan))
+    _describe(quiet, plan)
     for file, group in groupby(plan.outputs, lambda target: target.file):
         own = [*group]
         _say(quiet, f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
@@ -187,7 +188,7 @@ def verify(
 
     difference = compare(first, second, layout, to, memory, not no_follow, not quiet)
     if difference is not None:
-        click.echo(printable(difference))
+        say(printable(difference))
         return 1
     _say(quiet, f"'{first}' and '{second}' hold the same tensors")
     return 0
@@ -232,7 +233,7 @@ def rechunk(
         () if shards == "none" else _numbers("--shards", shards),
     )  # fmt: skip
     if dry_run:
-        _say(quiet, str(plan))
+        _describe(quiet, plan)
         for target in plan.outputs:
             _say(quiet, f"  {target!r}")
         return
@@ -261,14 +262,19 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
         ) from None
 
 
-def _say(quiet: bool, text: str) -> None:
+def _say(quiet: bool, line: str) -> None:
     if not quiet:
-        click.echo(printable_lines(text))
+        say(printable(line))
+
+
+def _describe(quiet: bool, plan: Plan) -> None:
+    for line in str(plan).splitlines():
+        _say(quiet, line)
 
 
 def _run(plan: Plan, output: str, quiet: bool, scheduler: str | None) -> None:
     """Describe a plan, run it and report its result."""
-    _say(quiet, str(plan))
+    _describe(quiet, plan)
     plan.run(progress=not quiet, scheduler=scheduler)
     if plan.was_there:
         _say(quiet, f"'{output}' is complete: this command wrote it before, and nothing has changed since")
@@ -276,8 +282,3 @@ def _run(plan: Plan, output: str, quiet: bool, scheduler: str | None) -> None:
     if plan.resumed:
         _say(quiet, f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
     _say(quiet, f"written to '{output}'")
-
-
-def printable_lines(text: str) -> str:
-    """Escape control characters in each line of a text."""
-    return "\n".join(map(printable, text.splitlines()))
