@@ -25,7 +25,8 @@ HEADERS = sorted(map(str, CORE.glob("*.h")))
 
 # No -march: kernels are built for several processors, and chosen where they run.
 FLAGS = [
-    *("-O3", "-g0", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-DNDEBUG"),
+    *("-O3", "-g0", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off"),
+    *("-Wno-unused-function", "-DNDEBUG"),
     *("-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"),
 ]
 # Python's headers for Windows say this to Microsoft's compiler alone.

@@ -119,11 +119,12 @@ DRAW = function_cases.DRAW | {each.__name__.removesuffix("d"): each for each in 
 
 # NumPy leaves the gaps of longer floats behind where it copies elements.
 DTYPES = [dtype for dtype in MOVABLE.values() if dtype.char not in "gG"]
+NUMBERS = [dtype for dtype in DTYPES if dtype.kind in "iufc"]
 
 
 def call_of(rng, name):
     """Arguments, and what NumPy makes of them."""
-    return DRAW[name](rng, some(rng, *DTYPES))
+    return DRAW[name](rng, some(rng, *(NUMBERS if name == "sequence" else DTYPES)))
 
 
 def alike(rng, value):

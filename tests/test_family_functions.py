@@ -45,6 +45,14 @@ def test_random_calls(name):
         same(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "u4", "i8", "f4", "f8"])
+def test_sequences_that_threads_share(dtype):
+    numbers = np.arange(300_007)
+    for numbers_given in ((3, 5), (200, 55) if dtype[0] == "u" else (7, -2), (0.1, 0.3) if dtype[0] == "f" else (0, 1)):
+        start, delta = (np.dtype(dtype).type(each).item() for each in numbers_given)
+        same(dml.sequence(np.empty(numbers.shape, dtype), start, delta), (start + numbers * delta).astype(dtype))
+
+
 @pytest.mark.parametrize("name", DRAW)
 def test_fused(name):
     rng = np.random.default_rng([8, *name.encode()])

@@ -62,9 +62,10 @@ def told(function, given, **named):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_tensors_are_moved_as_arrays_are(name):
     rng = np.random.default_rng([6, *name.encode()])
+    dtypes = [dtype for dtype in DTYPES if dtype != "?" or name != "sequence"]
     with counted() as done:
         for number in range(CALLS):
-            given, _ = DRAW[name](rng, np.dtype(DTYPES[number % len(DTYPES)]))
+            given, _ = DRAW[name](rng, np.dtype(dtypes[number % len(dtypes)]))
             own = tensors_of(given)
             found = told(FUNCTIONS[name], own)
             with in_python():

@@ -100,8 +100,8 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
         AssertionError: a byte of the result, of `out` or of an argument is not what it should be.
     """
     from call_ways import held
-    from drawn_calls import DRAW, call_of
-    from function_cases import called, some
+    from drawn_calls import call_of
+    from function_cases import called
     from odd_arrays import odd, same
 
     import anydml as dml
@@ -116,8 +116,7 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
         found = getattr(dml, name)(*given)
         np.testing.assert_array_equal(found, expected, strict=True)
         return name
-    # Sequences are of numbers alone.
-    given, expected = DRAW[name](rng, np.dtype(some(rng, *NUMBERS[1:]))) if name == "sequence" else call_of(rng, name)
+    given, expected = call_of(rng, name)
     given = memory.placed(given, at_end)
     before = held(given)
     arrays = expected if isinstance(expected, list) else [expected[0] if isinstance(expected, tuple) else expected]

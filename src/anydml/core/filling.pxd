@@ -17,6 +17,14 @@ cdef extern from *:
     bint is_opaque "anydml_is_opaque"(void *descr)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
+cdef extern from "numbers.h" nogil:
+    ctypedef struct Numbers "anydml_numbers":
+        char *to
+        const char *start
+        const char *delta
+        int type
+    void put_numbers "anydml_put_numbers"(const void *plan, int64_t first, int64_t last) noexcept
+
 cdef bint is_small_number(object value) except -1
 cdef bytes begin_fill(Call *c, object x, object value)
 cdef bytes begin_zero_fill(Call *c, object x)

@@ -5,8 +5,10 @@ Each returns None to fall back to Python, which handles or rejects the call.
 
 import cython
 from cython.cimports.anydml.core.arguments import is_str, read_int, read_ints
-from cython.cimports.anydml.core.arrays import RANK, numpy_dtype
+from cython.cimports.anydml.core.arrays import RANK, element_count, numpy_dtype
 from cython.cimports.anydml.core.calls import Call, add_fill, add_move, begin, finish, make_result
+from cython.cimports.anydml.core.moving import run_plan
+from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.anydml.core.views import read_windows
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
@@ -14,11 +16,14 @@ from cython.cimports.cpython.long import PyLong_CheckExact
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
-from cython.cimports.numpy import import_array
+from cython.cimports.numpy import dtype, import_array
 
 from anydml.core.mirrors import runs
 
 import_array()
+
+NUMBER_EFFORT = cython.declare(int64_t, 8)
+"""Effort of a number of a sequence, in bytes that a plain copy writes in the same time."""
 
 
 def is_small_number(value):
@@ -68,6 +73,30 @@ def fill(x, value, out):
         return None
     found = make_result(c, out, c.x.rank, c.x.n)
     add_fill(c, c.to.data, c.x.rank, c.x.n, c.to.s)
+    return finish(c, found)
+
+
+def sequence(x, start, delta, out):
+    """Return an array like x of the numbers ``start + k · delta``, in row-major order."""
+    c: Call[1]
+    plan: Numbers
+    first = begin_fill(c, x, start)
+    step = None if first is None else begin_fill(c, x, delta)
+    element: cython.int = c.kind.element
+    if step is None or len(first) != element:
+        return None
+    plan.start, plan.delta = PyBytes_AS_STRING(first), PyBytes_AS_STRING(step)
+    kind: dtype = numpy_dtype(c.kind)
+    is_float: cython.bint = kind.kind == ord("f") and (element == 4 or element == 8)
+    if kind.byteorder == ord(">") or not (is_float or kind.kind == ord("i") or kind.kind == ord("u")):
+        return None
+    plan.type = -element if is_float else element
+    found = make_result(c, out, c.x.rank, c.x.n)
+    if found is None or not is_packed(c.to, element):
+        return None
+    plan.to = c.to.data
+    count = element_count(c.x.rank, c.x.n)
+    run_plan(put_numbers, cython.address(plan), count, count * NUMBER_EFFORT)
     return finish(c, found)
 
 

@@ -27,4 +27,3 @@ cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dty
 cdef bint is_of_items(const View *v, int first, int64_t element) noexcept nogil
 cdef bytes count_found(Search *search)
 cdef int write_found(Search *search, Work work) except -1
-cdef int run_pass(const Search *search, Work work, int64_t effort) except -1

@@ -5,8 +5,7 @@ import numpy as np
 from cython.cimports.anydml.core.arguments import read_axis
 from cython.cimports.anydml.core.arrays import Kind, View, element_count, new_result, read_array, read_mask
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.moving import SHARED_EFFORT
-from cython.cimports.anydml.core.pool import share
+from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -27,9 +26,6 @@ from anydml.core.picking import slices_at
 import_array()
 
 INT64 = np.dtype(np.int64)
-
-CLAIM = cython.declare(int64_t, 4)
-"""Pieces that a thread claims at a time."""
 
 FIND_EFFORT = cython.declare(int64_t, 6)
 """Effort of testing one element, in bytes that a plain copy writes in the same time."""
@@ -141,7 +137,7 @@ def count_found(search):
     search.pieces = (search.total + ANYDML_PIECE - 1) // ANYDML_PIECE
     memory = PyBytes_FromStringAndSize(cython.NULL, (search.pieces + 1) * 8)
     search.rows = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(memory))
-    run_pass(search, anydml_count, search.total * search.size)
+    run_plan(anydml_count, search, search.pieces, search.total * search.size)
     for k in range(search.pieces):
         found = search.rows[k]
         search.rows[k] = total
@@ -154,14 +150,4 @@ def write_found(search, work):
     """Write a row for each element found."""
     count = search.rows[search.pieces]
     if count:
-        run_pass(search, work, search.total * FIND_EFFORT + count * search.width)
-
-
-def run_pass(search, work, effort):
-    """Run one pass over all pieces, on several threads if the effort is large."""
-    if effort < SHARED_EFFORT:
-        work(search, 0, search.pieces)
-        return 0
-    with cython.nogil:
-        share(work, search, 0, search.pieces, CLAIM, effort)
-    return 0
+        run_plan(work, search, search.pieces, search.total * FIND_EFFORT + count * search.width)

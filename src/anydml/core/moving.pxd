@@ -1,5 +1,5 @@
 # Moves as C structs, and functions that run them.
-from anydml.core.pool cimport share
+from anydml.core.pool cimport Work, share
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 cdef extern from "moves.h" nogil:
@@ -53,6 +53,7 @@ cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS,
 
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
 cdef int run(const Move *m, int64_t count) except -1
-cdef int run_stage(const Stage *stage, int64_t total) except -1 nogil
+cdef int run_units(Work work, const void *plan, int64_t units, int64_t total) except -1 nogil
+cdef int run_plan(Work work, const void *plan, int64_t units, int64_t total) except -1
 cdef void run_backwards(const Move *m, int64_t count) noexcept nogil
-cdef void run_units(const void *plan, int64_t first, int64_t last) noexcept nogil
+cdef void run_stage(const void *plan, int64_t first, int64_t last) noexcept nogil

@@ -69,32 +69,41 @@ def run(m, count):
         written = anydml_written(m, count)
         while count > 0:
             done = anydml_plan_stage(cython.address(stage), m, count, written)
-            run_stage(cython.address(stage), effort(m, done))
+            run_units(run_stage, cython.address(stage), stage.units, effort(m, done))
             m += done
             count -= done
     return 0
 
 
-def run_stage(stage, total):
-    """Run a stage of effort `total`; signal handlers run between rounds of large work."""
-    each: int64_t = total // max(stage.units, 1) + 1
+def run_units(work, plan, units, total):
+    """Run the units of a plan of effort `total`; signal handlers run between rounds of large work."""
+    if total < SHARED_EFFORT:
+        work(plan, 0, units)
+        return 0
+    each: int64_t = total // max(units, 1) + 1
     step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
     most: int64_t = max(1, ROUND_EFFORT // each)
     first: int64_t = 0
-    while first < stage.units:
-        last = min(first + most, stage.units)
-        if total < SHARED_EFFORT:
-            anydml_run_units(stage, first, last)
-        else:
-            share(run_units, stage, first, last, step, each * (last - first))
+    while first < units:
+        last = min(first + most, units)
+        share(work, plan, first, last, step, each * (last - first))
         first = last
-        if total >= SHARED_EFFORT:
-            with cython.gil:
-                PyErr_CheckSignals()
+        with cython.gil:
+            PyErr_CheckSignals()
     return 0
 
 
-def run_units(plan, first, last):
+def run_plan(work, plan, units, total):
+    """As `run_units`, for a caller that holds the GIL, which large work releases."""
+    if total < SHARED_EFFORT:
+        work(plan, 0, units)
+        return 0
+    with cython.nogil:
+        run_units(work, plan, units, total)
+    return 0
+
+
+def run_stage(plan, first, last):
     """Run some units of a stage, for the pool."""
     anydml_run_units(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
 

@@ -159,14 +159,11 @@ def _plan(
         _check_targets(name, fields, inferred.shapes, dtype, targets)
     for shape in inferred.shapes:
         check_size(name, shape, dtype)
-    written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
-    if not written:
+    if not sum(map(math.prod, inferred.shapes)) * dtype.itemsize:
         return CallPlan(inferred, dtype, None, is_empty=True)
-    most = function.shortcuts.written_by_numpy
     # NumPy pads strings of several lengths.
     is_joined = function.is_of_lists and any(array.dtype != dtype for array in inputs)
-    is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
-    if engine.is_numpys and is_numpys_own:
+    if engine.is_numpys and (is_joined or not is_movable(dtype)):
         return CallPlan(inferred, dtype, None, is_empty=False)
     program = _program(name, function, inputs, targets, inferred, dtype, is_in_place)
     if program.constant_bytes >= 1 << 63:

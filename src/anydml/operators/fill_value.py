@@ -71,32 +71,27 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
 def numbers_of(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
     """Compute ``start + k · delta``, 0 ≤ k < count: integers modulo 2ⁿ for n bits; others in 64 bits, rounded once."""
-    result = np.empty(count, start.dtype)
-    put_numbers(result, start, delta)
-    return result
-
-
-def put_numbers(target: np.ndarray[Any, Any], start: Any, delta: Any) -> None:
-    """Write `numbers_of` to a contiguous array in row-major order."""
-    flat, dtype = target.reshape(-1), start.dtype
+    dtype = start.dtype
+    result = np.empty(count, dtype)
     # Block by block, so that intermediate results stay in the cache.
-    many = min(flat.size, PIECE)
+    many = min(count, PIECE)
     with np.errstate(all="ignore"):
         if dtype.kind not in "fc":
             numbers = np.arange(many, dtype=np.uint64).astype(dtype) * delta + start
-            for first in range(0, flat.size, PIECE):
-                piece = flat[first : first + PIECE]
+            for first in range(0, count, PIECE):
+                piece = result[first : first + PIECE]
                 np.add(numbers[: piece.size], np.uint64(first).astype(dtype) * delta, out=piece)
-            return
+            return result
         wide = np.dtype(np.complex128 if dtype.kind == "c" else np.float64).type
         counted, numbers = np.arange(many, dtype=np.float64), np.empty(many, wide)
-        for first in range(0, flat.size, PIECE):
-            piece = flat[first : first + PIECE]
+        for first in range(0, count, PIECE):
+            piece = result[first : first + PIECE]
             values = numbers[: piece.size]
             np.add(counted[: piece.size], first, out=values)
             values *= wide(delta)
             values += wide(start)
             piece[...] = values
+    return result
 
 
 @record

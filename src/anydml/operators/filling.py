@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,10 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.moves import Computed, Constant, Move
 from anydml.operators.element import Element
-from anydml.operators.fill_value import numbers_of, put_numbers
+from anydml.operators.fill_value import numbers_of
 from anydml.operators.function import Array, Inferred, Scalar, Sizes, function
 from anydml.operators.regions import copied, filled
 from anydml.tensor import Layout
-
-SEQUENCE_BYTES = 1 << 20
-"""Least bytes of sequences that are computed in the result; shorter ones are constants that are copied."""
 
 
 def _infer_fill(name: str, shape: Sizes, value: Any) -> Inferred:
@@ -65,21 +61,12 @@ def _sequence(x: Layout, output: Layout, *parameters: Element) -> tuple[Constant
     return (Computed((count,), dtype, lambda: numbers_of(start, delta, count).astype(dtype, copy=False)),)
 
 
-def _write_sequence(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    (output,), (start, delta) = outputs, inferred.parameters
-    first, step = (np.frombuffer(each.pattern, each.dtype)[0] for each in (start, delta))
-    if output.flags.c_contiguous:
-        put_numbers(output, first, step)
-    else:
-        output[...] = numbers_of(first, step, output.size).reshape(output.shape)
-
-
 def _lower_sequence(x: Layout, output: Layout, *_: Element) -> tuple[Move, ...]:
     packed = Layout.packed(output.sizes, output.element_size)
     return (copied((2, packed), (1, output)),)
 
 
-@function(_infer_sequence, _lower_sequence, fixed=_sequence, by_numpy=_write_sequence, written_by_numpy=SEQUENCE_BYTES)
+@function(_infer_sequence, _lower_sequence, fixed=_sequence)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 

@@ -136,14 +136,12 @@ class Shortcuts(NamedTuple):
         in_place: lowers a call whose `out` is x itself: only elements that change are moved.
         by_numpy: writes the results by NumPy, for dtypes whose elements are references. Without it, the moves are run
             on element numbers, and the elements selected by them.
-        written_by_numpy: bytes of results from which on `by_numpy` is faster than a program; None if it never is.
         compose: composes the results of a call in a fused function from traced arrays (constant indices are NumPy's)
             and the inferred arguments. Without it, the moves of `lower` write to scratch.
     """
 
     in_place: Lowering | None = None
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
-    written_by_numpy: int | None = None
     compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None
 
 
