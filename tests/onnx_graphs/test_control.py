@@ -42,6 +42,15 @@ GRAPHS = {
                 r = Identity (x)
             }>
         }""",
+    "a loop of no rounds": """
+        g (float[3, 4] x) => (float[M, N] y, float[K, 3, 4] rows, float[L] counts) <int64 n = {0}> {
+            y, rows, counts = Loop (n, , x) <
+                body = b (int64 i, bool c, float[3, 4] v) => (bool c, float[4, 3] w, float[3, 4] r, float k) {
+                w = Transpose (v)
+                r = Identity (v)
+                k = CastLike (i, v)
+            }>
+        }""",
     "a loop in a loop": """
         g (float[3, 4] x) => (float[M, N] y) <int64 n = {2}> {
             y = Loop (n, , x) <body = b (int64 i, bool c, float[M, N] v) => (bool c, float[P, N] w) {

@@ -50,3 +50,22 @@ def test_results_are_the_same_for_every_size(text):
         }
         for a, b in zip(first.run(None, feeds), second.run(None, feeds), strict=True):
             np.testing.assert_array_equal(a, b, str(sizes))
+
+
+@pytest.mark.parametrize("shape", ["M,3,N", "M,1,N,4", "2,M,N", "M,N", "N,4,3"])
+@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_what_is_flattened_may_be_empty(shape, first, last):
+    text = f"""g (float[{shape}] x) => (float[A,B] z) {{
+        a = Flatten <axis = {first}> (x) b = Transpose <perm = [1, 0]> (a) z = Flatten <axis = {last}> (b) }}"""
+    model = onnx.parser.parse_model(BEGIN + text)
+    both = [
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"])
+        for each in (model, slim(model).model)
+    ]
+    for sizes in itertools.product([0, 2, 3], repeat=2):
+        named = dict(zip("MN", sizes, strict=True))
+        x = np.zeros([named[size] if size in named else int(size) for size in shape.split(",")], np.float32)
+        x.flat = range(x.size)
+        (wanted,), (found,) = (session.run(None, {"x": x}) for session in both)
+        np.testing.assert_array_equal(found, wanted, str(named), strict=True)

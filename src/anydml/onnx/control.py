@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.onnx.budget import SMALL, Budget
@@ -124,10 +124,14 @@ class _Unrolling:
             carried, done = names[1 : 1 + count], done + 1
             rows.append(names[1 + count :])
         scanned = proto.output[count:]
-        if scanned and not rows:
-            return [proto]
         made += self._handed_on(carried, proto.output)
         for k, output in enumerate(scanned):
+            if not rows:
+                empty = _no_rows(graph.output[1 + count + k])
+                if empty is None:
+                    return [proto]
+                made.append(helper.make_node("Constant", [], [output], name=output, value=empty))
+                continue
             parts = self._fresh.new(output or "scan", "parts")
             made.append(helper.make_node("SequenceConstruct", [row[k] for row in rows], [parts], name=parts))
             made.append(helper.make_node("ConcatFromSequence", [parts], [output], name=output, axis=0, new_axis=1))
@@ -169,6 +173,14 @@ class _Unrolling:
             protos.append(own)
         made += self.nodes(protos)
         return made + self._handed_on([renamed.get(value.name, value.name) for value in graph.output], outputs)
+
+
+def _no_rows(value: ValueInfoProto) -> TensorProto | None:
+    """Return what a loop of no rounds makes of a value that each would give; None where its shape is not declared."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+        return None
+    return helper.make_tensor(value.name, tensor.elem_type, (0, *(dim.dim_value for dim in tensor.shape.dim)), [])
 
 
 def _rename(proto: NodeProto, renamed: dict[str, str]) -> None:

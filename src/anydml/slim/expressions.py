@@ -80,12 +80,17 @@ class Builder:
 
     def reshape(self, expr: Expr, sizes: Sequence[int]) -> Expr | None:
         """Reshape; None if the shape cannot be written with its symbolic sizes."""
-        while expr.kind == "Reshape":
+        while expr.kind in ("Flatten", "Reshape"):
             (expr,) = expr.inputs
         if expr.sizes == tuple(sizes):
             return expr
         shape = self._stand_ins.shape(expr.sizes, sizes)
-        return None if shape is None else self._move("Reshape", expr, sizes, 0, (shape,))
+        if shape is not None:
+            return self._move("Reshape", expr, sizes, 0, (shape,))
+        ends = [math.prod(expr.sizes[:axis]) for axis in range(len(expr.sizes) + 1)]
+        if len(sizes) == 2 and sizes[0] in ends:
+            return self._move("Flatten", expr, sizes, 0, axis=ends.index(sizes[0]))
+        return None
 
     def transpose(self, expr: Expr, perm: Sequence[int], width: int) -> Expr:
         """Transpose; axis k of the result is axis ``perm[k]``."""

@@ -50,7 +50,8 @@ class StandIns:
         for k, size in enumerate(new):
             is_kept = k < len(old) and old[k] == size
             found.append(size if self.is_constant(size) else 0 if is_kept else -1)
-        return tuple(found) if found.count(-1) <= 1 else None
+        # Where a size that is kept may be 0, none can be inferred.
+        return tuple(found) if found.count(-1) <= (0 not in found) else None
 
 
 def unnamed_size(value: str, axis: int) -> str:
