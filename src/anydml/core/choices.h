@@ -15,7 +15,12 @@ static int64_t anydml_written(const anydml_move *m, int64_t count) {
 
 static inline int64_t anydml_ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 
-/* Set a task's plane to dimensions d1 and d0 of its move, −1 for none; the others are outer dimensions. */
+/* The kernel of short elements of a size, or the other one if there is none. */
+static anydml_plane anydml_elements(int64_t e, anydml_plane other) {
+  return e <= ANYDML_ELEMENT && anydml_chosen->elements[e] ? anydml_chosen->elements[e] : other;
+}
+
+/* Set a task's plane to dimensions d1 and d0 of its move, negative for none; the others are outer dimensions. */
 static void anydml_set_plane(anydml_task *s, const anydml_move *m, int d1, int d0) {
   s->move = m;
   s->count = 1;
@@ -96,21 +101,12 @@ static int anydml_choose_long_runs(anydml_task *s, const anydml_move *m, anydml_
 
 static int anydml_choose_fill(anydml_task *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
-  int tasks = 1;
-  if (m->element >= 2 * ANYDML_UNIT) tasks = anydml_choose_long_runs(s, m, anydml_chosen->fill, streamed);
-  else {
-    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
-    s->streamed = streamed;
-    s->plane = anydml_chosen->fill;
-    if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
-    anydml_divide_lines(s, ANYDML_UNIT);
-  }
-  for (int k = 0; k < tasks; k++) {
-    /* A pattern has no strides. */
-    s[k].b1 = s[k].b0 = 0;
-    for (int d = 0; d < s[k].rank; d++) s[k].b[d] = 0;
-  }
-  return tasks;
+  if (m->element >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, anydml_chosen->fill, streamed);
+  anydml_set_plane(s, m, r - 2, r - 1);
+  s->streamed = streamed;
+  s->plane = anydml_elements(r && m->pattern == m->element ? m->element : 0, anydml_chosen->fill);
+  anydml_divide_lines(s, ANYDML_UNIT);
+  return 1;
 }
 
 /* Whether coordinates that differ in a dimension with a stride at the destination never write the same bytes: all strides
@@ -152,9 +148,9 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   }
   int into = 0, apart = 1;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
-  anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
+  anydml_set_plane(s, m, r - 2, r - 1);
   s->lookup_plane = anydml_chosen->lookup_plane;
-  s->plane = m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element] ? anydml_chosen->elements[m->element] : anydml_chosen->rows;
+  s->plane = anydml_elements(m->element, anydml_chosen->rows);
   s->streamed = streamed && !into;
   if (!into) { anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT); return; }
   /* Units share coordinates that never write the same element; one unit writes all others in order. */
@@ -249,26 +245,13 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;
-  if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, streamed ? k->rows_streamed : k->rows, streamed);
-  if (!r) {
-    anydml_set_plane(s, m, -1, -1);
-    s->plane = streamed ? k->rows_streamed : k->rows;
-    s->streamed = streamed;
-    anydml_divide(s, 1, 1);
-    return 1;
-  }
-  const int packed = m->a[last] == e;
-  if (packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN)) {
-    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, last);
-    s->plane = k->repeat_element;
-    s->streamed = streamed;
-    anydml_divide_lines(s, ANYDML_UNIT);
-    return 1;
-  }
-  if (e > 64) {
-    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, last);
+  if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, k->rows, streamed);
+  const int packed = r && m->a[last] == e;
+  const int repeats = packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN);
+  if (!r || repeats || e > 64) {
+    anydml_set_plane(s, m, r - 2, last);
     s->streamed = streamed && (packed || e >= 512);
-    s->plane = s->streamed ? packed ? k->rows_packed : k->rows_streamed : e <= ANYDML_ELEMENT && k->elements[e] ? k->elements[e] : k->rows;
+    s->plane = repeats ? k->repeat_element : !s->streamed ? anydml_elements(e, k->rows) : packed ? k->rows_packed : k->rows;
     anydml_divide_lines(s, ANYDML_UNIT);
     return 1;
   }
@@ -295,8 +278,8 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   const int uneven = 16 % e != 0;
   const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= 16;
   if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
-  anydml_set_plane(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
-  s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : k->elements[e] ? k->elements[e] : k->rows;
+  anydml_set_plane(s, m, near != last ? near : r - 2, last);
+  s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : anydml_elements(e, k->rows);
   /* Short lines that are not contiguous would be stored as partial cache lines. */
   if (streamed && mirrored) s->streamed = !uneven && s->n0 * e >= 256;
   else if (streamed && packed && (s->a1 == s->n0 * e || s->n0 * e >= ANYDML_STREAMED_LEAST)) {

@@ -2,12 +2,7 @@
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
-/* Whether a move fills its elements with one short pattern without strides. */
-static inline int anydml_is_short_fill(const anydml_move *m) {
-  if (m->lookups || !m->pattern || m->element > ANYDML_FILL_WINDOW) return 0;
-  for (int d = 0; d < m->rank; d++) if (m->b[d]) return 0;
-  return 1;
-}
+static inline int anydml_is_short_fill(const anydml_move *m) { return !m->lookups && m->pattern && m->element <= ANYDML_FILL_WINDOW; }
 
 /* Number of columns of a move's rows: the size of a short last dimension, or 1. */
 static inline int anydml_column_count(const anydml_move *m) {

@@ -65,7 +65,7 @@ enum {
 typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
-  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
+  anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
   anydml_lookup_plane lookup_plane, select, check;
   void (*run)(char *, const char *, int64_t);
   void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*weave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);

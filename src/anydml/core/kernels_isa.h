@@ -10,7 +10,7 @@ static const anydml_kernels K(kernels) = {
   .width = K(W),
   .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
     [12] = K(elements12), [16] = K(elements16), [24] = K(elements24), [32] = K(elements32), [64] = K(elements64), [128] = K(elements128)},
-  .rows = K(rows), .rows_streamed = K(rows_streamed), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
+  .rows = K(rows), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
   .fill = K(fill), .repeat_element = K(repeat_element), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
   .transpose = {[1] = K(transpose1), [2] = K(transpose2), [3] = K(transpose3), [4] = K(transpose4), [8] = K(transpose8)},
   .transpose_streamed = K(transpose_streamed),

@@ -31,7 +31,7 @@ typedef struct {
   char *to;
   const char *from;            /* the pattern of a fill */
   int64_t element;             /* bytes that are contiguous at both ends */
-  int64_t pattern;             /* bytes of a fill's pattern, which is repeated; 0 if there is a source */
+  int64_t pattern;             /* bytes of a fill's pattern, which is repeated without strides; 0 if there is a source */
   int64_t n[ANYDML_RANK], a[ANYDML_RANK], b[ANYDML_RANK];   /* sizes, strides of destination and source; largest a first */
   int32_t rank, lookups;
   anydml_lookup *lookup;

@@ -38,16 +38,8 @@ static void K(rows)(const anydml_task *s, char *to, const char *from, int64_t n1
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to;
     const char *f = from;
-    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(copy)(t, f, e);
-  }
-}
-
-/* Rows, with non-temporal stores. */
-static void K(rows_streamed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
-    char *t = to;
-    const char *f = from;
-    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(stream)(t, f, s->element, i > 1 ? f + s->b0 : from + s->b1);
+    if (s->streamed) for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(stream)(t, f, e, i > 1 ? f + s->b0 : from + s->b1);
+    else for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(copy)(t, f, e);
   }
 }
 
@@ -83,24 +75,19 @@ static void K(side_by_side)(const anydml_task *s, int64_t first, int64_t last) {
       for (int64_t k = 0; k < s->count; k++) K(copy)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element);
     return;
   }
-  if (!s->pattern) {
-    for (; i < end; i++)
-      for (int64_t k = 0; k < s->count; k++) K(stream)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element, m[k].from + (i + 1) * m[k].b[0]);
-    return;
-  }
   K(sink) sink;
   const char *at = NULL;
   for (; i < end; i++) {
     char *to = m->to + i * m->a[0];
-    K(sink_from)(&sink, to, at);
-    for (int64_t k = 0; k < s->count; k++) {
-      const char *from = m[k].from + i * m[k].b[0];
-      K(sink_put)(&sink, from, m[k].element, from + m[k].b[0]);
-      to += m[k].element;
+    if (s->pattern) K(sink_from)(&sink, to, at);
+    for (int64_t k = 0; k < s->count; to += m[k].element, k++) {
+      const char *from = m[k].from + i * m[k].b[0], *next = from + m[k].b[0];
+      if (s->pattern) K(sink_put)(&sink, from, m[k].element, next);
+      else K(stream)(m[k].to + i * m[k].a[0], from, m[k].element, next);
     }
     at = to;
   }
-  if (at) K(sink_close)(&sink);
+  if (s->pattern && at) K(sink_close)(&sink);
 }
 
 /* Elements that are contiguous at the destination, with non-temporal stores: as many lines at a time as fit in a sink. */

@@ -124,7 +124,7 @@ static const char *anydml_task_name(const anydml_task *s) {
   if (s->plane == k->fill) return "fill";
   if (s->plane == k->repeat_element) return "repeat";
   if (s->plane == k->mirror || s->plane == k->mirror_uneven) return "mirror";
-  if (s->plane == k->rows || s->plane == k->rows_streamed || s->plane == k->rows_packed) return "rows";
+  if (s->plane == k->rows || s->plane == k->rows_packed) return "rows";
   for (int e = 1; e <= 8; e++)
     if (k->transpose[e] && s->plane == k->transpose[e]) return "transpose";
   return "elements";
