@@ -12,7 +12,7 @@
 #define ANYDML_KERNELS_H
 #include <stdlib.h>
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -21,10 +21,8 @@
 #include "processor.h"
 #include "tasks.h"
 
-#ifdef __GNUC__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 
 typedef uint8_t anydml_v16 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint8_t anydml_v32 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -81,44 +79,35 @@ typedef struct {
 #define ANYDML_JOIN(a, b) ANYDML_JOIN_(a, b)
 #define K(name) ANYDML_JOIN(name, ANYDML_ISA)
 
+/* Functions from ANYDML_FOR to ANYDML_END are for processors with a set of features. */
+#define ANYDML_PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define ANYDML_FOR(features) ANYDML_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+#define ANYDML_END ANYDML_PRAGMA(clang attribute pop)
+#else
+#define ANYDML_FOR(features) ANYDML_PRAGMA(GCC push_options) ANYDML_PRAGMA(GCC target(features))
+#define ANYDML_END ANYDML_PRAGMA(GCC pop_options)
+#endif
+
 #define ANYDML_ISA v2
 #define ANYDML_LANES 1
-#if defined(__x86_64__) && defined(__GNUC__)
+#ifdef __x86_64__
 #define ANYDML_NAME "x86-64-v2"
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("ssse3,sse4.1,sse4.2,popcnt"))), apply_to = function)
+ANYDML_FOR("ssse3,sse4.1,sse4.2,popcnt")
 #include "kernels_isa.h"
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("ssse3,sse4.1,sse4.2,popcnt")
-#include "kernels_isa.h"
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
-#endif
+ANYDML_END
 #define ANYDML_ISA v3
 #define ANYDML_LANES 2
 #define ANYDML_NAME "x86-64-v3"
+ANYDML_FOR("avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
 #include "kernels_isa.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt"))), apply_to = function)
-#else
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
-#endif
+ANYDML_END
 #define ANYDML_ISA v4
 #define ANYDML_LANES 4
 #define ANYDML_NAME "x86-64-v4"
+ANYDML_FOR("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
 #include "kernels_isa.h"
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+ANYDML_END
 #else
 #define ANYDML_NAME "plain"
 #include "kernels_isa.h"
@@ -132,7 +121,7 @@ static int64_t anydml_stream_from = 8 << 20;   /* bytes written from which store
 static void anydml_choose(const char *limit, int64_t stream_from) {
   anydml_stream_from = stream_from;
   anydml_chosen = &anydml_kernels_v2;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
   int most = limit && limit[0] == 'v' && limit[1] >= '2' && limit[1] <= '4' ? limit[1] - '0' : 4;
   static int has; /* read once: in virtual machines each CPUID takes microseconds */
   if (!has) has = anydml_processor();
@@ -154,7 +143,5 @@ static const char *anydml_isa(void) { return anydml_chosen->name; }
 #include "stages.h"
 
 #undef K
-#ifdef __GNUC__
 #pragma GCC diagnostic pop
-#endif
 #endif

@@ -1,7 +1,7 @@
 /* Detection of instruction sets by CPUID: with Zig, the compilers' built-in functions for this report none. */
 #ifndef ANYDML_PROCESSOR_H
 #define ANYDML_PROCESSOR_H
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #include <cpuid.h>
 
 /* The highest level that the processor and the system support: 2, 3 or 4 as in x86-64-v2, and 5 for v4 with VBMI. */

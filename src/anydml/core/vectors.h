@@ -151,7 +151,7 @@ static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const ch
 }
 
 /* Select the bytes of each lane by a mask; 0 where it is 128. */
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__)
 #define ANYDML_PICK16(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
 #elif defined(__aarch64__)
 #define ANYDML_PICK16(v, m) ((anydml_v16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(m)))
