@@ -22,17 +22,12 @@ static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from,
   }
 }
 
-/* As `copies`, but some elements are skipped. */
-static void K(copies_unskipped)(char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n, int64_t e) {
+/* As `copies`, but some elements are skipped, or each is a pattern that is repeated, as `froms` are then 0. */
+static void K(copies_one_by_one)(const anydml_task *s, char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n) {
+  const int64_t e = s->element, run = s->pattern ? s->pattern : e;
   for (int64_t i = 0; i < n; i++)
-    if (!skipped[i]) K(copy)(to + tos[i], from + froms[i], e);
-}
-
-/* As `copies`, but each element is a repeated pattern. */
-static void K(fills)(const anydml_task *s, char *to, const int64_t *tos, const uint8_t *skipped, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t k = 0; k < s->element && !(skipped && skipped[i]); k += s->pattern)
-      K(copy)(to + tos[i] + k, s->from, s->element - k < s->pattern ? s->element - k : s->pattern);
+    for (int64_t k = 0; k < e && !(skipped && skipped[i]); k += run)
+      K(copy)(to + tos[i] + k, from + froms[i], e - k < run ? e - k : run);
 }
 
 /* Whether contiguous indices are in range; signed ones count from either end. Without branches: unsigned indices that are
@@ -225,8 +220,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
       int skips = K(offsets_of)(s, &o, c, i1 + i, i0 + j, lines, count, has_tos);
       if (is_far && e <= 64 && !skips && !s->pattern)
         for (int64_t k = 0; k < lines * count; k++) __builtin_prefetch(f + o.from[k], 0, 3);
-      if (s->pattern) K(fills)(s, t, o.to, skips ? o.skipped : NULL, lines * count);
-      else if (skips) K(copies_unskipped)(t, o.to, f, o.from, o.skipped, lines * count, e);
+      if (s->pattern || skips) K(copies_one_by_one)(s, t, o.to, f, o.from, skips ? o.skipped : NULL, lines * count);
       else if (is_streamed) {
         K(sink_from)(&sink, t, end);
         K(copies_streamed)(&sink, f, o.from, lines * count, e);
