@@ -58,52 +58,46 @@ struct anydml_weave {
   uint8_t fills[ANYDML_COLUMNS][ANYDML_FILL_WINDOW];   /* sources of columns that are fills */
 };
 
-static int anydml_same_strides(const int64_t *s, const int64_t *t, const anydml_weave *w) {
-  for (int d = 0; d < w->rank; d++)
-    if (s[w->dimension[d]] != t[w->dimension[d]]) return 0;
+static int anydml_same_strides(const anydml_move *p, const anydml_move *q, int is_target, const anydml_weave *w) {
+  for (int k = 0; k < w->rank; k++) {
+    const int d = w->dimension[k];
+    if (is_target ? p->a[d] != q->a[d] : p->b[d] != q->b[d]) return 0;
+  }
   return 1;
+}
+
+/* Assign a column to a stream at one end: one whose rows have the same strides, and are no further apart, or a new one. */
+static inline __attribute__((always_inline)) int32_t anydml_stream_of(const anydml_weave *w, int k, int is_target, anydml_byte_stream *streams, int32_t *count, int64_t *offset) {
+  const anydml_column *c = w->column + k;
+  const int64_t step = is_target ? c->a : c->b, most = anydml_abs(step);
+  for (int j = 0; j < *count; j++) {
+    anydml_byte_stream *s = streams + j;
+    const anydml_column *f = w->column + s->column;
+    const int64_t at = is_target ? c->to - f->to : c->from - f->from;
+    if (s->step != step || at <= -most || at >= most || !anydml_same_strides(f->move, c->move, is_target, w)) continue;
+    *offset = at;
+    if (at < s->low) s->low = at;
+    if (at + c->element > s->high) s->high = at + c->element;
+    return j;
+  }
+  streams[*count] = (anydml_byte_stream){k, step, 0, !is_target && c->move->pattern ? ANYDML_FILL_WINDOW : c->element};
+  *offset = 0;
+  return (*count)++;
 }
 
 /* Assign columns to streams; returns whether each row of each target is written completely. */
 static int anydml_streams(anydml_weave *w) {
+  int64_t written[ANYDML_COLUMNS] = {0};
   w->targets = w->sources = 0;
   w->segment = w->row = 1;
   for (int k = 0; k < w->columns; k++) {
     anydml_column *c = w->column + k;
-    int j;
-    for (j = 0; j < w->targets; j++) {
-      anydml_byte_stream *t = w->target + j;
-      const anydml_column *f = w->column + t->column;
-      const int64_t at = c->to - f->to;
-      if (f->a != c->a || at <= -c->a || at >= c->a || !anydml_same_strides(f->move->a, c->move->a, w)) continue;
-      c->into = at;
-      if (at < t->low) t->low = at;
-      t->high += c->element;
-      break;
-    }
-    c->target = j;
-    if (j == w->targets) {
-      w->target[w->targets++] = (anydml_byte_stream){k, c->a, 0, c->element};
-      c->into = 0;
-    }
-    for (j = 0; j < w->sources; j++) {
-      anydml_byte_stream *s = w->source + j;
-      const anydml_column *f = w->column + s->column;
-      const int64_t at = c->from - f->from, most = anydml_abs(c->b);
-      if (f->b != c->b || at <= -most || at >= most || !anydml_same_strides(f->move->b, c->move->b, w)) continue;
-      c->of = at;
-      if (at < s->low) s->low = at;
-      if (at + c->element > s->high) s->high = at + c->element;
-      break;
-    }
-    c->source = j;
-    if (j == w->sources) {
-      w->source[w->sources++] = (anydml_byte_stream){k, c->b, 0, c->move->pattern ? ANYDML_FILL_WINDOW : c->element};
-      c->of = 0;
-    }
+    c->target = anydml_stream_of(w, k, 1, w->target, &w->targets, &c->into);
+    c->source = anydml_stream_of(w, k, 0, w->source, &w->sources, &c->of);
+    written[c->target] += c->element;
   }
   for (int j = 0; j < w->targets; j++)
-    if (w->target[j].high != w->target[j].step) return 0;
+    if (written[j] != w->target[j].step) return 0;
   for (int k = 0; k < w->columns; k++) {
     anydml_column *c = w->column + k;
     c->into -= w->target[c->target].low;
@@ -115,12 +109,6 @@ static int anydml_streams(anydml_weave *w) {
     if (read > w->segment) w->segment = read;
   }
   return 1;
-}
-
-/* Set the column of each byte of a target's row. */
-static void anydml_mark_owners(const anydml_weave *w, int j, uint8_t *owner) {
-  for (int k = 0; k < w->columns; k++)
-    if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
 }
 
 /* Masks of 64-byte vectors that share the windows of a block: bit 7 selects the second pair, `third` the third one. */
@@ -256,8 +244,9 @@ static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
   w->count = 0;
   int terms = 0;
   for (int j = 0; j < w->targets; j++) {
-    uint8_t owner[64];
-    anydml_mark_owners(w, j, owner);
+    uint8_t owner[64];   /* the column of each byte of a row */
+    for (int k = 0; k < w->columns; k++)
+      if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
     for (int at = 0; at < rows * w->target[j].step; at += width) {
       if (w->count == ANYDML_TERMS) return 0;
       anydml_woven_vector *v = w->woven + w->count++;
