@@ -67,7 +67,7 @@ static void anydml_count(const void *plan, int64_t first, int64_t last) {
 
 /* Write the items whose flags are set, contiguously, at most `most`; returns their number. To avoid unpredictable
  * branches, every item is written, and overwritten by the next if its flag is not set; without room, to `aside` first. */
-#define ANYDML_SELECT(name, size, room, put, is_packed)                          \
+#define ANYDML_SELECT(name, size, room, put)                                     \
 static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t own) { \
   char aside[ANYDML_CHUNK * room] __attribute__((aligned(8)));                   \
   int64_t found = 0;                                                             \
@@ -76,7 +76,7 @@ static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags
     if (count == ANYDML_CHUNK) {                                                 \
       const int64_t these = anydml_set(flags + k);                               \
       if (!these) continue;                                                      \
-      if (these == ANYDML_CHUNK && is_packed && most - found >= these) {         \
+      if (these == ANYDML_CHUNK && stride == size && most - found >= these) {    \
         memcpy(to + found * size, items + k * size, ANYDML_CHUNK * size);        \
         found += these;                                                          \
         continue;                                                                \
@@ -89,12 +89,12 @@ static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags
       memcpy(&before, flags + i, 8);                                             \
       before *= 0x0101010101010101u;  /* prefix sums of flags, a byte each */    \
       char *const at = start + more * size;                                      \
-      put(at, i, size);                                                          \
-      _Pragma("GCC unroll 7") for (int j = 1; j < 8; j++) put(at + (before >> (8 * j - 8) & 255) * size, i + j, size); \
+      put(at, i, size, room);                                                    \
+      _Pragma("GCC unroll 7") for (int j = 1; j < 8; j++) put(at + (before >> (8 * j - 8) & 255) * size, i + j, size, room); \
       more += (int64_t)(before >> 56);                                           \
     }                                                                            \
     for (; i < k + count; i++) {                                                 \
-      put(start + more * size, i, size);                                         \
+      put(start + more * size, i, size, room);                                   \
       more += flags[i];                                                          \
     }                                                                            \
     if (more > most - found) more = most - found;                                \
@@ -103,28 +103,24 @@ static int64_t anydml_select_##name(char *to, int64_t most, const uint8_t *flags
   }                                                                              \
   return found;                                                                  \
 }
-#define ANYDML_PUT_ITEM(at, i, size) memcpy(at, items + (i) * stride, size)
-ANYDML_SELECT(1, 1, 1, ANYDML_PUT_ITEM, stride == 1)
-ANYDML_SELECT(2, 2, 2, ANYDML_PUT_ITEM, stride == 2)
-ANYDML_SELECT(4, 4, 4, ANYDML_PUT_ITEM, stride == 4)
-ANYDML_SELECT(8, 8, 8, ANYDML_PUT_ITEM, stride == 8)
-ANYDML_SELECT(16, 16, 16, ANYDML_PUT_ITEM, stride == 16)
-/* Items of other sizes, `own`, are copied as two overlapping ends. */
-#define ANYDML_PUT_ENDS(at, i, half) do { \
+#define ANYDML_PUT_ITEM(at, i, size, room) memcpy(at, items + (i) * stride, size)
+ANYDML_SELECT(1, 1, 1, ANYDML_PUT_ITEM)
+ANYDML_SELECT(2, 2, 2, ANYDML_PUT_ITEM)
+ANYDML_SELECT(4, 4, 4, ANYDML_PUT_ITEM)
+ANYDML_SELECT(8, 8, 8, ANYDML_PUT_ITEM)
+ANYDML_SELECT(16, 16, 16, ANYDML_PUT_ITEM)
+/* Items of other sizes, `own`, at least half of `room`, are copied as two overlapping ends. */
+#define ANYDML_PUT_ENDS(at, i, size, room) do { \
     char *const end = (at); \
     const char *const item = items + (i) * stride; \
-    memcpy(end, item, half); \
-    memcpy(end + own - half, item + own - half, half); } while (0)
-#define ANYDML_PUT_ENDS_2(at, i, size) ANYDML_PUT_ENDS(at, i, 2)
-#define ANYDML_PUT_ENDS_4(at, i, size) ANYDML_PUT_ENDS(at, i, 4)
-#define ANYDML_PUT_ENDS_8(at, i, size) ANYDML_PUT_ENDS(at, i, 8)
-#define ANYDML_PUT_ENDS_16(at, i, size) ANYDML_PUT_ENDS(at, i, 16)
-ANYDML_SELECT(ends_2, own, 4, ANYDML_PUT_ENDS_2, stride == own)
-ANYDML_SELECT(ends_4, own, 8, ANYDML_PUT_ENDS_4, stride == own)
-ANYDML_SELECT(ends_8, own, 16, ANYDML_PUT_ENDS_8, stride == own)
-ANYDML_SELECT(ends_16, own, 32, ANYDML_PUT_ENDS_16, stride == own)
-#define ANYDML_PUT_PLACE(at, i, size) *(uint16_t *)(at) = (uint16_t)(i)
-ANYDML_SELECT(places, 2, 2, ANYDML_PUT_PLACE, 0)
+    memcpy(end, item, room / 2); \
+    memcpy(end + own - room / 2, item + own - room / 2, room / 2); } while (0)
+ANYDML_SELECT(ends_4, own, 4, ANYDML_PUT_ENDS)
+ANYDML_SELECT(ends_8, own, 8, ANYDML_PUT_ENDS)
+ANYDML_SELECT(ends_16, own, 16, ANYDML_PUT_ENDS)
+ANYDML_SELECT(ends_32, own, 32, ANYDML_PUT_ENDS)
+#define ANYDML_PUT_PLACE(at, i, size, room) *(uint16_t *)(at) = (uint16_t)(i)
+ANYDML_SELECT(places, 2, 2, ANYDML_PUT_PLACE)
 #undef ANYDML_SELECT
 
 /* As ANYDML_SELECT, for longer items. */
@@ -147,10 +143,10 @@ static int64_t anydml_select(char *to, int64_t most, const uint8_t *flags, int64
     case 8: return anydml_select_8(to, most, flags, many, items, stride, size);
     case 16: return anydml_select_16(to, most, flags, many, items, stride, size);
   }
-  if (size < 4) return anydml_select_ends_2(to, most, flags, many, items, stride, size);
-  if (size < 8) return anydml_select_ends_4(to, most, flags, many, items, stride, size);
-  if (size < 16) return anydml_select_ends_8(to, most, flags, many, items, stride, size);
-  if (size <= 32) return anydml_select_ends_16(to, most, flags, many, items, stride, size);
+  if (size < 4) return anydml_select_ends_4(to, most, flags, many, items, stride, size);
+  if (size < 8) return anydml_select_ends_8(to, most, flags, many, items, stride, size);
+  if (size < 16) return anydml_select_ends_16(to, most, flags, many, items, stride, size);
+  if (size <= 32) return anydml_select_ends_32(to, most, flags, many, items, stride, size);
   return anydml_select_long(to, most, flags, many, items, stride, size);
 }
 
