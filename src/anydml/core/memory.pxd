@@ -1,4 +1,3 @@
-# New arrays, and the reusable blocks of memory of large ones.
 from libc.stdint cimport int64_t
 from numpy cimport dtype, npy_intp
 
@@ -27,7 +26,7 @@ cdef struct Cache:
 cdef object new_array(int rank, npy_intp *shape, dtype kind)
 cdef int size_class(size_t size) noexcept nogil
 cdef size_t class_size(int number) noexcept nogil
-cdef Block *pop_block(Block **first) noexcept nogil
+cdef void move_block(Block **first, Block **to) noexcept nogil
 cdef Block *pop_surplus(size_t most, int64_t before) noexcept nogil
 cdef void free_blocks(Block *block) noexcept nogil
 cdef void trim(size_t most) noexcept nogil

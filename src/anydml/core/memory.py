@@ -23,9 +23,8 @@ from cython.cimports.anydml.core.pages import (
 from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
 from cython.cimports.cpython.ref import Py_INCREF
-from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy, memset, strcpy
-from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler, dtype, npy_intp
+from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler
 
 MIN_SIZE = cython.declare(cython.size_t, 256 << 10)
 """Bytes of the smallest array that uses a block."""
@@ -50,12 +49,13 @@ def class_size(number):
     return cython.cast(cython.size_t, 9 + number % 8) << (14 + number // 8)
 
 
-def pop_block(first):
-    """Pop the first block of a nonempty list. The caller holds the mutex."""
+def move_block(first, to):
+    """Move the first block of a nonempty list of the cache to another list. The caller holds the mutex."""
     block: cython.pointer(Block) = first[0]
     first[0] = block.next
+    block.next = to[0]
+    to[0] = block
     cache.bytes -= block.size
-    return block
 
 
 def pop_surplus(most, before):
@@ -65,7 +65,6 @@ def pop_surplus(most, before):
     `free_blocks` after unlocking it.
     """
     found: cython.pointer(Block) = cython.NULL
-    block: cython.pointer(Block)
     first: cython.pointer(cython.pointer(Block))
     oldest: cython.pointer(cython.pointer(Block))
     while cache.bytes > most:
@@ -74,17 +73,13 @@ def pop_surplus(most, before):
             first = cache.free_lists + k
             if first[0] and (not oldest or first[0].released_at < oldest[0].released_at):
                 oldest = first
-        block = pop_block(oldest)
-        block.next = found
-        found = block
+        move_block(oldest, cython.address(found))
     for k in range(SIZE_CLASSES if before else 0):
         first = cache.free_lists + k
         while first[0] and first[0].released_at >= before:
             first = cython.address(first[0].next)
         while first[0]:
-            block = pop_block(first)
-            block.next = found
-            found = block
+            move_block(first, cython.address(found))
     return found
 
 
@@ -128,7 +123,7 @@ def allocate(unused, size):
     block: cython.pointer(Block) = cython.NULL
     lock()
     if cache.free_lists[number]:
-        block = pop_block(cache.free_lists + number)
+        move_block(cache.free_lists + number, cython.address(block))
     unlock()
     if block:
         return block + 1
@@ -199,16 +194,7 @@ def reset_in_child():
 
 
 def new_array(rank, shape, kind):
-    """Return a new packed array that owns its memory, as `numpy.empty` does.
-
-    Args:
-        rank: number of dimensions.
-        shape: their sizes.
-        kind: dtype of the elements.
-
-    Raises:
-        MemoryError: the system has no memory left.
-    """
+    """Return a new packed array that owns its memory, as `numpy.empty` does; raises MemoryError."""
     # NumPy rejects sizes beyond 64 bits.
     size: cython.double = kind.itemsize
     for k in range(rank):
