@@ -1,4 +1,3 @@
-# Search for nonzero elements.
 from libc.stdint cimport int64_t, uint64_t
 from anydml.core.arrays cimport View
 from anydml.core.pool cimport Work

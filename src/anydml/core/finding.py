@@ -3,23 +3,12 @@
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arguments import read_axis
-from cython.cimports.anydml.core.arrays import Kind, View, element_count, new_result, read_array, read_mask
+from cython.cimports.anydml.core.arrays import Kind, element_count, new_result, read_array, read_mask, read_ndarray
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.numpy import (
-    PyArray_BYTES,
-    PyArray_DIMS,
-    PyArray_ITEMSIZE,
-    PyArray_NDIM,
-    PyArray_SIZE,
-    dtype,
-    import_array,
-    ndarray,
-    npy_intp,
-)
+from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp
 
 from anydml.core.picking import slices_at
 
@@ -40,13 +29,13 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
         kind: dtype of the coordinates, of 4 or 8 bytes.
     """
     search: Search
+    v: View
     shape: int64_t[2]
-    search.source = PyArray_BYTES(x)
-    search.total = PyArray_SIZE(x)
+    read_ndarray(x, cython.address(v))
+    search.source, search.rank, search.n = v.data, v.rank, v.n
+    search.total = element_count(v.rank, v.n)
     search.size = PyArray_ITEMSIZE(x)
     search.kept = kept
-    search.rank = PyArray_NDIM(x)
-    search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
     _memory = count_found(cython.address(search))
     shape[0], shape[1] = search.rows[search.pieces], search.rank
     return find_coordinates(cython.address(search), 2, shape, kind)
