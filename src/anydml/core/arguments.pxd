@@ -1,4 +1,3 @@
-# Parsing of integers, axes and strings among a call's arguments.
 from libc.stdint cimport int64_t
 
 cdef extern from "numpy/arrayobject.h":

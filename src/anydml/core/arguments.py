@@ -4,8 +4,8 @@ import cython
 from cython.cimports.anydml.core.arrays import RANK
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
+from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
-from cython.cimports.libc.stdint import int64_t
 from cython.cimports.numpy import import_array
 
 import_array()
@@ -30,24 +30,14 @@ def read_single_int(given, found):
 def read_ints(given, found, most):
     """Read the integers of a list or tuple and return their count; −1 for anything else, or for more than `most`."""
     count: cython.int = 0
-    if PyTuple_Check(given):
-        values: tuple = cython.cast(tuple, given)
-        if len(values) > most:
+    if not (PyTuple_Check(given) or PyList_CheckExact(given)):
+        return -1
+    # A list may grow during the loop.
+    while count < PySequence_Fast_GET_SIZE(given):
+        if count == most or read_int(cython.cast(object, PySequence_Fast_GET_ITEM(given, count)), found + count):
             return -1
-        for each in values:
-            if read_int(each, found + count):
-                return -1
-            count += 1
-        return count
-    if PyList_CheckExact(given):
-        listed: list = cython.cast(list, given)
-        for each in listed:
-            # The list may grow during the loop.
-            if count == most or read_int(each, found + count):
-                return -1
-            count += 1
-        return count
-    return -1
+        count += 1
+    return count
 
 
 def read_one_or_more(given, found, most):
