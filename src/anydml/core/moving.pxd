@@ -1,4 +1,3 @@
-# Moves as C structs, and functions that run them.
 from anydml.core.pool cimport Work, share
 from libc.stdint cimport int8_t, int32_t, int64_t
 
@@ -56,4 +55,3 @@ cdef int run(const Move *m, int64_t count) except -1
 cdef int run_units(Work work, const void *plan, int64_t units, int64_t total) except -1 nogil
 cdef int run_plan(Work work, const void *plan, int64_t units, int64_t total) except -1
 cdef void run_backwards(const Move *m, int64_t count) noexcept nogil
-cdef void run_stage(const void *plan, int64_t first, int64_t last) noexcept nogil

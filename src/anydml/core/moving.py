@@ -18,7 +18,6 @@ from cython.cimports.anydml.core.kernels import (
 )
 from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.libc.stdint import int32_t, int64_t
 
 SHARED_EFFORT = 128 << 10
 """Effort from which threads share work, without the GIL: for less, releasing it or notifying another core costs more
@@ -69,7 +68,7 @@ def run(m, count):
         written = anydml_written(m, count)
         while count > 0:
             done = anydml_plan_stage(cython.address(stage), m, count, written)
-            run_units(run_stage, cython.address(stage), stage.units, effort(m, done))
+            run_units(anydml_run_units, cython.address(stage), stage.units, effort(m, done))
             m += done
             count -= done
     return 0
@@ -101,11 +100,6 @@ def run_plan(work, plan, units, total):
     with cython.nogil:
         run_units(work, plan, units, total)
     return 0
-
-
-def run_stage(plan, first, last):
-    """Run some units of a stage, for the pool."""
-    anydml_run_units(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
 
 
 def has_invalid_index(m, which):

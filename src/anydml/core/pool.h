@@ -151,12 +151,6 @@ static void anydml_sleep_until_woken(anydml_worker *worker, uint64_t done) {
   anydml_restore_affinity(&worker->affinity);
 }
 
-static void anydml_notify_caller(void) {
-  pthread_mutex_lock(&anydml_pool.lock);
-  pthread_cond_signal(&anydml_pool.all_left);
-  pthread_mutex_unlock(&anydml_pool.lock);
-}
-
 static void *anydml_worker_loop(void *unused) {
   uint64_t done = ~UINT64_C(0);
   int64_t seen = anydml_now(), last_wanted = seen - ANYDML_LONG_SPIN, until = seen + ANYDML_SHORT_SPIN;
@@ -173,7 +167,11 @@ static void *anydml_worker_loop(void *unused) {
       if (woken && ANYDML_LOAD(sleepers)) anydml_wake(ANYDML_WAKE_FANOUT, core);
       if (core < 0 || core != anydml_core() || anydml_pool.job.effort >= ANYDML_WAKE_MOST) anydml_claims(&anydml_pool.job, 1);
       uint64_t left = ANYDML_ADD(state, -1);
-      if ((left & ANYDML_CALLER_WAITS) && !(left & ANYDML_ACTIVE)) anydml_notify_caller();
+      if ((left & ANYDML_CALLER_WAITS) && !(left & ANYDML_ACTIVE)) {
+        pthread_mutex_lock(&anydml_pool.lock);
+        pthread_cond_signal(&anydml_pool.all_left);
+        pthread_mutex_unlock(&anydml_pool.lock);
+      }
       done = state / ANYDML_JOB;
     } else if (alive > ANYDML_LOAD(wanted)) {
       if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
@@ -256,8 +254,7 @@ static void anydml_close(void) {
   pthread_mutex_unlock(&anydml_pool.lock);
 }
 
-/* Run units of a plan on every free thread, `step` at a time. `effort` is the number of bytes that a plain copy writes in
- * the time that one thread takes. When this returns, all units are finished. */
+/* Run units of a plan on every free thread (see `share` in pool.py). */
 static void anydml_share(anydml_work_t work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) {
   int idle = 0;
   if (!ANYDML_LOAD(wanted) || step >= last - first || !ANYDML_REPLACE(is_busy, &idle, 1)) {

@@ -1,4 +1,3 @@
-# Work shared between threads.
 from libc.stdint cimport int64_t
 
 cdef extern from "pool.h" nogil:

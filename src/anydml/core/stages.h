@@ -64,7 +64,8 @@ static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int6
 }
 
 /* Run some units of a stage. */
-static void anydml_run_units(const anydml_stage *stage, int64_t first, int64_t last) {
+static void anydml_run_units(const void *plan, int64_t first, int64_t last) {
+  const anydml_stage *stage = (const anydml_stage *)plan;
   int streamed = 0;
   for (int64_t unit = first; stage->lockstep && unit < last; unit++)
     for (int k = 0; k < stage->tasks; k++) stage->task[k].work(stage->task + k, unit, unit + 1);
