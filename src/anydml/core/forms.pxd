@@ -1,4 +1,3 @@
-# Moves of all calls of a trace, whose numbers are in registers.
 from anydml.core.moving cimport Move
 from libc.stdint cimport int32_t, int64_t
 
@@ -9,6 +8,4 @@ cdef class Form:
     cdef list patterns
     cdef int64_t make_moves(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
 
-cdef bint is_fill(object source)
-cdef int lookup_depth(object end)
 cdef int check_operand(int number, int count) except -1

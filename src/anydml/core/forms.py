@@ -8,12 +8,10 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_LOOKUPS,
     ANYDML_SKIP,
     Lookup,
-    Move,
     has_invalid_index,
     offset_by,
 )
 from cython.cimports.anydml.core.simplifying import extend_move, simplify
-from cython.cimports.libc.stdint import int64_t
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
 """Codes of index dtypes in lookups."""
@@ -46,26 +44,22 @@ class Form:
         codes: list = []
         self.patterns = []
         for sizes, to, source, element in moves:
-            lookup_count: cython.int = lookup_depth(to) + lookup_depth(source)
-            if len(sizes) > DIMENSIONS or lookup_count > ANYDML_LOOKUPS:
-                raise UnfitError(f"{len(sizes)} dimensions, {lookup_count} lookups")
-            still = (0,) * len(sizes)
-            head = [len(sizes), register(element), 0, check_operand(to.operand, operand_count), register(to.offset)]
-            if is_fill(source):
-                text: bytes = source.pattern
-                self.patterns.append(text)
-                head[2] = len(text)
-                codes += [*head, cython.cast(cython.size_t, cython.cast(cython.p_char, text)), 0, lookup_count]
-                ends = (sizes, to.strides, still)
-            else:
-                codes += [*head, check_operand(source.operand, operand_count), register(source.offset), lookup_count]
-                ends = (sizes, to.strides, source.strides)
-            for numbers in ends:
-                codes += [register(number) for number in numbers]
             found: list = []
             add_lookups(found, to.lookups, -2)
-            if not is_fill(source):
+            pattern = getattr(source, "pattern", None)
+            if pattern is None:
                 add_lookups(found, source.lookups, -1)
+                place = check_operand(source.operand, operand_count), register(source.offset)
+                strides = source.strides
+            else:
+                self.patterns.append(pattern)
+                place = cython.cast(cython.size_t, cython.cast(cython.p_char, pattern)), 0
+                strides = (0,) * len(sizes)
+            if len(sizes) > DIMENSIONS or len(found) > ANYDML_LOOKUPS:
+                raise UnfitError(f"{len(sizes)} dimensions, {len(found)} lookups")
+            codes += [len(sizes), register(element), len(pattern or b"")]
+            codes += [check_operand(to.operand, operand_count), register(to.offset), *place, len(found)]
+            codes += [register(number) for number in (*sizes, *to.strides, *strides)]
             for each, into in found:
                 codes += [
                     *(check_operand(each.operand, operand_count), register(each.offset)),
@@ -73,7 +67,7 @@ class Form:
                     *(ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP, into, each.outside == "refuse"),
                     *[register(number) for number in each.strides],
                 ]
-            self.lookup_count += lookup_count
+            self.lookup_count += len(found)
             self.count += 1
         self.used = len(codes)
         self.held = array("q", codes).tobytes()
@@ -159,18 +153,6 @@ def add_lookups(found, lookups, into):
             if found[k][1] == -3:
                 found[k] = (found[k][0], len(found))
         found.append((each, into))
-
-
-def is_fill(source):
-    """Whether a move's source is a pattern."""
-    return hasattr(source, "pattern")
-
-
-def lookup_depth(end):
-    """The number of lookups of one end of a move, including those that lookups depend on."""
-    if is_fill(end):
-        return 0
-    return sum([1 + lookup_depth(lookup) for lookup in end.lookups])
 
 
 def check_operand(number, count):

@@ -1,4 +1,3 @@
-# Tapes: computed numbers of calls, and guards.
 from libc.stdint cimport int64_t
 
 cdef extern from *:

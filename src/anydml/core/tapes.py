@@ -3,7 +3,6 @@
 from array import array
 
 import cython
-from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy
 
 
@@ -48,34 +47,30 @@ class Tape:
 
     def run(self, found, first, last):
         """Run some instructions; returns False if a guard fails, or a number may exceed 64 bits."""
-        instruction: cython.pointer(Instruction)
         for k in range(first, last):
             instruction = self.instructions + k
+            to = found + instruction.to
+            a = found[instruction.a]
+            is_wrong: cython.bint = False
             if instruction.kind == ADD:
-                if adds(found[instruction.a], found[instruction.b], found + instruction.to):
-                    return False
+                is_wrong = adds(a, found[instruction.b], to)
             elif instruction.kind == MULTIPLY:
-                if multiplies(found[instruction.a], found[instruction.b], found + instruction.to):
-                    return False
+                is_wrong = multiplies(a, found[instruction.b], to)
             elif instruction.kind == FLOOR:
-                a = found[instruction.a]
                 b = found[instruction.b]
-                if b == 0 or b == -1:
-                    return False
-                found[instruction.to] = a // b - (a % b != 0 and (a < 0) != (b < 0))
-            elif instruction.kind == AT_LEAST:
-                if found[instruction.a] < instruction.b:
-                    return False
-            elif instruction.kind == AT_MOST:
-                if found[instruction.a] > instruction.b:
-                    return False
-            elif instruction.kind == DIFFERS:
-                if found[instruction.a] == instruction.b:
-                    return False
+                is_wrong = b == 0 or b == -1
+                if not is_wrong:
+                    to[0] = a // b - (a % b != 0 and (a < 0) != (b < 0))
             elif instruction.kind == LARGER:
-                a = found[instruction.a]
-                b = found[instruction.b]
-                found[instruction.to] = a if a > b else b
-            elif found[instruction.a] % instruction.b != 0:
+                to[0] = max(a, found[instruction.b])
+            elif instruction.kind == AT_LEAST:
+                is_wrong = a < instruction.b
+            elif instruction.kind == AT_MOST:
+                is_wrong = a > instruction.b
+            elif instruction.kind == DIFFERS:
+                is_wrong = a == instruction.b
+            else:
+                is_wrong = a % instruction.b != 0
+            if is_wrong:
                 return False
         return True
