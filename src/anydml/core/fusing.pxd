@@ -1,4 +1,3 @@
-# Calls of fused functions.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
 from anydml.core.forms cimport Form
@@ -26,5 +25,4 @@ cdef class Calls:
     cpdef object take(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Arguments *given, object out)
 
-cdef bytes key_of(Arguments *given)
 cdef Kind kind_of(Result result, Arguments *given) except *

@@ -5,33 +5,18 @@ Unusual calls are left to Python, which reports errors, before any of the caller
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arrays import (
-    Kind,
-    View,
-    array_range,
-    new_result,
-    notify_written,
-)
-from cython.cimports.anydml.core.forms import Form
+from cython.cimports.anydml.core.arrays import array_range, new_result, notify_written
 from cython.cimports.anydml.core.in_place import check_output, conflicts, remove_noops
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Move, run
 from cython.cimports.anydml.core.program import address
 from cython.cimports.anydml.core.ranges import Range, union_range
-from cython.cimports.anydml.core.signatures import (
-    ARRAYS,
-    Arguments,
-    borrow_buffer,
-    is_packed,
-    read_arguments,
-    return_buffer,
-)
+from cython.cimports.anydml.core.signatures import ARRAYS, borrow_buffer, is_packed, read_arguments, return_buffer
 from cython.cimports.anydml.core.slots import Slot, fill_slots, match_slots
-from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
 from cython.cimports.cpython.ref import PyObject
-from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdint import int32_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import dtype, import_array, npy_intp
 
@@ -79,17 +64,7 @@ class Call:
         tree: the returned structure, with a `Slot` for each result.
     """
 
-    def __cinit__(
-        self,
-        tape: Tape,
-        first: int64_t,
-        form: Form,
-        constants: tuple,
-        scratch: tuple,
-        lent: tuple,
-        results: tuple,
-        tree,
-    ):
+    def __cinit__(self, tape, first, form, constants, scratch, lent, results, tree):
         self.tape = tape
         self.first = first
         self.form = form
@@ -219,7 +194,7 @@ class Calls:
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
         room: int64_t[512]
-        kept = PyDict_GetItem(self.found, key_of(given))
+        kept = PyDict_GetItem(self.found, PyBytes_FromStringAndSize(given.key, given.used))
         if kept == cython.NULL:
             return None
         calls: list = cython.cast(list, kept)
@@ -242,7 +217,7 @@ class Calls:
         try:
             if read_arguments(given, arguments, keywords):
                 return
-            key: bytes = key_of(given)
+            key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
         finally:
             return_buffer(given)
         calls: list = self.found.setdefault(key, [])
@@ -254,11 +229,6 @@ class Calls:
         for array in call.constants:
             self.bytes += array.nbytes
         calls.insert(0, call)
-
-
-def key_of(given):
-    """The key of a call's arguments, which excludes their numbers."""
-    return PyBytes_FromStringAndSize(given.key, given.used)
 
 
 def kind_of(result, given):

@@ -1,4 +1,3 @@
-# Results in the memory of arguments.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
 from anydml.core.moving cimport Move

@@ -2,8 +2,7 @@
 
 import cython
 from cython.cimports.anydml.core.arrays import is_disjoint, read_output
-from cython.cimports.anydml.core.ranges import Range, are_disjoint, reads_outside, write_range
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.anydml.core.ranges import are_disjoint, reads_outside, write_range
 
 MOST_MOVES = cython.declare(cython.int, 64)
 """Maximum number of moves that are compared with each other."""
@@ -33,10 +32,7 @@ def is_noop(m):
 def conflicts(moves, count, given):
     """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
 
-    Args:
-        moves: the moves, without no-ops.
-        count: their number.
-        given: address range of the arguments that are also results; empty if there are none.
+    No move is a no-op. `given` is the address range of the arguments that are also results, or empty.
     """
     written: Range
     if given.low == given.high:
@@ -54,18 +50,9 @@ def conflicts(moves, count, given):
 
 
 def check_output(given, array, views, k, kind, rank, n):
-    """Check the caller's array for a result.
+    """Check the caller's array for result k, of this kind, rank and sizes, and add its view to earlier results'.
 
     Returns 0 to fall back to Python, if it does not fit or may overlap; 2 if it is an argument's memory; else 1.
-
-    Args:
-        given: the arguments.
-        array: the caller's.
-        views: those of earlier results; this one is added.
-        k: the result's number.
-        kind: the result's.
-        rank: the result's.
-        n: its sizes.
     """
     found: cython.int = 1
     if read_output(array, kind, rank, n, cython.address(views[k])):

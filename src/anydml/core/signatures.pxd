@@ -1,4 +1,3 @@
-# Signatures of calls' arguments.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View

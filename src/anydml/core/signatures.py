@@ -4,15 +4,14 @@
 """
 
 import cython
-from cython.cimports.anydml.core.arrays import Kind, View, description, read_array
+from cython.cimports.anydml.core.arrays import description, read_array
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.mem import PyMem_RawFree, PyMem_RawMalloc
-from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
-from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import PyArray_TYPE, import_array
 
@@ -53,12 +52,7 @@ def append_bytes(given, bytes, count):
 
 def append_word(given, kind, value):
     """Append a letter and a number to the key; returns as `append_bytes`."""
-    if given.used + 9 > KEY:
-        return 1
-    given.key[given.used] = kind
-    memcpy(given.key + given.used + 1, cython.address(value), 8)
-    given.used += 9
-    return 0
+    return append_bytes(given, cython.address(kind), 1) or append_bytes(given, cython.address(value), 8)
 
 
 def append_number(given, value):
@@ -107,25 +101,22 @@ def read_item(given, item):
         except UnicodeEncodeError:
             return 1
         return append_word(given, ord("s"), size) or append_bytes(given, text, size)
-    if PyTuple_CheckExact(item) or PyList_CheckExact(item):
-        if given.depth == DEEPEST or append_word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):
-            return 1
-        given.depth += 1
-        for each in item:
-            if read_item(given, each):
-                return 1
-        given.depth -= 1
-        return 0
-    if type(item) is dict:
-        if given.depth == DEEPEST or append_word(given, ord("d"), len(item)):
-            return 1
-        given.depth += 1
+    letter = ord("t") if PyTuple_CheckExact(item) else ord("l") if PyList_CheckExact(item) else ord("d")
+    if letter == ord("d") and type(item) is not dict:
+        return read_item_array(given, item)
+    if given.depth == DEEPEST or append_word(given, letter, len(item)):
+        return 1
+    given.depth += 1
+    if letter == ord("d"):
         for name, each in item.items():
             if type(name) is not str or read_item(given, name) or read_item(given, each):
                 return 1
-        given.depth -= 1
-        return 0
-    return read_item_array(given, item)
+    else:
+        for each in item:
+            if read_item(given, each):
+                return 1
+    given.depth -= 1
+    return 0
 
 
 def read_item_array(given, item):

@@ -1,4 +1,3 @@
-# Simplification of moves.
 from libc.stdint cimport int64_t
 from anydml.core.moving cimport Move
 

@@ -3,7 +3,6 @@
 import cython
 from cython.cimports.anydml.core.moving import ANYDML_RANK, offset_by
 from cython.cimports.anydml.core.ranges import no_read_conflict
-from cython.cimports.libc.stdint import int64_t
 
 
 def simplify(m, rank, n, a, b, strides):
@@ -13,16 +12,8 @@ def simplify(m, rank, n, a, b, strides):
     neighbours merge, the innermost into the element. If lookups in the destination write an element twice, the later
     write wins: dimensions then keep their order.
 
-    Args:
-        m: the move.
-        rank: dimensions of the box.
-        n: its sizes.
-        a: its strides at the destination.
-        b: its strides at the source.
-        strides: of each lookup's indices; ignored if there are no lookups.
-
-    Returns:
-        0; 1 if nothing moves; −1 if there are more dimensions than a move can have.
+    A dimension has size n[d], and stride a[d] at the destination, b[d] at the source and strides[k][d] in the indices
+    of lookup k. Returns 0; 1 if nothing moves; −1 if there are more dimensions than a move can have.
     """
     count: cython.int = 0
     lookup_count: cython.int = m.lookups

@@ -1,4 +1,3 @@
-# Arrays of libraries that export DLPack's table of C functions.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 

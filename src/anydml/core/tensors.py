@@ -3,7 +3,6 @@
 import cython
 from cython.cimports.anydml.core.pages import advise_huge
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
-from cython.cimports.cpython.ref import PyObject
 
 HOST = 1
 FLOAT, COMPLEX = 2, 5
@@ -47,21 +46,17 @@ class Library:
             self.known[number >> 8][(number & 255) >> 3] = True
 
 
-def register(types, queries, states, on_write, dtypes, from_lengths):
+def register(types, *functions):
     """Register types of arrays for compiled calls, if their library exports DLPack's table.
 
     Args:
-        types: of the arrays; subclasses are left to Python.
-        queries: see `Library`.
-        states: likewise.
-        on_write: likewise.
-        dtypes: likewise; arrays of other dtypes are left to Python.
-        from_lengths: likewise.
+        types: of the arrays; subclasses are left to Python, as are dtypes that the library does not name.
+        functions: `queries` and what follows in `Library`.
     """
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, types[0], queries, states, on_write, dtypes, from_lengths)
+    library: Library = Library(capsule, types[0], *functions)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
