@@ -203,8 +203,10 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml
   else if (m->a[last] != e) return 0;
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
-  anydml_set_columns(&stage->weave[stage->woven], m, apart, along);
-  const int woven = anydml_weave_task(stage, s, &stage->weave[stage->woven], bytes, streamed);
+  anydml_weave *w = &stage->weave[stage->woven];
+  anydml_begin_weave(w, m, apart, along);
+  anydml_add_columns(w, m, apart, along);
+  const int woven = anydml_weave_task(stage, s, w, bytes, streamed);
   if (woven) s->count = 1;
   return woven;
 }

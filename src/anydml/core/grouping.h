@@ -28,28 +28,22 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
   /* Moves of several columns each are faster separately, unless they write the same rows. */
   if (many < 2 || bytes < ANYDML_WEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
-  w->columns = 0;
-  w->n0 = m->n[r - 1];
-  w->rank = r - 1;
-  w->lines = 1;
-  for (int d = 0; d < r - 1; d++) { w->dimension[d] = d; w->lines *= m->n[d]; }
+  anydml_begin_weave(w, m, anydml_column_count(m) > 1 ? r : -1, r - 1);
   anydml_move column[ANYDML_COLUMNS];
-  for (int64_t j = 0; j < many; j++)
-    for (int k = 0, inside = anydml_column_count(m + j), before = w->columns; k < inside; k++) {
-      anydml_move *q = column + w->columns;
-      *q = m[j];
-      q->rank = r;
-      q->to += inside > 1 ? k * m[j].a[r] : 0;
-      q->from += inside > 1 ? k * m[j].b[r] : 0;
+  for (int64_t j = 0; j < many; j++) {
+    const int before = w->columns;
+    anydml_add_columns(w, m + j, anydml_column_count(m + j) > 1 ? r : -1, r - 1);
+    for (int k = before; k < w->columns; k++) {
+      anydml_column *c = w->column + k;
+      column[k] = m[j];
+      column[k].rank = r; column[k].to = c->to; column[k].from = c->from;
       for (int other = 0; other < before; other++)
-        if (!anydml_independent(column + other, q)) return 0;
-      if (q->pattern) {
-        uint8_t *fills = w->fills[w->columns];
-        for (int x = 0; x < ANYDML_FILL_WINDOW; x++) fills[x] = (uint8_t)q->from[x % q->pattern];
-        q->from = (const char *)fills;
-      }
-      w->column[w->columns++] = (anydml_column){q->to, q->from, m + j, q->element, q->a[r - 1], q->b[r - 1], 0, 0, 0, 0};
+        if (!anydml_independent(column + other, column + k)) return 0;
+      if (!m[j].pattern) continue;
+      for (int x = 0; x < ANYDML_FILL_WINDOW; x++) w->fills[k][x] = (uint8_t)c->from[x % m[j].pattern];
+      c->from = (const char *)w->fills[k];
     }
+  }
   return anydml_weave_task(stage, s, w, bytes, streamed) ? many : 0;
 }
 

@@ -259,23 +259,20 @@ static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
   return w->columns > 1 || window == 64 || terms * (width / window) < rows;
 }
 
-/* Set the columns of one move: along dimension `apart`, or one column if that is −1; rows are along dimension `along`. */
-static void anydml_set_columns(anydml_weave *w, const anydml_move *m, int apart, int along) {
-  w->columns = apart < 0 ? 1 : (int32_t)m->n[apart];
-  w->n0 = m->n[along];
-  for (int k = 0; k < w->columns; k++) {
-    anydml_column *c = w->column + k;
-    c->to = m->to + (apart < 0 ? 0 : k * m->a[apart]);
-    c->from = m->from + (apart < 0 ? 0 : k * m->b[apart]);
-    c->move = m;
-    c->element = m->element;
-    c->a = m->a[along];
-    c->b = m->b[along];
-  }
-  w->rank = 0;
+/* Begin a table with the lines of a move; rows are along dimension `along`, columns along `apart`, or −1 if it has one. */
+static void anydml_begin_weave(anydml_weave *w, const anydml_move *m, int apart, int along) {
+  w->columns = w->rank = 0;
   w->lines = 1;
+  w->n0 = m->n[along];
   for (int d = 0; d < m->rank; d++)
     if (d != apart && d != along) { w->dimension[w->rank++] = d; w->lines *= m->n[d]; }
+}
+
+/* Add the columns of a move. */
+static void anydml_add_columns(anydml_weave *w, const anydml_move *m, int apart, int along) {
+  const int64_t count = apart < 0 ? 1 : m->n[apart], a = apart < 0 ? 0 : m->a[apart], b = apart < 0 ? 0 : m->b[apart];
+  for (int64_t k = 0; k < count; k++)
+    w->column[w->columns++] = (anydml_column){m->to + k * a, m->from + k * b, m, m->element, m->a[along], m->b[along], 0, 0, 0, 0};
 }
 
 /* The addresses of a column's row 0 in a line. */
