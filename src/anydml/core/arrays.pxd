@@ -1,4 +1,3 @@
-# Memory and layout of NumPy's and other libraries' arrays; new arrays of the same kind.
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, npy_intp

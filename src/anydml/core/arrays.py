@@ -2,18 +2,8 @@
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.ranges import Range, are_disjoint, range_of
-from cython.cimports.anydml.core.tensors import (
-    DLTensor,
-    DType,
-    Library,
-    is_left_to_python,
-    library_of,
-    new_tensor,
-    read_dltensor,
-)
-from cython.cimports.cpython.ref import PyObject
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.anydml.core.ranges import are_disjoint, range_of
+from cython.cimports.anydml.core.tensors import DLTensor, is_left_to_python, library_of, new_tensor, read_dltensor
 from cython.cimports.numpy import (
     PyArray_BYTES,
     PyArray_CheckExact,
@@ -25,8 +15,6 @@ from cython.cimports.numpy import (
     PyArray_STRIDES,
     dtype,
     import_array,
-    ndarray,
-    npy_intp,
 )
 
 import_array()

@@ -1,14 +1,10 @@
-"""`diagonal_matrix` and `unfold`: results made of many boxes, each filled or moved.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""`diagonal_matrix` and `unfold`: results made of many boxes, each filled or moved."""
 
 import cython
 from cython.cimports.anydml.core.arguments import fits_product, read_int, read_ints
 from cython.cimports.anydml.core.arrays import RANK
 from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
 from cython.cimports.anydml.core.filling import begin_fill, begin_zero_fill, fill_around
-from cython.cimports.libc.stdint import int64_t
 
 from anydml.core.bands import band
 

@@ -1,4 +1,3 @@
-# The state of a call: its arguments, its result, and the moves between them.
 from libc.stdint cimport int32_t, int64_t
 from anydml.core.arrays cimport Kind, View
 from anydml.core.moving cimport Lookup, Move

@@ -3,15 +3,8 @@
 import cython
 from cython.cimports.anydml.core.arguments import is_str
 from cython.cimports.anydml.core.arrays import is_disjoint, new_result, notify_written, read_array, read_output
-from cython.cimports.anydml.core.moving import (
-    ANYDML_CLAMP,
-    Lookup,
-    Move,
-    has_invalid_index,
-    run,
-)
+from cython.cimports.anydml.core.moving import ANYDML_CLAMP, has_invalid_index, run
 from cython.cimports.anydml.core.simplifying import extend_move, simplify
-from cython.cimports.libc.stdint import int64_t
 
 
 def begin(c, x):

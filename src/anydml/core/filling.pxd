@@ -1,4 +1,3 @@
-# Fills around other elements or in their place.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

@@ -1,12 +1,9 @@
-"""Functions that fill: around an array, in its gaps, or in its place.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""Functions that fill: around an array, in its gaps, or in its place."""
 
 import cython
 from cython.cimports.anydml.core.arguments import is_str, read_int, read_ints
 from cython.cimports.anydml.core.arrays import RANK, element_count, numpy_dtype
-from cython.cimports.anydml.core.calls import Call, add_fill, add_move, begin, finish, make_result
+from cython.cimports.anydml.core.calls import add_fill, add_move, begin, finish, make_result
 from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.anydml.core.views import read_windows
@@ -14,7 +11,6 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringA
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cython.cimports.cpython.long import PyLong_CheckExact
 from cython.cimports.cpython.ref import PyObject
-from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.numpy import dtype, import_array
 

@@ -1,4 +1,3 @@
-# Splitting an array along an axis, and joining several.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

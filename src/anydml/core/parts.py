@@ -1,7 +1,4 @@
-"""Functions that split an array along an axis, and that join several.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""Functions that split an array along an axis, and that join several."""
 
 import cython
 import numpy as np
@@ -16,11 +13,10 @@ from cython.cimports.anydml.core.arrays import (
     read_output,
     read_same_kind,
 )
-from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, make_result
+from cython.cimports.anydml.core.calls import add_move, begin, finish, make_result
 from cython.cimports.anydml.core.ranges import Range, are_all_disjoint
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int64_t
 
 MOST_ITEMS = cython.declare(int64_t, 1 << 24)
 """Maximum number of parts."""

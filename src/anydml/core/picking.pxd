@@ -1,4 +1,3 @@
-# Gathering by indices; common parts of all calls with lookups.
 from libc.stdint cimport int64_t
 from anydml.core.calls cimport Call
 

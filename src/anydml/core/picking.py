@@ -1,7 +1,4 @@
-"""Functions that gather elements by indices, and common parts of all calls with lookups.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""Functions that gather elements by indices, and common parts of all calls with lookups."""
 
 import cython
 import numpy as np
@@ -9,7 +6,6 @@ from cython.cimports.anydml.core.arguments import read_axis, read_count
 from cython.cimports.anydml.core.arrays import RANK, View, read_indices
 from cython.cimports.anydml.core.calls import (
     REFUSE,
-    Call,
     add_lookup,
     add_move,
     begin,
@@ -19,7 +15,7 @@ from cython.cimports.anydml.core.calls import (
     read_outside,
 )
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP, ANYDML_LOOKUPS
-from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
 
 from anydml.strides import in_words
 

@@ -1,4 +1,3 @@
-# Programs as C structs: packed once, bound to operands, and run any number of times.
 from anydml.core.forms cimport Form
 from anydml.core.moving cimport Move
 from libc.stdint cimport int64_t

@@ -1,4 +1,3 @@
-# Scattering by indices, and selection by a mask.
 from anydml.core.calls cimport Call
 
 cdef object begin_update(Call *c, object x, object out)

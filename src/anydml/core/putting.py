@@ -1,12 +1,9 @@
-"""Functions that scatter elements by indices, or select them by a mask.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""Functions that scatter elements by indices, or select them by a mask."""
 
 import cython
 from cython.cimports.anydml.core.arguments import read_axis, read_count
 from cython.cimports.anydml.core.arrays import RANK, View, read_mask, read_same_kind
-from cython.cimports.anydml.core.calls import Call, add_lookup, add_move, begin, finish, finish_lookups, make_result
+from cython.cimports.anydml.core.calls import add_lookup, add_move, begin, finish, finish_lookups, make_result
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP, ANYDML_SKIP
 from cython.cimports.anydml.core.picking import (
     add_tuple_lookups,

@@ -1,4 +1,3 @@
-# Structures with slots for results.
 
 cdef class Slot:
     cdef readonly int number

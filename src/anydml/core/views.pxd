@@ -1,4 +1,3 @@
-# Boxes of one array: transposed, reversed, sliced or repeated.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport View
 from anydml.core.calls cimport Call

@@ -1,7 +1,4 @@
-"""Functions that move boxes of one array: transposed, reversed, broadcast, sliced, rolled, repeated, or rearranged.
-
-Each returns None to fall back to Python, which handles or rejects the call.
-"""
+"""Functions that move boxes of one array: transposed, reversed, broadcast, sliced, rolled, repeated, or rearranged."""
 
 import cython
 from cython.cimports.anydml.core.arguments import (
@@ -15,8 +12,7 @@ from cython.cimports.anydml.core.arguments import (
     read_one_or_more,
 )
 from cython.cimports.anydml.core.arrays import RANK
-from cython.cimports.anydml.core.calls import Call, add_move, begin, finish, finish_view, make_result
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.anydml.core.calls import add_move, begin, finish, finish_view, make_result
 
 TO_END = object()
 
