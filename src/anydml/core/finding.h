@@ -44,7 +44,6 @@ static int64_t anydml_flags(const anydml_search *s, int64_t piece, uint8_t *flag
   memset(flags + count, 0, (size_t)(-count & (ANYDML_CHUNK - 1)));
   return count;
 }
-#undef ANYDML_FLAGS
 
 /* Number of flags that are set in a chunk. */
 static inline int64_t anydml_set(const uint8_t *flags) {
@@ -121,7 +120,6 @@ ANYDML_SELECT(ends_16, own, 16, ANYDML_PUT_ENDS)
 ANYDML_SELECT(ends_32, own, 32, ANYDML_PUT_ENDS)
 #define ANYDML_PUT_PLACE(at, i, size, room) *(uint16_t *)(at) = (uint16_t)(i)
 ANYDML_SELECT(places, 2, 2, ANYDML_PUT_PLACE)
-#undef ANYDML_SELECT
 
 /* As ANYDML_SELECT, for longer items. */
 static int64_t anydml_select_long(char *to, int64_t most, const uint8_t *flags, int64_t many, const char *items, int64_t stride, int64_t size) {

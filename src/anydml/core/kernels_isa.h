@@ -17,20 +17,11 @@ static const anydml_kernels K(kernels) = {
   .run = K(copy), .side_by_side = K(side_by_side),
   .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
-#undef ANYDML_X86
 #undef ANYDML_ZIP
 #undef ANYDML_LOW
 #undef ANYDML_HIGH
-#undef ANYDML_TILE
-#undef ANYDML_TILE_OF
 #undef ANYDML_LARGE
-#undef ANYDML_TRANSPOSE
-#undef ANYDML_STORE
-#undef ANYDML_STORE16
-#undef ANYDML_PUT
 #undef ANYDML_PICK
-#undef ANYDML_PICK16
-#undef ANYDML_ENDS
 #undef ANYDML_NAME
 #undef ANYDML_LANES
 #undef ANYDML_ISA

@@ -11,7 +11,6 @@ static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from,
     ANYDML_COPIES(1) ANYDML_COPIES(2) ANYDML_COPIES(3) ANYDML_COPIES(4) ANYDML_COPIES(6) ANYDML_COPIES(8) ANYDML_COPIES(12)
     ANYDML_COPIES(16) ANYDML_COPIES(32) ANYDML_COPIES(64)
   }
-#undef ANYDML_COPIES
   const int64_t ahead = e >= ANYDML_PREFETCHED ? 2 : ANYDML_PREFETCHED * 4 / e < 24 ? ANYDML_PREFETCHED * 4 / e : 24;
   for (int64_t i = 0; i < n; i++) {
     if (i + ahead < n) {
@@ -41,7 +40,6 @@ static int K(in_range)(const char *at, int type, int64_t n, int64_t size) {
   if (type == 4) ANYDML_INSIDE(uint32_t)
   else if (type == -4) ANYDML_INSIDE(int32_t)
   else ANYDML_INSIDE(uint64_t)
-#undef ANYDML_INSIDE
   return (int64_t)wrong >= 0;
 }
 
@@ -78,7 +76,6 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
 #define ANYDML_INDEX_1(v, size) ((int64_t)(v) + ((v) < 0 ? size : 0))
 #define ANYDML_INDEX_0(v, size) ((uint64_t)(v) >= (uint64_t)size ? size : (int64_t)(v))
 ANYDML_RESOLVE(i4, int32_t, 1) ANYDML_RESOLVE(i8, int64_t, 1) ANYDML_RESOLVE(u4, uint32_t, 0) ANYDML_RESOLVE(u8, uint64_t, 0) ANYDML_RESOLVE(u1, uint8_t, 0)
-#undef ANYDML_RESOLVE
 
 typedef struct {
   int64_t to[ANYDML_SEGMENT], from[ANYDML_SEGMENT];
@@ -248,5 +245,3 @@ static void K(check)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t
   for (int64_t i = 0; i < n1 && are_left; i++)
     for (int64_t j = 0; j < n0; j += ANYDML_NESTED) K(offsets_of)(s, &o, c, i1 + i, i0 + j, 1, n0 - j < ANYDML_NESTED ? n0 - j : ANYDML_NESTED, 0);
 }
-#undef ANYDML_INDEX_0
-#undef ANYDML_INDEX_1

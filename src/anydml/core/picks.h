@@ -19,7 +19,6 @@ static void K(select##e)(char *to, const char *base, int64_t d, const char *from
   for (; i < n; i++) { word x; memcpy(&x, mask[i] ? base + i * d : from + i * b, e); memcpy(to + i * e, &x, e); } \
 }
 ANYDML_SELECT_BY_MASK(1, int8_t) ANYDML_SELECT_BY_MASK(2, int16_t) ANYDML_SELECT_BY_MASK(4, int32_t) ANYDML_SELECT_BY_MASK(8, int64_t)
-#undef ANYDML_SELECT_BY_MASK
 
 static void K(select16)(char *to, const char *base, int64_t d, const char *from, int64_t b, const char *mask, int64_t n) {
   for (int64_t i = 0; i < n; i++, to += 16, base += d, from += b) {
@@ -105,18 +104,12 @@ static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
 ANYDML_BY(1) ANYDML_BY(2) ANYDML_BY(3) ANYDML_BY(4) ANYDML_BY(6) ANYDML_BY(8)
 ANYDML_BY(12) ANYDML_BY(16) ANYDML_BY(24) ANYDML_BY(32) ANYDML_BY(48) ANYDML_BY(64)
 ANYDML_BY(128) ANYDML_BY(256)
-#undef ANYDML_BY
-#undef ANYDML_BY_INDEX
-#undef ANYDML_PUT_BY
-#undef ANYDML_PICK_BY
-#undef ANYDML_MOVE_BY
 
 typedef void (*K(by_index))(char *to, int64_t a1, const char *from, int64_t b1, const anydml_lookup *l, const char *at, int64_t s1, int64_t n1, int64_t n0, int64_t run);
 #define ANYDML_EVERY(name) { \
   [1] = K(name##1), [2] = K(name##2), [3] = K(name##3), [4] = K(name##4), [6] = K(name##6), [8] = K(name##8), [12] = K(name##12), \
   [16] = K(name##16), [24] = K(name##24), [32] = K(name##32), [48] = K(name##48), [64] = K(name##64), [128] = K(name##128), [256] = K(name##256)}
 static const K(by_index) K(picks)[257] = ANYDML_EVERY(pick), K(puts)[257] = ANYDML_EVERY(put);
-#undef ANYDML_EVERY
 
 static int K(try_by_index)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;

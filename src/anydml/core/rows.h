@@ -8,7 +8,6 @@
     for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
 ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
-#undef ANYDML_ELEMENTS
 
 /* Elements of three bytes, such as pixels of most images: four contiguous ones are written at once. */
 static inline uint64_t K(load3)(const char *f) {

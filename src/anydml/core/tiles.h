@@ -60,18 +60,6 @@ static inline void name(char *to, int64_t column, const char *from, int64_t row)
 }
 #define ANYDML_STORE(to, v) (*(K(vec) *)(to) = (v))
 #define ANYDML_STORE16(to, v) (*(anydml_v16 *)(to) = (v))
-/* Non-temporal store; the other vectors of the line follow at once. */
-static inline void K(store_streamed)(char *to, K(vec) v) {
-#if ANYDML_LANES == 4
-  _mm512_stream_si512((void *)to, (__m512i)v);
-#elif ANYDML_LANES == 2
-  _mm256_stream_si256((void *)to, (__m256i)v);
-#elif defined(__x86_64__) && defined(__GNUC__)
-  _mm_stream_si128((void *)to, (__m128i)v);
-#else
-  *(anydml_v16 *)to = v;
-#endif
-}
 #if ANYDML_LANES > 1
 ANYDML_TILE(1, 8) ANYDML_TILE(2, 16) ANYDML_TILE(4, 32) ANYDML_TILE(8, 64)
 #endif

@@ -4,10 +4,8 @@ enum { K(W) = 16 * ANYDML_LANES };
 
 #if ANYDML_LANES == 4
 typedef anydml_v64 K(vec);
-#define ANYDML_X86(name, lane) _mm512_##name
 #elif ANYDML_LANES == 2
 typedef anydml_v32 K(vec);
-#define ANYDML_X86(name, lane) _mm256_##name
 #else
 typedef anydml_v16 K(vec);
 #endif
@@ -55,20 +53,25 @@ static inline void K(copy)(char *to, const char *from, int64_t n) {
   else K(copy_more)(to, from, n);
 }
 
+/* Non-temporal store; the other vectors of the line follow at once. */
+static inline void K(store_streamed)(char *to, K(vec) v) {
+#if ANYDML_LANES == 4
+  _mm512_stream_si512((void *)to, (__m512i)v);
+#elif ANYDML_LANES == 2
+  _mm256_stream_si256((void *)to, (__m256i)v);
+#elif defined(__x86_64__)
+  _mm_stream_si128((void *)to, (__m128i)v);
+#else
+  *(anydml_v16 *)to = v;
+#endif
+}
+
 /* Non-temporal store of a line of 64 bytes, to which `to` is aligned. */
 static inline void K(put_line)(char *to, const char *from) {
-#if ANYDML_LANES == 4
-  _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
-#elif ANYDML_LANES == 2
-  __m256i v = _mm256_loadu_si256((const void *)from), w = _mm256_loadu_si256((const void *)(from + 32));
-  _mm256_stream_si256((void *)to, v); _mm256_stream_si256((void *)(to + 32), w);
-#elif defined(__x86_64__)
-  __m128i v[4];
-  for (int k = 0; k < 4; k++) v[k] = _mm_loadu_si128((const void *)(from + 16 * k));
-  for (int k = 0; k < 4; k++) _mm_stream_si128((void *)(to + 16 * k), v[k]);
-#else
-  for (int k = 0; k < 4; k++) ANYDML_PUT(anydml_v16, to + 16 * k, from + 16 * k);
-#endif
+  enum { V = 64 / K(W) };
+  K(vec) v[V];
+  for (int k = 0; k < V; k++) v[k] = *(const K(vec) *)(from + k * K(W));
+  for (int k = 0; k < V; k++) K(store_streamed)(to + k * K(W), v[k]);
 }
 
 /* Non-temporal stores of whole lines; prefetches as many from `soon`: a core that waits for lines does not store. */

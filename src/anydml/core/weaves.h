@@ -184,11 +184,7 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
 static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
 }
-#undef ANYDML_BLOCKS_OF
-#undef ANYDML_BLOCKS_BY
 #endif
-#undef ANYDML_WEAVE_OF
-#undef ANYDML_WEAVE_VECTOR
 
 /* Weave some blocks of rows, vector by vector. */
 static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
