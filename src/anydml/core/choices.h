@@ -137,9 +137,8 @@ static int anydml_is_masked(const anydml_move *m) {
 }
 
 static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int streamed) {
-  const int r = m->rank;
+  anydml_set_plane(s, m, m->rank - 2, m->rank - 1);
   if (anydml_is_masked(m)) {
-    anydml_set_plane(s, m, r > 1 ? r - 2 : -1, r - 1);
     s->lookup_plane = anydml_chosen->select;
     s->base = m->to;
     memcpy(s->d, m->a, sizeof m->a);
@@ -148,7 +147,6 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   }
   int into = 0, apart = 1;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
-  anydml_set_plane(s, m, r - 2, r - 1);
   s->lookup_plane = anydml_chosen->lookup_plane;
   s->plane = anydml_elements(m->element, anydml_chosen->rows);
   s->streamed = streamed && !into;
