@@ -1,31 +1,20 @@
 """Reading of argument arrays in place, and creation of results; unusual arrays are left to Python."""
 
 import cython
+from cython.cimports import numpy as cnp
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.ranges import are_disjoint, range_of
 from cython.cimports.anydml.core.tensors import DLTensor, is_left_to_python, library_of, new_tensor, read_dltensor
-from cython.cimports.numpy import (
-    PyArray_BYTES,
-    PyArray_CheckExact,
-    PyArray_DIMS,
-    PyArray_ISALIGNED,
-    PyArray_ISWRITEABLE,
-    PyArray_ITEMSIZE,
-    PyArray_NDIM,
-    PyArray_STRIDES,
-    dtype,
-    import_array,
-)
 
-import_array()
+cnp.import_array()
 
 
 def read_ndarray(x, v):
     """Read the address, sizes and strides of a NumPy array."""
-    v.data = PyArray_BYTES(x)
-    v.rank = PyArray_NDIM(x)
-    v.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
-    v.s = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_STRIDES(x))
+    v.data = cnp.PyArray_BYTES(x)
+    v.rank = cnp.PyArray_NDIM(x)
+    v.n = cython.cast(cython.pointer(cython.const[int64_t]), cnp.PyArray_DIMS(x))
+    v.s = cython.cast(cython.pointer(cython.const[int64_t]), cnp.PyArray_STRIDES(x))
 
 
 def read_array(x, v, k):
@@ -35,7 +24,7 @@ def read_array(x, v, k):
         0, or 1 to fall back to Python: it is not an array, or its elements are object references.
     """
     k.library = cython.NULL
-    if not PyArray_CheckExact(x):
+    if not cnp.PyArray_CheckExact(x):
         k.descr = cython.NULL
         library: Library = library_of(x)
         if library is None or is_left_to_python(library) or read_tensor(x, library, v, cython.address(k.dtype)):
@@ -48,7 +37,7 @@ def read_array(x, v, k):
     if has_references(description(array)):
         return 1
     k.descr = descr_of(array)
-    k.element = PyArray_ITEMSIZE(array)
+    k.element = cnp.PyArray_ITEMSIZE(array)
     read_ndarray(array, v)
     # NumPy makes zero-length strings one character long.
     return 0 if k.element else 1
@@ -58,10 +47,10 @@ def read_same_kind(x, v, k):
     """Read another array of the same kind; returns as `read_array`, and 1 if its dtype differs."""
     dtype: DType
     if k.library != cython.NULL:
-        if PyArray_CheckExact(x) or read_any(x, k, v, cython.address(dtype)):
+        if cnp.PyArray_CheckExact(x) or read_any(x, k, v, cython.address(dtype)):
             return 1
         return dtype.code != k.dtype.code or dtype.bits != k.dtype.bits
-    if not PyArray_CheckExact(x):
+    if not cnp.PyArray_CheckExact(x):
         return 1
     array: ndarray = cython.cast(ndarray, x)
     if not is_alike(array, k.descr):
@@ -72,7 +61,7 @@ def read_same_kind(x, v, k):
 
 def read_any(x, k, v, dtype):
     """Read an array of any dtype, NumPy's or of the first array's library; returns as `read_array`."""
-    if not PyArray_CheckExact(x):
+    if not cnp.PyArray_CheckExact(x):
         if k.library == cython.NULL:
             return 1
         library: Library = cython.cast(Library, k.library)
@@ -80,9 +69,9 @@ def read_any(x, k, v, dtype):
             return 1
         return read_tensor(x, library, v, dtype)
     kind: cython.char = description(x).kind
-    dtype.bits = 8 * PyArray_ITEMSIZE(x)
+    dtype.bits = 8 * cnp.PyArray_ITEMSIZE(x)
     dtype.code = BOOL if kind == ord("b") else NO_CODE
-    if description(x).byteorder != ord(">") and PyArray_ISALIGNED(x) and (kind == ord("i") or kind == ord("u")):
+    if description(x).byteorder != ord(">") and cnp.PyArray_ISALIGNED(x) and (kind == ord("i") or kind == ord("u")):
         dtype.code = INTEGER if kind == ord("i") else UNSIGNED
     read_ndarray(x, v)
     return 0
@@ -125,7 +114,7 @@ def new_result(k, rank, n, v):
     """Return a new packed array of this kind; None if it cannot be allocated."""
     if k.library == cython.NULL:
         try:
-            made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
+            made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(cnp.dtype, k.descr))
         except (MemoryError, ValueError):
             return None
         read_ndarray(made, v)
@@ -154,7 +143,7 @@ def read_output(out, k, rank, n, v):
     """Read the caller's output array; returns as `read_array`, and 1 if its shape, kind or strides do not fit."""
     if read_same_kind(out, v, k) or v.rank != rank:
         return 1
-    if k.library == cython.NULL and not PyArray_ISWRITEABLE(cython.cast(ndarray, out)):
+    if k.library == cython.NULL and not cnp.PyArray_ISWRITEABLE(cython.cast(ndarray, out)):
         return 1
     reach: int64_t = k.element
     for d in range(rank - 1, -1, -1):

@@ -11,15 +11,7 @@ without Python state returns blocks that have not been used for long to the syst
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.pages import (
-    MAX_SIZE,
-    lock,
-    map_pages,
-    register_fork_handlers,
-    sleep,
-    unlock,
-    unmap_pages,
-)
+from cython.cimports.anydml.core import pages
 from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
 from cython.cimports.cpython.ref import Py_INCREF
@@ -88,16 +80,16 @@ def free_blocks(block):
     following: cython.pointer(Block)
     while block:
         following = block.next
-        unmap_pages(cython.cast(cython.p_char, block + 1), block.size)
+        pages.unmap_pages(cython.cast(cython.p_char, block + 1), block.size)
         block = following
 
 
 def trim(most):
     """Return blocks to the system until the rest has at most `most` bytes."""
     found: cython.pointer(Block)
-    lock()
+    pages.lock()
     found = pop_surplus(most, 0)
-    unlock()
+    pages.unlock()
     free_blocks(found)
 
 
@@ -106,41 +98,41 @@ def trim_periodically(unused):
     found: cython.pointer(Block)
     goes_on: cython.bint = True
     while goes_on:
-        sleep(TRIM_INTERVAL)
-        lock()
+        pages.sleep(TRIM_INTERVAL)
+        pages.lock()
         found = pop_surplus(cache.limit, now() - MAX_AGE)
         cache.has_trimmer = goes_on = cache.bytes > 0
-        unlock()
+        pages.unlock()
         free_blocks(found)
     return cython.NULL
 
 
 def allocate(unused, size):
     """As malloc: a cached block, or a new one. It has at least `MIN_SIZE` bytes, as arrays may shrink below that."""
-    if size > MAX_SIZE:
+    if size > pages.MAX_SIZE:
         return cython.NULL
     number: cython.int = size_class(max(size, MIN_SIZE))
     block: cython.pointer(Block) = cython.NULL
-    lock()
+    pages.lock()
     if cache.free_lists[number]:
         move_block(cache.free_lists + number, cython.address(block))
-    unlock()
+    pages.unlock()
     if block:
         return block + 1
-    pages: cython.p_char = map_pages(class_size(number))
-    if not pages:
+    found: cython.p_char = pages.map_pages(class_size(number))
+    if not found:
         trim(0)
-        pages = map_pages(class_size(number))
-    if pages:
-        block = cython.cast(cython.pointer(Block), pages) - 1
+        found = pages.map_pages(class_size(number))
+    if found:
+        block = cython.cast(cython.pointer(Block), found) - 1
         block.size = class_size(number)
         block.size_class = number
-    return pages
+    return found
 
 
 def allocate_zeros(unused, count, size):
     """As calloc."""
-    if size and count > MAX_SIZE // size:
+    if size and count > pages.MAX_SIZE // size:
         return cython.NULL
     found: cython.p_void = allocate(unused, count * size)
     if found:
@@ -153,7 +145,7 @@ def reallocate(unused, bytes_, size):
     if not bytes_:
         return allocate(unused, size)
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
-    if size <= MAX_SIZE and size_class(max(size, MIN_SIZE)) == block.size_class:
+    if size <= pages.MAX_SIZE and size_class(max(size, MIN_SIZE)) == block.size_class:
         return bytes_
     found: cython.p_void = allocate(unused, size)
     if found:
@@ -170,7 +162,7 @@ def release(unused, bytes_, size):
     block.released_at = now()
     found: cython.pointer(Block) = cython.NULL
     is_first: cython.bint
-    lock()
+    pages.lock()
     block.next = cache.free_lists[block.size_class]
     cache.free_lists[block.size_class] = block
     cache.bytes += block.size
@@ -178,19 +170,19 @@ def release(unused, bytes_, size):
         found = pop_surplus(cache.limit, 0)
     is_first = not cache.has_trimmer and cache.bytes > 0
     cache.has_trimmer |= is_first
-    unlock()
+    pages.unlock()
     free_blocks(found)
     if is_first and start(trim_periodically):
         # No thread could be started: the next block released tries again.
-        lock()
+        pages.lock()
         cache.has_trimmer = False
-        unlock()
+        pages.unlock()
 
 
 def reset_in_child():
     """After a fork, the child has no thread that trims the cache."""
     cache.has_trimmer = False
-    unlock()
+    pages.unlock()
 
 
 def new_array(rank, shape, kind):
@@ -199,7 +191,7 @@ def new_array(rank, shape, kind):
     size: cython.double = kind.itemsize
     for k in range(rank):
         size *= shape[k]
-    is_large: cython.bint = MIN_SIZE <= size <= MAX_SIZE
+    is_large: cython.bint = MIN_SIZE <= size <= pages.MAX_SIZE
     is_large = is_large and class_size(size_class(cython.cast(cython.size_t, size))) <= cache.limit
     # PyArray_Empty steals a reference to the dtype.
     Py_INCREF(kind)
@@ -230,10 +222,10 @@ def empty(shape: tuple, kind: dtype) -> object:
 
 def set_limit(size: int) -> None:
     """Limit cached blocks to `size` bytes from now on. With 0, new arrays use no blocks."""
-    number: cython.size_t = min(size, MAX_SIZE)
-    lock()
+    number: cython.size_t = min(size, pages.MAX_SIZE)
+    pages.lock()
     cache.limit = number
-    unlock()
+    pages.unlock()
     trim(number)
 
 
@@ -250,4 +242,4 @@ handler.allocator.calloc = allocate_zeros
 handler.allocator.realloc = reallocate
 handler.allocator.free = release
 HANDLER = PyCapsule_New(cython.address(handler), b"mem_handler", cython.NULL)
-register_fork_handlers(reset_in_child)
+pages.register_fork_handlers(reset_in_child)

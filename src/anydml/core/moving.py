@@ -6,16 +6,7 @@ import contextlib
 import os
 
 import cython
-from cython.cimports.anydml.core.kernels import (
-    anydml_check_indices,
-    anydml_choose,
-    anydml_isa,
-    anydml_plan_stage,
-    anydml_run_serially,
-    anydml_run_units,
-    anydml_task_name,
-    anydml_written,
-)
+from cython.cimports.anydml.core import kernels
 from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 
@@ -62,13 +53,13 @@ def run(m, count):
     """
     stage: Stage
     if effort(m, count) <= unshared_effort:
-        anydml_run_serially(m, count)
+        kernels.run_serially(m, count)
         return 0
     with cython.nogil:
-        written = anydml_written(m, count)
+        written = kernels.written(m, count)
         while count > 0:
-            done = anydml_plan_stage(cython.address(stage), m, count, written)
-            run_units(anydml_run_units, cython.address(stage), stage.units, effort(m, done))
+            done = kernels.plan_stage(cython.address(stage), m, count, written)
+            run_units(kernels.run_units, cython.address(stage), stage.units, effort(m, done))
             m += done
             count -= done
     return 0
@@ -126,7 +117,7 @@ def has_invalid_index(m, which):
             lookup_count[k].outside = ANYDML_CLAMP
     # With strides of 0 at both ends, repeated indices are checked once.
     if simplify(cython.address(one), m.rank, m.n, none, none, strides) == 0:
-        anydml_check_indices(cython.address(one))
+        kernels.check_indices(cython.address(one))
     return refused != 0
 
 
@@ -139,13 +130,13 @@ def describe(m, count):
     """
     stage: Stage
     found: list = []
-    written: int64_t = anydml_written(m, count)
+    written: int64_t = kernels.written(m, count)
     while count > 0:
-        done = anydml_plan_stage(cython.address(stage), m, count, written)
+        done = kernels.plan_stage(cython.address(stage), m, count, written)
         names: dict = {}
         is_streamed: cython.int = 0
         for k in range(stage.tasks):
-            names[anydml_task_name(cython.address(stage.task[k])).decode()] = None
+            names[kernels.task_name(cython.address(stage.task[k])).decode()] = None
             is_streamed |= stage.task[k].streamed
         found.append((tuple(names), done, bool(is_streamed), stage.units))
         m += done
@@ -157,16 +148,16 @@ def run_backwards(m, count):
     """As `run`, on one thread, with the units of each stage in reverse order, which must not matter."""
     stage: Stage
     done: int64_t = 0
-    written: int64_t = anydml_written(m, count)
+    written: int64_t = kernels.written(m, count)
     while done < count:
-        done += anydml_plan_stage(cython.address(stage), m + done, count - done, written)
+        done += kernels.plan_stage(cython.address(stage), m + done, count - done, written)
         for unit in range(stage.units - 1, -1, -1):
-            anydml_run_units(cython.address(stage), unit, unit + 1)
+            kernels.run_units(cython.address(stage), unit, unit + 1)
 
 
 def instruction_set() -> str:
     """The instruction set of the kernels in use, such as ``"x86-64-v4"``."""
-    return anydml_isa().decode()
+    return kernels.isa().decode()
 
 
 def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
@@ -179,7 +170,7 @@ def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
     global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
     if stream_from is None:
         stream_from = last_cache_size() // SHARE
-    anydml_choose(limit.encode(), stream_from)
+    kernels.choose(limit.encode(), stream_from)
     unshared_effort = min(SHARED_EFFORT, stream_from) - 1
 
 
