@@ -1,20 +1,19 @@
-"""A test whether arrays share memory: exact, and fast even for thousands of arrays that are parts of one array.
+"""Tests whether arrays, or the bytes that moves access, meet: exact, and fast for thousands of parts of one array.
 
-Arrays whose bounds are disjoint share nothing. The bounds of columns of one array do overlap; but modulo the step
-between rows, each column is a short interval, and columns whose intervals are disjoint share nothing either. So a set
-of arrays is divided again and again, by bounds and by such steps; only arrays that cannot be separated in this way are
-compared in pairs.
+Bytes whose bounds are disjoint do not meet. The bounds of columns of one array do overlap; but modulo the step between
+rows, each column is a short interval, and columns whose intervals are disjoint do not meet either. So a set is divided
+again and again, by bounds and by such steps; only what cannot be separated in this way is compared in pairs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.memory.host import address_of
+from anydml.memory.host import address_of, array_at
 from anydml.strides import shares_memory
 
 Array = np.ndarray[Any, Any]
@@ -23,21 +22,68 @@ FEW_PAIRS = 32
 STEPS = 64
 """Number of pairs up to which comparing is faster than dividing the set; number of steps that are tried."""
 
+BYTE = np.dtype(np.uint8)
 
-class _Lattice(NamedTuple):
-    """The bytes of an array: runs of `run` bytes from `low` on, at every step of `dimensions`.
+
+class TooManyPairsError(Exception):
+    """There are more pairs to compare than allowed."""
+
+
+class Lattice(NamedTuple):
+    """Bytes in memory: runs of `run` bytes from `low` on, at every step of `dimensions`.
 
     Attributes:
         low: address of the first byte.
         run: number of contiguous bytes.
         dimensions: ``(step, size)`` of the other dimensions; steps are positive, the largest first.
-        number: the array's number.
+        number: what the bytes belong to.
+        is_written: whether they are written; else they are read.
     """
 
     low: int
     run: int
     dimensions: tuple[tuple[int, int], ...]
     number: int
+    is_written: bool
+
+    @classmethod
+    def of(
+        cls, address: int, size: int, dimensions: Iterable[tuple[int, int]], number: int, is_written: bool
+    ) -> Lattice:
+        """Return the bytes of elements.
+
+        Args:
+            address: that of the first element.
+            size: bytes of an element.
+            dimensions: stride, in bytes, and size of each dimension.
+            number: what the elements belong to.
+            is_written: whether they are written.
+        """
+        low, run, kept = address, size, []
+        for step, count, stride in sorted((abs(stride), count, stride) for stride, count in dimensions if count > 1):
+            low += min(stride, 0) * (count - 1)
+            if step <= run:
+                # The runs leave no gaps.
+                run += (count - 1) * step
+            else:
+                kept.append((step, count))
+        return cls(low, run, tuple(reversed(kept)), number, is_written)
+
+    def reach(self, first: int = 0) -> int:
+        """Return the bytes that the dimensions from `first` on span."""
+        return self.run + sum((size - 1) * step for step, size in self.dimensions[first:])
+
+    def meets(self, other: Lattice) -> bool:
+        """Whether two lattices share a byte; those that are too hard to decide do."""
+        try:
+            return shares_memory(self._view(), other._view())
+        except ValueError:
+            # NumPy has no arrays of so many dimensions.
+            return True
+
+    def _view(self) -> Array:
+        steps, sizes = zip(*self.dimensions, (1, self.run), strict=True)
+        return array_at(self.low, None, sizes, BYTE, steps)
 
 
 def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, int] | None:
@@ -49,41 +95,51 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         arrays: inputs, then outputs.
         first_output: the number of inputs, which may share memory with each other.
     """
-    pending = [[_lattice(array, number) for number, array in enumerate(arrays) if array.nbytes]]
+    lattices = [
+        Lattice.of(
+            address_of(array), array.itemsize, zip(array.strides, array.shape, strict=True), k, k >= first_output
+        )
+        for k, array in enumerate(arrays)
+        if array.nbytes
+    ]
+    pair = next(meeting(lattices), None)
+    return None if pair is None else (min(pair[0].number, pair[1].number), max(pair[0].number, pair[1].number))
+
+
+def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterator[tuple[Lattice, Lattice]]:
+    """Yield the pairs of lattices that share a byte which one of them writes.
+
+    Raises:
+        TooManyPairsError: more than `most_pairs` pairs cannot be separated by their bounds and steps.
+    """
+    pending, compared = [[*lattices]], 0
     while pending:
         group = pending.pop()
-        outputs = [each for each in group if each.number >= first_output]
-        if len(outputs) * len(group) > FEW_PAIRS:
+        written = sum(each.is_written for each in group)
+        if not written:
+            continue
+        if written * len(group) > FEW_PAIRS:
             parts = _divide(group)
             if len(parts) > 1:
                 # A part may be divisible by a step that could not divide the whole.
                 pending += parts
                 continue
-        for one in outputs:
-            for other in group:
-                is_pair = other.number < one.number and _meet(one, other)
-                if is_pair and shares_memory(arrays[one.number], arrays[other.number]):
-                    return other.number, one.number
-    return None
+        before: list[Lattice] = []
+        for one in sorted(group):
+            before = [other for other in before if one.low < other.low + other.reach()]
+            for other in before:
+                if one.is_written or other.is_written:
+                    compared += 1
+                    if compared > most_pairs:
+                        raise TooManyPairsError
+                    if other.meets(one):
+                        yield other, one
+            before.append(one)
 
 
-def _lattice(array: Array, number: int) -> _Lattice:
-    low, run, dimensions = address_of(array), array.itemsize, []
-    for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
-        if size == 1 or not stride:
-            continue
-        if stride <= run:
-            # The runs leave no gaps.
-            run += (size - 1) * stride
-        else:
-            dimensions.append((stride, size))
-    low += sum((size - 1) * stride for stride, size in zip(array.strides, array.shape, strict=True) if stride < 0)
-    return _Lattice(low, run, tuple(reversed(dimensions)), number)
-
-
-def _divide(group: list[_Lattice]) -> list[list[_Lattice]]:
+def _divide(group: list[Lattice]) -> list[list[Lattice]]:
     """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
-    parts = _connected([(each.low, each.low + _reach(each, 0), each) for each in group])
+    parts = _connected([(each.low, each.low + each.reach(), each) for each in group])
     steps = sorted({step for each in group for step, _ in each.dimensions}, reverse=True)
     for step in steps[:STEPS]:
         if len(parts) > 1:
@@ -92,7 +148,7 @@ def _divide(group: list[_Lattice]) -> list[list[_Lattice]]:
     return parts
 
 
-def _divide_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
+def _divide_by(group: list[Lattice], least: int) -> list[list[Lattice]]:
     """Divide a set modulo the greatest common divisor of all steps of at least `least`."""
     outer = [sum(step >= least for step, _ in each.dimensions) for each in group]
     period = math.gcd(*(step for each, k in zip(group, outer, strict=True) for step, _ in each.dimensions[:k]))
@@ -100,7 +156,7 @@ def _divide_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
     origin = group[0].low
     intervals = []
     for each, k in zip(group, outer, strict=True):
-        start, reach = (each.low - origin) % period, _reach(each, k)
+        start, reach = (each.low - origin) % period, each.reach(k)
         if reach >= period:
             return [group]
         intervals.append((start, min(start + reach, period), each))
@@ -109,28 +165,18 @@ def _divide_by(group: list[_Lattice], least: int) -> list[list[_Lattice]]:
     return _connected(intervals)
 
 
-def _reach(each: _Lattice, first: int) -> int:
-    """Return the bytes that the dimensions from `first` on span."""
-    return each.run + sum((size - 1) * step for step, size in each.dimensions[first:])
-
-
-def _connected(intervals: list[tuple[int, int, _Lattice]]) -> list[list[_Lattice]]:
+def _connected(intervals: list[tuple[int, int, Lattice]]) -> list[list[Lattice]]:
     """Return the sets of lattices whose intervals are connected; a lattice with two intervals connects their sets."""
     intervals.sort(key=lambda interval: interval[:2])
-    sets: list[dict[int, _Lattice]] = []
+    sets: list[dict[int, Lattice]] = []
     reach = -1
     for start, end, each in intervals:
         if start >= reach:
             sets.append({})
-        sets[-1][each.number] = each
+        sets[-1][id(each)] = each
         reach = max(reach, end)
     for last in range(len(sets) - 1, 0, -1):
         # Intervals that crossed the end begin at 0, in the first set.
         if sets[last].keys() & sets[0].keys():
             sets[0] |= sets.pop(last)
     return [list(each.values()) for each in sets]
-
-
-def _meet(one: _Lattice, other: _Lattice) -> bool:
-    """Whether the bounds of two arrays overlap."""
-    return one.low < other.low + _reach(other, 0) and other.low < one.low + _reach(one, 0)

@@ -6,36 +6,19 @@ alone; undecided pairs count as dependent.
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from anydml.moves.move import Access, Lookup, Move, components, extent
-
-EXACT_WORK = 10_000
-"""Most steps of one exact overlap test."""
+from anydml.memory.overlap import Lattice, TooManyPairsError, meeting
+from anydml.moves.move import Access, Lookup, Move, components
 
 MOST_PAIRS = 20_000
-"""Most pairs of accesses that are tested; a program with more runs its moves in sequence."""
+"""Most pairs of accesses that are compared; a program with more runs its moves in sequence."""
 
-FAKE_ADDRESS = 1 << 46
-"""Address of arrays that are only tested for overlap, never read."""
-
-
-class _Touch(NamedTuple):
-    """The bytes that a move reads or writes in one operand."""
-
-    move: int
-    is_write: bool
-    start: int
-    end: int
-    varying: tuple[tuple[int, int], ...]
-    access: Access | Lookup
-    element_size: int
+ORIGIN = 1 << 46
+"""The address of operands in comparisons."""
 
 
 def stages(moves: Sequence[Move]) -> list[list[Move]]:
@@ -60,7 +43,7 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
         return [[*moves]]
     try:
         before = _dependencies(moves)
-    except _TooManyError:
+    except TooManyPairsError:
         return [[move] for move in moves]
     levels: list[int] = []
     for number in range(len(moves)):
@@ -73,14 +56,8 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
 
 def reads_what_it_writes(move: Move) -> bool:
     """Whether a move may read bytes that it writes."""
-    touches = _touches(0, move)
-    writes = [touch for touch in touches if touch.is_write]
-    return any(
-        _may_meet(write, touch)
-        for write in writes
-        for touch in touches
-        if not touch.is_write and touch.access.operand == write.access.operand
-    )
+    touches = [touch for operand, touch in _touches(0, move) if operand == move.destination.operand]
+    return any(first.is_written != second.is_written for first, second in meeting(touches))
 
 
 def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
@@ -95,23 +72,17 @@ def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source
     touches = [
         touch
         for number, move in enumerate(moves)
-        if 0 not in move.sizes
-        for touch in _touches(number, move)
-        if touch.access.operand == (target if touch.is_write else source) and not (touch.is_write and number in staying)
+        for operand, touch in _touches(number, move)
+        if operand == (target if touch.is_written else source) and not (touch.is_written and number in staying)
     ]
     try:
-        pairs = _pairs(touches)
-    except _TooManyError:
+        for pair in meeting(touches, MOST_PAIRS):
+            write, read = sorted(pair, key=lambda touch: not touch.is_written)
+            if not read.is_written and write.number <= read.number:
+                return True
+    except TooManyPairsError:
         return True
-    for first, second in pairs:
-        write, read = (first, second) if first.is_write else (second, first)
-        if write.is_write and not read.is_write and write.move <= read.move and _may_meet(write, read):
-            return True
     return False
-
-
-class _TooManyError(Exception):
-    """There are more than `MOST_PAIRS` pairs to test."""
 
 
 def _is_plain(moves: Sequence[Move]) -> bool:
@@ -128,117 +99,31 @@ def _is_plain(moves: Sequence[Move]) -> bool:
     return written.isdisjoint(read)
 
 
-def _touches(number: int, move: Move) -> list[_Touch]:
+def _touches(number: int, move: Move) -> list[tuple[int, Lattice]]:
+    """Return the bytes that a move writes and reads, with any indices, and their operands."""
     sizes, to, source, element_size = move
+    if 0 in sizes or not element_size:
+        return []
 
-    def touch(access: Access | Lookup, is_write: bool, size: int) -> _Touch:
-        varying = tuple((n, stride) for n, stride in components(access, sizes) if n > 1 and stride)
-        plain = Access(access.operand, access.offset, access.strides, access.lookups)
-        return _Touch(number, is_write, *extent(plain, sizes, size), varying, access, size)
+    def touch(access: Access | Lookup, is_written: bool, size: int) -> tuple[int, Lattice]:
+        dimensions = [(stride, count) for count, stride in components(access, sizes)]
+        return access.operand, Lattice.of(ORIGIN + access.offset, size, dimensions, number, is_written)
 
-    result = [touch(to, True, element_size)]
+    found = [touch(to, True, element_size)]
     if isinstance(source, Access):
-        result.append(touch(source, False, element_size))
-    result += [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
-    return result
+        found.append(touch(source, False, element_size))
+    return found + [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
 
 
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
     """Return, for each move, the earlier moves that it depends on."""
-    by_operand: dict[int, list[_Touch]] = defaultdict(list)
+    by_operand: dict[int, list[Lattice]] = defaultdict(list)
     for number, move in enumerate(moves):
-        if 0 not in move.sizes and move.element_size:
-            for touch in _touches(number, move):
-                by_operand[touch.access.operand].append(touch)
+        for operand, touch in _touches(number, move):
+            by_operand[operand].append(touch)
     before: dict[int, set[int]] = defaultdict(set)
     for touches in by_operand.values():
-        writes = sum(touch.is_write for touch in touches)
-        if not writes or len(touches) == 1 or (writes == len(touches) and _are_apart(touches)):
-            continue
-        for first, second in _pairs(touches):
-            if (first.is_write or second.is_write) and first.move != second.move and _may_meet(first, second):
-                before[max(first.move, second.move)].add(min(first.move, second.move))
+        for first, second in meeting(touches, MOST_PAIRS):
+            if first.number != second.number:
+                before[max(first.number, second.number)].add(min(first.number, second.number))
     return before
-
-
-def _are_apart(touches: Sequence[_Touch]) -> bool:
-    """Whether the touches are disjoint columns of one pitch, like the parts of a join; no pairs are tested."""
-    pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
-    if not pitch:
-        return False
-    columns = sorted((touch.start % pitch, touch.element_size) for touch in touches)
-    ends = [start + size for start, size in columns]
-    starts = [start for start, _ in columns[1:]] + [columns[0][0] + pitch]
-    return all(end <= start for end, start in zip(ends, starts, strict=True))
-
-
-def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
-    """Return candidate pairs: those whose extents overlap, or, if these are too many, whose columns overlap."""
-    for candidates in (_near(touches), _in_one_column(touches)):
-        pairs = [*itertools.islice(candidates, MOST_PAIRS + 1)]
-        if len(pairs) <= MOST_PAIRS:
-            return pairs
-    raise _TooManyError
-
-
-def _near(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
-    """Yield pairs whose extents, from first to last byte, overlap."""
-    return _overlapping([(touch.start, touch.end, touch) for touch in touches])
-
-
-def _in_one_column(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
-    """Yield pairs whose columns, the addresses modulo the common pitch, overlap."""
-    pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
-    columns = []
-    for touch in touches:
-        start = touch.start % pitch if pitch else 0
-        end = start + min(touch.element_size, pitch)
-        columns.append((start, max(end, start + 1), touch))
-        if end > pitch:
-            # It wraps to the beginning of the next row.
-            columns.append((start - pitch, end - pitch, touch))
-    return _overlapping(columns)
-
-
-def _overlapping(spans: list[tuple[int, int, _Touch]]) -> Iterator[tuple[_Touch, _Touch]]:
-    active: list[tuple[int, _Touch]] = []
-    for start, end, touch in sorted(spans, key=lambda span: span[0]):
-        active = [each for each in active if each[0] > start]
-        yield from ((other, touch) for _, other in active)
-        active.append((end, touch))
-
-
-def _may_meet(first: _Touch, second: _Touch) -> bool:
-    """Whether two touches of one operand may share a byte; undecided ones may."""
-    if first.end <= second.start or second.end <= first.start:
-        return False
-    pitch = math.gcd(*(stride for touch in (first, second) for _, stride in touch.varying))
-    if not pitch:
-        return True
-    gap = (second.start - first.start) % pitch
-    if gap >= first.element_size and gap + second.element_size <= pitch:
-        return False
-    try:
-        return bool(np.shares_memory(_view(first), _view(second), max_work=EXACT_WORK))  # type: ignore[arg-type]  # any bound is allowed
-    except (np.exceptions.TooHardError, ValueError):
-        return True
-
-
-class _Bytes:
-    """Array interface of bytes that are only tested for overlap."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
-
-
-def _view(touch: _Touch) -> np.ndarray[Any, Any]:
-    interface = {
-        "version": 3,
-        "data": (FAKE_ADDRESS + touch.access.offset, True),
-        "shape": (*(size for size, _ in touch.varying), touch.element_size),
-        "strides": (*(stride for _, stride in touch.varying), 1),
-        "typestr": "|u1",
-    }
-    return np.asarray(_Bytes(interface))
