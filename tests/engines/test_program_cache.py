@@ -1,6 +1,7 @@
 """Programs are kept within a budget of bytes, and the weights that are counted are those that are there."""
 
 import threading
+import weakref
 
 import numpy as np
 from hypothesis import given
@@ -15,53 +16,60 @@ class Weight:
         self.weight = weight
 
 
+def kept(cache, number, weight=0, made=None):
+    """The program of a number and a weight; new ones are added to `made`."""
+
+    def make():
+        found = Weight(weight)
+        if made is not None:
+            made.append(weakref.ref(found))
+        return found
+
+    return cache.find((number, weight), make)
+
+
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4000)), max_size=200))
 def test_what_is_kept_is_within_the_budget(calls):
-    cache = ProgramCache(20_000)
-    make = cache(lambda number, weight: Weight(weight))
+    cache, made = ProgramCache(20_000), []
     for call in calls:
-        assert make(*call).weight == call[1]
+        assert kept(cache, *call, made).weight == call[1]
         # What was just asked for is there.
-        assert make(*call) is make(*call)
-        info = cache.info()
-        assert info.programs * KEY_BYTES <= info.bytes <= cache.budget
+        assert kept(cache, *call, made) is kept(cache, *call, made)
+        alive = [found.weight for each in made if (found := each()) is not None]
+        assert sum(alive) + len(alive) * KEY_BYTES <= cache.budget
 
 
 def test_what_is_asked_for_stays_and_the_rest_goes():
-    cache = ProgramCache(100 * KEY_BYTES)
-    made = []
-    make = cache(lambda number: made.append(number) or Weight(0))
-    for number in range(1000):
-        make(0)
-        make(number)
-    assert made.count(0) == 1
-    make(1)
-    assert made.count(1) == 2
+    cache, made = ProgramCache(100 * KEY_BYTES), []
+    first = kept(cache, 0, made=made)
+    for number in range(1, 1000):
+        assert kept(cache, 0, made=made) is first
+        kept(cache, number, made=made)
+    assert len(made) == 1000
+    kept(cache, 1, made=made)
+    assert len(made) == 1001
 
 
 def test_what_is_heavier_than_half_the_budget_is_not_kept():
     cache = ProgramCache(1000)
-    make = cache(lambda: Weight(600))
-    assert make() is not make()
-    assert cache.info() == (0, 0)
+    first = kept(cache, 0, 600)
+    assert kept(cache, 0, 600) is not first
 
 
-def test_functions_share_one_budget_and_are_told_apart():
+def test_nothing_is_there_once_it_is_cleared():
     cache = ProgramCache()
-    one, other = cache(lambda x: Weight(1)), cache(lambda x: Weight(2))
-    assert (one(5).weight, other(5).weight) == (1, 2)
-    assert cache.info().programs == 2
-    one.cache_clear()
-    assert other.cache_info().programs == 0
+    first = kept(cache, 5)
+    assert kept(cache, 5) is first
+    cache.clear()
+    assert kept(cache, 5) is not first
 
 
 def test_threads_get_what_they_asked_for():
-    cache = ProgramCache(50 * KEY_BYTES)
-    make, wrong = cache(Weight), []
+    cache, wrong, made = ProgramCache(50 * KEY_BYTES), [], []
 
     def work(seed):
         numbers = np.random.default_rng(seed).integers(0, 100, 3000).tolist()
-        wrong.extend(number for number in numbers if make(number).weight != number)
+        wrong.extend(number for number in numbers if kept(cache, number, number % 3, made).weight != number % 3)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -69,7 +77,7 @@ def test_threads_get_what_they_asked_for():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert cache.info().programs <= 60
+    assert sum(each() is not None for each in made) <= 60
 
 
 def columns(count):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,10 +95,8 @@ def call(
     )
     places = None if targets is None else tuple(map(_layout, targets))
     key = engine.key, function, is_in_place, arguments, tuple(map(_layout, inputs)), places
-    plan = PLANS.get(key)
-    if plan is None:
-        plan = _plan(name, function, inputs, arguments, targets, fields, engine, is_in_place)
-        PLANS.keep(key, plan)
+    make = partial(_plan, name, function, inputs, arguments, targets, fields, engine, is_in_place)
+    plan = PLANS.find(key, make)
     if out is None or targets is None:
         given, results = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
         _run(name, function, plan, inputs, results)

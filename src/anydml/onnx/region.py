@@ -84,16 +84,14 @@ class Region(Composer):
         """Compile the program, or return a cached one with equal moves; one with constants is not cached."""
         # Operand counts are part of the key, since outputs may have no moves.
         key = None if self._counts[CONSTANT] else (*self._moves, *self._counts.values(), self.bytes_stored())
-        found: Compiled | None = None if key is None else PROGRAMS.get(key)
-        if found is None:
-            program = self.whole_program()
-            made = array_engine(program.name, []).compile_program(program) if program.moves else None
-            own_bytes = program.scratch_bytes + program.constant_bytes
-            weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (made.weight if made else 0)
-            found = Compiled(made, own_bytes, weight)
-            if key is not None:
-                PROGRAMS.keep(key, found)
-        return found
+        return self._compiled() if key is None else PROGRAMS.find(key, self._compiled)
+
+    def _compiled(self) -> Compiled:
+        program = self.whole_program()
+        made = array_engine(program.name, []).compile_program(program) if program.moves else None
+        own_bytes = program.scratch_bytes + program.constant_bytes
+        weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (made.weight if made else 0)
+        return Compiled(made, own_bytes, weight)
 
     def results(self) -> list[Tensor]:
         """Return the live results in the order of the program's outputs."""

@@ -230,11 +230,7 @@ class Fused(_Calls):
     ) -> SpecializedProgram:
         """Specialize a traced program to one call's registers; cached."""
         key = plan, tuple(registers), strides, donations
-        found: SpecializedProgram | None = self._specializations.get(key)
-        if found is None:
-            found = plan.specialized(registers, strides, donations)
-            self._specializations.keep(key, found)
-        return found
+        return self._specializations.find(key, lambda: plan.specialized(registers, strides, donations))
 
     def _trace_for(
         self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]
