@@ -1,4 +1,4 @@
-"""Indices: negative ones are wrapped once, then all are clamped to the axis. And NumPy's `take` by this rule."""
+"""Indices: negative ones are wrapped once, then all are clamped to the axis."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ import numpy as np
 from anydml.strides import each_once
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
-
-TAKE_MODES = {
-    dtype: "raise" if dtype.kind == "i" else "clip"
-    for dtype in map(np.dtype, ("int32", "int64", "uint32"))
-    if np.can_cast(dtype, np.intp)
-}
-"""NumPy's mode per index type that `take` accepts directly: "raise" wraps negative indices once, "clip" does not."""
 
 
 def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
@@ -66,38 +59,6 @@ def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.d
     # A negative number reinterpreted as unsigned exceeds any size.
     outside: np.ndarray[Any, np.dtype[np.bool_]] = wrapped(indices, size).view(np.uint64) >= np.uint64(size)
     return outside
-
-
-def take(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | None = None) -> np.ndarray[Any, Any]:
-    """NumPy's `take`, with indices wrapped and clamped as in `resolve`.
-
-    Args:
-        x: the source, contiguous or small: NumPy copies any other.
-        indices: INT32, INT64, UINT32 or UINT64, in native byte order.
-        axis: the axis, not empty if there are indices.
-        refused_by: name, in errors, of a function that rejects indices out of range; None to clamp them.
-
-    Raises:
-        IndexError: an index is out of range and `refused_by` is given.
-    """
-    mode = TAKE_MODES.get(indices.dtype)
-    if mode is None:
-        return _taken(x, indices, axis, refused_by)
-    try:
-        taken: np.ndarray[Any, Any] = x.take(indices, axis, None, "raise" if refused_by else mode)
-        return taken
-    except IndexError:
-        # An index is out of range.
-        pass
-    return _taken(x, indices, axis, refused_by)
-
-
-def _taken(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | None) -> np.ndarray[Any, Any]:
-    size = x.shape[axis]
-    if refused_by and (outside := is_outside(indices, size)).any():
-        raise outside_of(refused_by, int(indices[outside][0]), "indices", size)
-    taken: np.ndarray[Any, Any] = x.take(resolve(indices, size), axis, None, "clip")
-    return taken
 
 
 def outside_of(name: str, index: int, field: str, size: int) -> IndexError:

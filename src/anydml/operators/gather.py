@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
-from anydml.moves.indices import take
+from anydml.moves.indices import is_outside, outside_of, resolve
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import (
@@ -192,9 +192,11 @@ def infer_gather(
 
 def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
     (x, indices), (output,), (axis, _, outside) = inputs, outputs, inferred.parameters
+    size = x.shape[axis]
+    if outside == "refuse" and (wrong := is_outside(indices, size)).any():
+        raise outside_of("gather", int(indices[wrong][0]), "indices", size)
     # Flat indices: for a scalar index NumPy would return the element itself, an object perhaps, not an array.
-    taken = take(x, indices.reshape(-1), axis, "gather" if outside == "refuse" else None)
-    output[...] = taken.reshape(output.shape)
+    output[...] = x.take(resolve(indices, size).reshape(-1), axis).reshape(output.shape)
 
 
 def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:

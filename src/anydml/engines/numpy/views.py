@@ -15,7 +15,6 @@ from anydml.engines.numpy import general
 from anydml.engines.protocol import Array
 from anydml.memory.host import element_dtype, window
 from anydml.moves import Access, Move, resolve
-from anydml.moves.indices import TAKE_MODES, take
 
 
 def bind_views(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
@@ -86,10 +85,7 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
     if not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
         return None
-    mode = TAKE_MODES.get(indices.dtype)
-    if mode == "clip":
-        return partial(table.take, indices, None, rows, mode)
-    return partial(_take_whole if mode and rows.nbytes <= general.CHUNK_BYTES else _take_resolved, table, indices, rows)
+    return partial(_take, table, indices, rows)
 
 
 def _bind_masked(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
@@ -110,10 +106,5 @@ def _copy_masked(destination: Array, source: Array, mask: Array) -> None:
     np.copyto(destination, source, where=mask == 0)
 
 
-def _take_whole(table: Array, indices: Array, rows: Array) -> None:
-    # Not with `out=rows`: in a mode that may raise, NumPy makes `out` read-only until it is done.
-    rows[...] = take(table, indices, 0)
-
-
-def _take_resolved(table: Array, indices: Array, rows: Array) -> None:
+def _take(table: Array, indices: Array, rows: Array) -> None:
     table.take(resolve(indices, len(table)), None, rows, "clip")
