@@ -114,6 +114,8 @@ def call(
 
 
 def _target(name: str, field: str, out: Any, adapter: ArrayAdapter | None, engine: ArrayEngine) -> Array:
+    if adapter is None and type(out) is np.ndarray:
+        return out
     is_engines_own = adapter is None and not engine.is_numpys
     return engine.target(name, field, out if is_engines_own else target_array(name, field, out, adapter))
 
