@@ -15,10 +15,11 @@ static void anydml_put_numbers(const void *plan, int64_t first, int64_t last) {
   const anydml_numbers *s = (const anydml_numbers *)plan;
 #define ANYDML_NUMBERS(type, value) { \
     typedef type number __attribute__((aligned(1), may_alias)); \
+    number *const to = (number *)s->to; /* not read again after each store, which could change *s */ \
     const type start = *(const number *)s->start, delta = *(const number *)s->delta; \
     for (; first < last; first += 1024) \
       for (int32_t k = 0, n = last - first < 1024 ? (int32_t)(last - first) : 1024; k < n; k++) \
-        ((number *)s->to)[first + k] = (type)(value); \
+        to[first + k] = (type)(value); \
     break; \
   }
 #define ANYDML_INTEGER(type) ANYDML_NUMBERS(type, start + (type)(first + k) * delta)
