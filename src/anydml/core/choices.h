@@ -202,11 +202,16 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
-  anydml_begin_weave(w, m, apart, along);
-  anydml_add_columns(w, m, apart, along);
-  const int woven = anydml_weave_task(stage, s, w, bytes, streamed);
-  if (woven) s->count = 1;
-  return woven;
+  for (int repeats = 1;; repeats = 0) {
+    anydml_begin_weave(w, m, apart, along);
+    anydml_add_columns(w, m, apart, along);
+    repeats = repeats && w->n0 * m->a[along] <= ANYDML_SHORT_LINES && anydml_repeat_columns(w, m);
+    if (anydml_weave_task(stage, s, w, bytes, streamed)) {
+      s->count = 1;
+      return 1;
+    }
+    if (!repeats) return 0;
+  }
 }
 
 /* Transpose a plane with non-temporal stores; returns 0 if its rows, or those of adjacent planes, are too short. */

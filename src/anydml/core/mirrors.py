@@ -19,6 +19,12 @@ def runs(mode: str, n: int, first: int, end: int) -> list[Run]:
         return []
     if mode == "edge" or (mode == "reflect" and n == 1):
         return [(first, end - first, 0 if first < 0 else n - 1, 0, 1, 0)]
+    is_reflected = mode == "reflect"
+    if mode != "wrap" and first >= is_reflected - n and end <= 2 * n - is_reflected:
+        # Within one mirror image, as usual.
+        return [
+            (first, end - first, is_reflected - 1 - first if first < 0 else 2 * n - 1 - is_reflected - first, -1, 1, 0)
+        ]
     pieces = [(0, n, 0, 1)]
     if mode == "reflect":
         pieces.append((n, n - 2, n - 2, -1))

@@ -8,6 +8,7 @@ static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
 enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
 enum { ANYDML_WEAVE_FROM = 4 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
+enum { ANYDML_SHORT_LINES = 2 << 10 };         /* bytes of a line up to which repeated ones are written together */
 enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
 /* A column: one run of each row. */
@@ -273,6 +274,20 @@ static void anydml_add_columns(anydml_weave *w, const anydml_move *m, int apart,
   const int64_t count = apart < 0 ? 1 : m->n[apart], a = apart < 0 ? 0 : m->a[apart], b = apart < 0 ? 0 : m->b[apart];
   for (int64_t k = 0; k < count; k++)
     w->column[w->columns++] = (anydml_column){m->to + k * a, m->from + k * b, m, m->element, m->a[along], m->b[along], 0, 0, 0, 0};
+}
+
+/* If the innermost lines of one move repeat, write all of them together: they read the same; returns whether they do. */
+static int anydml_repeat_columns(anydml_weave *w, const anydml_move *m) {
+  const int columns = w->columns, d = w->rank > 1 ? w->dimension[w->rank - 1] : -1;
+  if (d < 0 || m->b[d] || m->n[d] * columns > ANYDML_COLUMNS) return 0;
+  w->rank--;
+  w->lines /= m->n[d];
+  w->columns *= (int32_t)m->n[d];
+  for (int k = columns; k < w->columns; k++) {
+    w->column[k] = w->column[k - columns];
+    w->column[k].to += m->a[d];
+  }
+  return 1;
 }
 
 /* The addresses of a column's row 0 in a line. */
