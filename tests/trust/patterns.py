@@ -306,6 +306,12 @@ def transpose(every: bool) -> Iterator[Pattern]:
         ):
             to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
             yield Pattern(f"{rows}×{columns} of {size} B", [Move((rows, columns), to, source, size)])
+        part = 256 // size // 16 * 16
+        for rows, columns in itertools.product((part + 1, part + 5, 2 * part + 7), repeat=2):
+            # Large planes are cut into parts, the last of which are short.
+            wide = max(1, (72 << 10) // (rows * size) // part) * part + columns
+            to, source = Access(0, 0, (wide * size, size)), Access(1, 0, (size, rows * size))
+            yield Pattern(f"{rows}×{wide} of {size} B, in parts", [Move((rows, wide), to, source, size)])
         few = side // 4 if side >= 16 else side
         shape = (3, 4, few, 5, few)
         for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:

@@ -139,9 +139,11 @@ static inline void K(tile3)(char *to, int64_t column, const char *from, int64_t 
   _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) K(store3)(to + k * column, ANYDML_PICK(r[k], narrow));
 }
 
-/* A block of at least six columns and `R` rows. Loads begin four bytes before a tile, except for the first. */
+/* Loads begin four bytes before a tile, except for the first. */
 static void K(transpose3)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   enum { R = 4 * ANYDML_LANES };
+  /* The last part of a plane may be smaller than the vectors of a tile. */
+  if (n1 < 6 || n0 < R) { K(elements3)(s, to, from, n1, n0); return; }
   union { uint8_t byte[K(W)]; K(vec) all; } first, wide, narrow;
   for (int k = 0; k < K(W); k++) {
     const int i = k & 15;
