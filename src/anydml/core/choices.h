@@ -237,9 +237,12 @@ static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m
   }
   s->streamed = 1;
   s->work = anydml_chosen->transpose_streamed;
-  s->p0 = row < ANYDML_STREAMED_LINE ? s->n0 : (lines ? 128 : ANYDML_STREAMED_LINE) / e;
+  const int64_t least = lines ? ANYDML_LINES : ANYDML_STREAMED_ROW, p0 = ANYDML_TRANSPOSED / s->n1 & ~(int64_t)127;
+  s->p0 = row < ANYDML_STREAMED_LINE ? s->n0 : (p0 > least ? p0 : least) / e;
   s->c0 = anydml_ceil_div(s->n0, s->p0);
-  s->p1 = (lines ? ANYDML_LINES_ROW : ANYDML_STREAMED_ROW) / e;
+  /* Equal parts, of whole lines, and of at least 64 elements. */
+  const int64_t most = lines ? ANYDML_LINES_ROW / e : e < 8 ? ANYDML_STREAMED_ROW / e : 64, line = 64 / e;
+  s->p1 = anydml_ceil_div(anydml_ceil_div(s->n1, anydml_ceil_div(s->n1, most)), line) * line;
   s->c1 = anydml_ceil_div(s->n1, s->p1);
   s->units = s->planes * s->c2 * s->c1 * s->c0;
   return 1;
@@ -253,17 +256,20 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, k->rows, streamed);
   const int packed = r && m->a[last] == e;
   const int repeats = packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN);
-  if (!r || repeats || e > 64) {
-    anydml_set_plane(s, m, r - 2, last);
-    s->streamed = streamed && (packed || e >= 512);
-    s->plane = repeats ? k->repeat_element : !s->streamed ? anydml_elements(e, k->rows) : packed ? k->rows_packed : k->rows;
-    anydml_divide_lines(s, ANYDML_UNIT);
-    return 1;
-  }
-  /* Short elements: the plane has the dimension of the smallest source stride, if that is not the last one. */
+  /* The plane has the dimension of the smallest source stride, if that is not the last one. */
   int near = last;
   for (int d = 0; d < last; d++)
     if (m->b[d] && (!m->b[near] || anydml_abs(m->b[d]) < anydml_abs(m->b[near]))) near = d;
+  const int crosses = near != last && !repeats;
+  if (!r || repeats || e > 64) {
+    anydml_set_plane(s, m, crosses ? near : r - 2, last);
+    s->streamed = streamed && (packed || e >= 512);
+    s->plane = repeats ? k->repeat_element : !s->streamed ? anydml_elements(e, k->rows) : packed ? k->rows_packed : k->rows;
+    /* Blocks of several rows in both dimensions, if the source is transposed. */
+    if (crosses) anydml_divide(s, anydml_ceil_div(ANYDML_ROWS_BLOCK, e), anydml_ceil_div(ANYDML_ROWS_BLOCK, e));
+    else anydml_divide_lines(s, ANYDML_UNIT);
+    return 1;
+  }
   if (near != last && packed && e <= 8 && k->transpose[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
     anydml_set_plane(s, m, near, last);
     if (s->b1 < 0) {

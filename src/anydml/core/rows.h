@@ -49,16 +49,18 @@ static inline void K(sink_from)(K(sink) *s, char *to, const char *end) {
   K(sink_open)(s, to);
 }
 
-/* Rows that are contiguous at the destination, with non-temporal stores. */
+/* Rows that are contiguous at the destination, with non-temporal stores. The first rows of the next line, and of the next
+ * block after the last one, are prefetched by the last rows of a line. */
 static void K(rows_packed)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
-  const int64_t e = s->element, ahead = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1;
-  const char *end = NULL;
+  const int64_t e = s->element, most = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1, ahead = most < n0 ? most : n0;
+  const char *end = NULL, *block = from + n0 * s->b0;
   K(sink) sink;
   for (; n1 > 0; n1--, end = to + n0 * e, to += s->a1, from += s->b1) {
-    const char *f = from;
+    const char *f = from, *soon = from + ahead * s->b0;
     K(sink_from)(&sink, to, end);
-    for (int64_t i = n0; i > 0; i--, f += s->b0) {
-      K(sink_put)(&sink, f, e, f + ahead * s->b0);
+    for (int64_t i = n0; i > 0; i--, f += s->b0, soon += s->b0) {
+      if (i == ahead) soon = n1 > 1 ? from + s->b1 : block;
+      K(sink_put)(&sink, f, e, soon);
     }
   }
   if (end) K(sink_close)(&sink);

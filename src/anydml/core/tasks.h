@@ -8,7 +8,7 @@ enum {
   ANYDML_TASKS = 16,              /* maximum number of tasks of a stage */
   ANYDML_UNIT = 32 << 10,         /* approximate bytes of a unit */
   ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more task */
-  ANYDML_LONG_ROW = 2048,         /* bytes of a transposed row from which its ends may be parts of lines; half of it is not short */
+  ANYDML_LONG_ROW = 2048,         /* bytes of a transposed row from which its ends may be parts of lines */
   ANYDML_WEAVES = 2,              /* maximum number of tasks with tables */
 };
 
@@ -72,11 +72,10 @@ static inline void anydml_next(const anydml_task *s, int64_t *c, char **to, cons
 }
 
 /* Whether tiles of a transposed plane at `to` are stored as whole lines: all rows reach lines at the same element, and are
- * long if they begin elsewhere; the source's rows are long, too, unless those of the destination are short. */
+ * long if they begin elsewhere. */
 static inline int anydml_has_lines(const anydml_task *s, const char *to) {
   const int64_t e = s->element, head = -(uintptr_t)to & 63, row = s->n0 * e;
-  if ((s->a1 | s->a2) & 63 || head % e) return 0;
-  return row < ANYDML_LONG_ROW ? !head && (row < ANYDML_LONG_ROW / 2 || s->n1 * e >= ANYDML_LONG_ROW / 4) : s->n1 * e >= ANYDML_LONG_ROW / 4;
+  return !((s->a1 | s->a2) & 63) && head % e == 0 && (!head || row >= ANYDML_LONG_ROW);
 }
 
 static inline void anydml_part(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {

@@ -77,9 +77,10 @@ ANYDML_TILE_OF(8, 64, K(streamed_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYD
 #define ANYDML_LARGE(e) K(tile##e)
 #endif
 
-/* Transpose a block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. */
+/* Transpose a block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. Another
+ * block, which is so many bytes `ahead`, is prefetched unless that is 0. */
 #define ANYDML_TRANSPOSE(e) \
-static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t ahead) { \
   enum { G = 16 / e, R = ANYDML_LANES * G }; \
   const int64_t wide = n1 - n1 % G, side = n0 >= R ? R : G; \
   if (n1 < G || n0 < G) { \
@@ -90,7 +91,10 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
     const int64_t at = n0 - j >= side ? j : n0 - side; \
     char *t = to + at * e; const char *f = from + at * b0; \
     if (side == R) { \
-      for (int64_t i = 0; i < wide; i += G) ANYDML_LARGE(e)(t + i * a1, a1, f + i * e, b0); \
+      for (int64_t i = 0; i < wide; i += G) { \
+        if (ahead && !(i * e & 63)) for (int64_t k = 0; k < R; k++) __builtin_prefetch(f + i * e + k * b0 + ahead, 0, 3); \
+        ANYDML_LARGE(e)(t + i * a1, a1, f + i * e, b0); \
+      } \
       if (wide < n1) ANYDML_LARGE(e)(t + (n1 - G) * a1, a1, f + (n1 - G) * e, b0); \
     } else { \
       for (int64_t i = 0; i < wide; i += G) K(small_tile##e)(t + i * a1, a1, f + i * e, b0); \
@@ -99,19 +103,21 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
   } \
 } \
 static void K(transpose##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
-  K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0); \
+  K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0, 0); \
 } \
 /* Non-temporal stores of whole lines, adjacent pairs soon after each other: each row of the destination begins on one. */ \
-static void K(transpose_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+static void K(transpose_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t ahead) { \
   enum { G = 16 / e, R = ANYDML_LANES * G, L = 64 / e }; \
   const int64_t wide = n1 - n1 % G, lines = n0 - n0 % L; \
   for (int64_t j = 0; j < lines; j += 2 * L) \
     for (int64_t i = 0; i < wide; i += L) \
-      for (int64_t line = j; line < j + 2 * L && line < lines; line += L) \
+      for (int64_t line = j; line < j + 2 * L && line < lines; line += L) { \
+        if (ahead) for (int64_t k = line; k < line + L; k++) __builtin_prefetch(from + i * e + k * b0 + ahead, 0, 2); \
         for (int64_t c = i; c < i + L && c < wide; c += G) \
           for (int64_t k = line; k < line + L; k += R) K(streamed_tile##e)(to + c * a1 + k * e, a1, from + c * e + k * b0, b0); \
-  if (wide < n1) K(transpose_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0); \
-  if (lines < n0) K(transpose_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
+      } \
+  if (wide < n1) K(transpose_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0, ahead); \
+  if (lines < n0) K(transpose_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines, ahead); \
 }
 ANYDML_TRANSPOSE(1) ANYDML_TRANSPOSE(2) ANYDML_TRANSPOSE(4) ANYDML_TRANSPOSE(8)
 
@@ -163,29 +169,41 @@ static void K(transpose3)(const anydml_task *s, char *to, const char *from, int6
   }
 }
 
-static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int lines) {
+static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int64_t ahead, int lines) {
   switch (e) {
-    case 1: (lines ? K(transpose_lines1) : K(transpose_block1))(to, a1, from, b0, n1, n0); break;
-    case 2: (lines ? K(transpose_lines2) : K(transpose_block2))(to, a1, from, b0, n1, n0); break;
-    case 4: (lines ? K(transpose_lines4) : K(transpose_block4))(to, a1, from, b0, n1, n0); break;
-    default: (lines ? K(transpose_lines8) : K(transpose_block8))(to, a1, from, b0, n1, n0); break;
+    case 1: (lines ? K(transpose_lines1) : K(transpose_block1))(to, a1, from, b0, n1, n0, ahead); break;
+    case 2: (lines ? K(transpose_lines2) : K(transpose_block2))(to, a1, from, b0, n1, n0, ahead); break;
+    case 4: (lines ? K(transpose_lines4) : K(transpose_block4))(to, a1, from, b0, n1, n0, ahead); break;
+    default: (lines ? K(transpose_lines8) : K(transpose_block8))(to, a1, from, b0, n1, n0, ahead); break;
   }
 }
 
-/* Parts of a plane with non-temporal stores, along the source first: p1 rows of the destination by p0 elements, or by p2
- * contiguous runs of all n0 elements. */
-static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t last) {
-  const int64_t e = s->element, line = 64 / e, across = s->c0 * s->c2, parts = s->c1 * across;
+/* The part of a plane that a unit is: its first line, element and plane, and their addresses. */
+typedef struct { int64_t i1, i0, i2; char *to; const char *from; } K(part);
+
+static K(part) K(part_of)(const anydml_task *s, int64_t unit) {
+  const int64_t parts = s->c1 * s->c0 * s->c2, number = unit / parts, rest = unit - number * parts, other = rest / s->c1;
   int64_t c[ANYDML_RANK];
+  K(part) p = {.i1 = (rest - other * s->c1) * s->p1, .i0 = s->c2 > 1 ? 0 : other * s->p0, .i2 = s->c2 > 1 ? other * s->p2 : 0};
+  p.to = s->to + p.i1 * s->a1 + p.i0 * s->element + p.i2 * s->a2;
+  p.from = s->from + p.i1 * s->element + p.i0 * s->b0 + p.i2 * s->b2;
+  anydml_seek(s, number, c, &p.to, &p.from);
+  return p;
+}
+
+/* Parts of a plane with non-temporal stores, along the source first: p1 rows of the destination by p0 elements, or by p2
+ * contiguous runs of all n0 elements. Each prefetches the source of the next one. */
+static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t last) {
+  const int64_t e = s->element, line = 64 / e;
   char data[ANYDML_TRANSPOSE_BUFFER] __attribute__((aligned(64)));
+  K(part) next = K(part_of)(s, first);
   for (int64_t unit = first; unit < last; unit++) {
-    char *to = s->to;
-    const char *from = s->from;
-    const int64_t number = unit / parts, part = unit - number * parts, other = part / s->c1;
-    const int64_t i1 = part % s->c1 * s->p1, i0 = s->c2 > 1 ? 0 : other * s->p0, i2 = s->c2 > 1 ? other * s->p2 : 0;
-    anydml_seek(s, number, c, &to, &from);
-    to += i1 * s->a1 + i0 * e + i2 * s->a2;
-    from += i1 * e + i0 * s->b0 + i2 * s->b2;
+    const K(part) part = next;
+    /* After the last part comes the first one of all. */
+    next = K(part_of)(s, unit + 1);
+    const int64_t i1 = part.i1, i0 = part.i0, i2 = part.i2, ahead = next.from - part.from;
+    char *to = part.to;
+    const char *from = part.from;
     const int64_t n1 = s->n1 - i1 < s->p1 ? s->n1 - i1 : s->p1, n2 = s->n2 - i2 < s->p2 ? s->n2 - i2 : s->p2;
     const int64_t n0 = s->n0 - i0 < s->p0 ? s->n0 - i0 : s->p0;
     if (anydml_has_lines(s, to)) {
@@ -193,8 +211,8 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
       const int64_t head = (-(uintptr_t)to & 63) / e, begin = i0 ? head : 0, end = s->n0 - i0 < n0 + head ? s->n0 - i0 : n0 + head;
       for (int64_t k = 0; k < n2; k++) {
         char *t = to + k * s->a2; const char *f = from + k * s->b2;
-        if (begin < head) K(transpose_part)(t, s->a1, f, s->b0, n1, head, e, 0);
-        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, 1);
+        if (begin < head) K(transpose_part)(t, s->a1, f, s->b0, n1, head, e, 0, 0);
+        if (head < end) K(transpose_part)(t + head * e, s->a1, f + head * s->b0, s->b0, n1, end - head, e, s->n1 * e < ANYDML_FORESEEN_ROW ? ahead : 0, 1);
       }
       continue;
     }
@@ -205,7 +223,7 @@ static void K(transpose_streamed)(const anydml_task *s, int64_t first, int64_t l
     for (int64_t i = 0; i < n1; i += most) {
       const int64_t rows = n1 - i < most ? n1 - i : most;
       for (int64_t k = 0; k < n2; k++)
-        K(transpose_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, 0);
+        K(transpose_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, ahead, 0);
       if (pitch == size) {
         K(stream)(to + i * s->a1, data, rows * size, data);
         continue;

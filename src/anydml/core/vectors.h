@@ -131,25 +131,28 @@ static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const ch
     s->to += n;
     return;
   }
-  if (n <= ANYDML_SINK / 4) {
+  if (n < ANYDML_SHORT_SINK_RUN) {
     for (int64_t k = 0; k < n; k += 64) __builtin_prefetch(next + k, 0, 3);
     if (s->fill + n > ANYDML_SINK) K(sink_flush)(s);
     K(copy)(s->data + s->fill, from, n);
     s->fill += n;
     return;
   }
-  K(sink_flush)(s);
-  int64_t head = s->fill ? 64 - s->fill : 0;
-  if (head) {
-    K(copy)(s->data + s->fill, from, head);
-    s->fill = 64;
-    K(sink_flush)(s);
+  if (s->fill >= 64) K(sink_flush)(s);
+  int64_t head = 0;
+  if (n <= 2 * ANYDML_AHEAD) { __builtin_prefetch(next, 0, 3); __builtin_prefetch(next + n - 1, 0, 3); }
+  if (s->fill) {
+    head = 64 - s->fill;
+    for (int k = 0; k < 64; k += K(W)) ANYDML_PUT(K(vec), s->data + s->fill + k, from + k);
+    if (s->low) K(copy)(s->to + s->low, s->data + s->low, 64 - s->low);
+    else K(put_line)(s->to, s->data);
+    s->to += 64;
+    s->low = 0;
   }
   int64_t whole = (n - head) & ~(int64_t)63;
   K(put_lines)(s->to, from + head, whole, n <= 2 * ANYDML_AHEAD ? next + head : from + head + ANYDML_AHEAD);
   s->to += whole;
   s->fill = n - head - whole;
-  s->low = 0;
   if (s->fill) K(copy)(s->data, from + head + whole, s->fill);
 }
 
