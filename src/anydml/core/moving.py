@@ -72,7 +72,8 @@ def run_units(work, plan, units, total):
         return 0
     each: int64_t = total // max(units, 1) + 1
     step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
-    most: int64_t = max(1, ROUND_EFFORT // each)
+    # Enough for all threads, however large the units are.
+    most: int64_t = max(CLAIMS, ROUND_EFFORT // each)
     first: int64_t = 0
     while first < units:
         last = min(first + most, units)
