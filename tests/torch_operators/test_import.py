@@ -24,6 +24,7 @@ def test_without_pytorch_the_error_says_what_to_install(monkeypatch):
         importlib.import_module("anydml.torch")
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 @pytest.mark.parametrize("call", ["split(x, [1, 2])[1]", "join([x, x])[1:3]", "copy(x)[1:]"])
 def test_pytorchs_compiler_may_be_the_first_to_call(call):
     code = f"import torch, anydml as dml\nf = torch.compile(lambda x: dml.{call}, backend='eager', fullgraph=True)\n"
