@@ -22,7 +22,8 @@ static void anydml_put_numbers(const void *plan, int64_t first, int64_t last) {
         to[first + k] = (type)(value); \
     break; \
   }
-#define ANYDML_INTEGER(type) ANYDML_NUMBERS(type, start + (type)(first + k) * delta)
+/* Without 1u, numbers of 16 bits would be multiplied as ints, which may overflow. */
+#define ANYDML_INTEGER(type) ANYDML_NUMBERS(type, start + 1u * (type)(first + k) * delta)
 #define ANYDML_FLOAT(type) ANYDML_NUMBERS(type, start + ((double)first + k) * delta)
   switch (s->type) {
     case 1: ANYDML_INTEGER(uint8_t)
