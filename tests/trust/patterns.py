@@ -312,6 +312,12 @@ def transpose(every: bool) -> Iterator[Pattern]:
             wide = max(1, (72 << 10) // (rows * size) // part) * part + columns
             to, source = Access(0, 0, (wide * size, size)), Access(1, 0, (size, rows * size))
             yield Pattern(f"{rows}×{wide} of {size} B, in parts", [Move((rows, wide), to, source, size)])
+        for rows, columns in ((33, 4096 // size), (45, 1024 // size), (70, 2048 // size)):
+            # Lines of rows so far apart evict each other.
+            wide = columns - (3 if rows == 70 else 0)
+            to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
+            label = f"{rows}×{wide} of {size} B, {columns * size} B apart"
+            yield Pattern(label, [Move((rows, wide), to, source, size)])
         few = side // 4 if side >= 16 else side
         shape = (3, 4, few, 5, few)
         for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:

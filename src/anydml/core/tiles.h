@@ -91,8 +91,9 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
     const int64_t at = n0 - j >= side ? j : n0 - side; \
     char *t = to + at * e; const char *f = from + at * b0; \
     if (side == R) { \
-      for (int64_t i = 0; i < wide; i += G) { \
-        if (ahead && !(i * e & 63)) for (int64_t k = 0; k < R; k++) __builtin_prefetch(f + i * e + k * b0 + ahead, 0, 3); \
+      if (!ahead) for (int64_t i = 0; i < wide; i += G) ANYDML_LARGE(e)(t + i * a1, a1, f + i * e, b0); \
+      else for (int64_t i = 0; i < wide; i += G) { \
+        if (!(i * e & 63)) for (int64_t k = 0; k < R; k++) __builtin_prefetch(f + i * e + k * b0 + ahead, 0, 3); \
         ANYDML_LARGE(e)(t + i * a1, a1, f + i * e, b0); \
       } \
       if (wide < n1) ANYDML_LARGE(e)(t + (n1 - G) * a1, a1, f + (n1 - G) * e, b0); \
@@ -101,9 +102,6 @@ static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_
       if (wide < n1) K(small_tile##e)(t + (n1 - G) * a1, a1, f + (n1 - G) * e, b0); \
     } \
   } \
-} \
-static void K(transpose##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
-  K(transpose_block##e)(to, s->a1, from, s->b0, n1, n0, 0); \
 } \
 /* Non-temporal stores of whole lines, adjacent pairs soon after each other: each row of the destination begins on one. */ \
 static void K(transpose_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t ahead) { \
@@ -176,6 +174,24 @@ static void K(transpose_part)(char *to, int64_t a1, const char *from, int64_t b0
     case 4: (lines ? K(transpose_lines4) : K(transpose_block4))(to, a1, from, b0, n1, n0, ahead); break;
     default: (lines ? K(transpose_lines8) : K(transpose_block8))(to, a1, from, b0, n1, n0, ahead); break;
   }
+}
+
+/* Lines of rows whose distance has a large power of two evict each other: blocks of rows are transposed in a buffer, and
+ * copied from there. Blocks at the ends overlap those before them. */
+static void K(transpose)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  enum { ROWS = 32, SIZE = 512 };
+  const int64_t e = s->element, a1 = s->a1, b0 = s->b0, rows = n1 < ROWS ? n1 : ROWS, wide = n0 < SIZE / e ? n0 : SIZE / e;
+  if (n1 * (a1 & -a1) <= ANYDML_CROWDED) {
+    K(transpose_part)(to, a1, from, b0, n1, n0, e, 0, 0);
+    return;
+  }
+  char data[ROWS * (SIZE + 64)] __attribute__((aligned(64)));
+  for (int64_t i = 0; i < n1; i += rows)
+    for (int64_t j = 0; j < n0; j += wide) {
+      const int64_t row = n1 - i < rows ? n1 - rows : i, at = n0 - j < wide ? n0 - wide : j;
+      K(transpose_part)(data, SIZE + 64, from + row * e + at * b0, b0, rows, wide, e, 0, 0);
+      for (int64_t k = 0; k < rows; k++) K(copy)(to + (row + k) * a1 + at * e, data + k * (SIZE + 64), wide * e);
+    }
 }
 
 /* The part of a plane that a unit is: its first line, element and plane, and their addresses. */
