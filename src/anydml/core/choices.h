@@ -164,11 +164,11 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->each = s->planes;
 }
 
-/* Make a task that weaves the columns of a table; returns 0 if that is not worthwhile. */
-static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int streamed) {
+/* Make a task that weaves the columns of a table; returns 0 if that is not worthwhile, or blocks cannot be woven `whole`. */
+static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int whole, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
-  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, bytes)) return 0;
+  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, whole ? 0 : bytes)) return 0;
   stage->woven++;
   s->count = w->columns;
   w->vector = k->weave_vector;
@@ -192,7 +192,7 @@ static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *
 }
 
 /* Weave one move of short elements; returns as `anydml_weave_task`. */
-static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int near, int streamed) {
+static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int near, int whole, int streamed) {
   const int last = m->rank - 1;
   const int64_t e = m->element, bytes = anydml_bytes(m);
   int apart = -1, along = last;
@@ -206,7 +206,7 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml
     anydml_begin_weave(w, m, apart, along);
     anydml_add_columns(w, m, apart, along);
     repeats = repeats && w->n0 * m->a[along] <= ANYDML_SHORT_LINES && anydml_repeat_columns(w, m);
-    if (anydml_weave_task(stage, s, w, bytes, streamed)) {
+    if (anydml_weave_task(stage, s, w, bytes, whole, streamed)) {
       s->count = 1;
       return 1;
     }
@@ -271,6 +271,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   if (near != last && packed && e <= 8 && k->transpose[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
+    if (m->n[last] <= ANYDML_COLUMNS && anydml_choose_weave(stage, s, m, near, 1, streamed)) return 1;
     anydml_set_plane(s, m, near, last);
     if (s->b1 < 0) {
       s->to += s->a1 * (s->n1 - 1);
@@ -278,9 +279,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    /* Many short rows at a time would evict each other's lines. */
-    const int scattered = s->n0 * e < 128 && anydml_bytes(m) >= anydml_stream_from / 4;
-    if ((streamed || scattered) && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
     s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
     anydml_divide(s, 256 / e & ~15, 256 / e & ~15);
@@ -288,7 +287,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   }
   const int uneven = 16 % e != 0;
   const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= 16;
-  if (!mirrored && anydml_choose_weave(stage, s, m, near, streamed)) return 1;
+  if (!mirrored && anydml_choose_weave(stage, s, m, near, 0, streamed)) return 1;
   anydml_set_plane(s, m, near != last ? near : r - 2, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : anydml_elements(e, k->rows);
   /* Short lines that are not contiguous would be stored as partial cache lines. */

@@ -15,15 +15,23 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
   int64_t many = 0, bytes = 0, row = 0;
   int columns = 0;
   if (stage->woven == ANYDML_WEAVES || !r || m->n[r - 1] < 16) return 0;
-  for (; many < count; many++) {
-    const anydml_move *q = m + many;
+  for (int64_t j = 0; j < count; j++) {
+    const anydml_move *q = m + j;
     const int inside = anydml_column_count(q);
     if (q->rank - (inside > 1) != r || !(anydml_is_plain(q) || anydml_is_short_fill(q)) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
     /* Reading rows that are far apart at the source is worthwhile only for whole rows of the destination. */
     if (!q->pattern && (inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
     columns += inside;
-    row += inside * q->element;
-    bytes += anydml_bytes(q);
+    /* The last column shares rows of the source or the destination with another one. */
+    for (const anydml_move *p = m; p < q; p++)
+      if (anydml_abs(q->to - p->to) < anydml_abs(p->a[r - 1]) || anydml_abs(q->from - p->from) < anydml_abs(p->b[r - 1])) many = j + 1;
+  }
+  columns = 0;
+  for (int64_t j = 0; j < many; j++) {
+    const int inside = anydml_column_count(m + j);
+    columns += inside;
+    row += inside * m[j].element;
+    bytes += anydml_bytes(m + j);
   }
   /* Moves of several columns each are faster separately, unless they write the same rows. */
   if (many < 2 || bytes < ANYDML_WEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
@@ -44,7 +52,7 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
       c->from = (const char *)w->fills[k];
     }
   }
-  return anydml_weave_task(stage, s, w, bytes, streamed) ? many : 0;
+  return anydml_weave_task(stage, s, w, bytes, 0, streamed) ? many : 0;
 }
 
 /* Copy or fill one run, without non-temporal stores. */

@@ -44,7 +44,7 @@ static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int6
   int64_t done = 0;
   stage->tasks = stage->woven = 0;
   stage->units = stage->lockstep = 0;
-  while (done < count && stage->tasks + 2 <= ANYDML_TASKS) {
+  while (done < count && stage->tasks + 2 <= ANYDML_TASKS && stage->woven < ANYDML_WEAVES) {
     const int64_t before = done;
     const int tasks = stage->tasks, woven = stage->woven;
     const int64_t units = stage->units;

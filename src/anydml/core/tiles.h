@@ -82,7 +82,9 @@ ANYDML_TILE_OF(8, 64, K(streamed_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYD
 #define ANYDML_TRANSPOSE(e) \
 static void K(transpose_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t ahead) { \
   enum { G = 16 / e, R = ANYDML_LANES * G }; \
-  const int64_t wide = n1 - n1 % G, side = n0 >= R ? R : G; \
+  /* Of many rows whose lines evict each other, small tiles read fewer at a time. */ \
+  const int crowded = e < 4 && n1 * e > 64 && R * (b0 & -b0) > 2 * ANYDML_CROWDED; \
+  const int64_t wide = n1 - n1 % G, side = n0 >= R && !crowded ? R : G; \
   if (n1 < G || n0 < G) { \
     for (int64_t i = 0; i < n1; i++) for (int64_t k = 0; k < n0; k++) memcpy(to + i * a1 + k * e, from + i * e + k * b0, e); \
     return; \

@@ -216,6 +216,17 @@ static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *co
   }
 }
 
+/* The distance of prefetches from a source: of long lines, what follows; of others, a later line. */
+static int64_t K(weave_ahead)(const anydml_weave *w, int j) {
+  const anydml_move *m = w->column[w->source[j].column].move;
+  const int64_t step = w->source[j].step, line = w->n0 * anydml_abs(step);
+  if (!w->rank || line > 2 * ANYDML_AHEAD) return step < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD;
+  int64_t lines = 1 + ANYDML_AHEAD / (line + 1);
+  int k = w->rank - 1;
+  for (; k && m->n[w->dimension[k]] <= lines; k--) lines = 1 + lines / m->n[w->dimension[k]];
+  return lines * m->b[w->dimension[k]];
+}
+
 static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
@@ -237,7 +248,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
   }
   if (direct) streamed = 0;
   anydml_block_span span = {.lines = 1};
-  for (int j = 0; j < w->sources; j++) span.ahead[j] = w->source[j].step < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD;
+  for (int j = 0; j < w->sources; j++) span.ahead[j] = K(weave_ahead)(w, j);
   K(sink) sinks[ANYDML_COLUMNS];
   if (streamed)
     for (int j = 0; j < w->targets; j++) K(sink_open)(sinks + j, to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
@@ -284,7 +295,7 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   for (int j = 0; j < w->sources; j++) {
     sources[j] = from[w->source[j].column];
     span.from[j] = w->column[w->source[j].column].move->b[d];
-    span.ahead[j] = span.from[j] * (1 + ANYDML_AHEAD / (w->n0 * anydml_abs(w->source[j].step) + 1));
+    span.ahead[j] = K(weave_ahead)(w, j);
   }
   /* Vectors that are whole lines need no sinks. */
   const int direct = streamed && w->windows && !span.rest && !(off & 63), stores = direct ? ANYDML_DIRECT : streamed;
