@@ -15,7 +15,8 @@ static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from,
   for (int64_t i = 0; i < n; i++) {
     if (i + ahead < n) {
       const char *soon = from + froms[i + ahead];
-      for (int64_t k = 0; k < e && k < ANYDML_PREFETCHED; k += 64) __builtin_prefetch(soon + k, 0, 3);
+      for (int64_t k = 0; k < e - 1 && k < ANYDML_PREFETCHED; k += 64) __builtin_prefetch(soon + k, 0, 3);
+      if (e < ANYDML_PREFETCHED) __builtin_prefetch(soon + e - 1, 0, 3);
     }
     K(copy)(tos ? to + tos[i] : to + i * a, from + froms[i], e);
   }
@@ -171,7 +172,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
     is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_PREFETCH_FROM;
   }
   /* Lines of a destination without lookups have one stride in common, or are processed one by one. */
-  const int follows = s->a1 == s->a0 * s->n0 && n0 == s->n0;
+  const int follows = n1 == 1 || (s->a1 == s->a0 * s->n0 && n0 == s->n0);
   is_shared &= !has_tos && !s->pattern && n1 > 1;
   has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_SHORT_LINE);
   const int64_t most = nested ? ANYDML_NESTED : ANYDML_SEGMENT;
@@ -216,7 +217,7 @@ static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
       const char *f = from + i * s->b1 + j * s->b0;
       int skips = K(offsets_of)(s, &o, c, i1 + i, i0 + j, lines, count, has_tos);
       if (is_far && e <= 64 && !skips && !s->pattern)
-        for (int64_t k = 0; k < lines * count; k++) __builtin_prefetch(f + o.from[k], 0, 3);
+        for (int64_t k = 0; k < lines * count; k++) { __builtin_prefetch(f + o.from[k], 0, 3); if (e > 16) __builtin_prefetch(f + o.from[k] + e - 1, 0, 3); }
       if (s->pattern || skips) K(copies_one_by_one)(s, t, o.to, f, o.from, skips ? o.skipped : NULL, lines * count);
       else if (is_streamed) {
         K(sink_from)(&sink, t, end);

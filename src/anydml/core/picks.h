@@ -73,32 +73,45 @@ static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
 
 /* Copy the elements of lines, each by one independent index: from it in `pick`, to it in `put`. `run` is the elements'
  * stride at that end; they are contiguous at the other. */
-#define ANYDML_MOVE_BY(type, wraps, size_of, to_at, from_at) \
+#define ANYDML_INDEX_AT(i, type, wraps) \
+  type v; memcpy(&v, at + (i) * sizeof(type), sizeof(type)); \
+  int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0)
+/* Elements of an axis beyond the caches are prefetched, if an index is wrong, from anywhere. */
+#define ANYDML_MOVE_BY(type, wraps, size_of, base, to_at, from_at) \
+  const int64_t most = size * (stride < 0 ? -stride : stride) < ANYDML_FAR ? n0 : ANYDML_FORESEEN; \
   for (; n1 > 0; n1--, to += a1, from += b1, at += s1) { \
-    _Pragma("GCC unroll 4") for (int64_t i = 0; i < n0; i++) { \
-      type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
-      int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0); \
-      if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) { \
-        if (l->outside == ANYDML_SKIP) continue; \
-        x = wraps && x < 0 ? 0 : size - 1; \
-        if (l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
+    for (int64_t first = 0, last = most; first < n0; first = last, last += most) { \
+      if (last > n0) last = n0; \
+      for (int64_t i = last; i < n0 && i < last + most; i++) { \
+        ANYDML_INDEX_AT(i, type, wraps); \
+        const uintptr_t soon = (uintptr_t)base + (uint64_t)i * (uint64_t)run + (uint64_t)x * (uint64_t)stride; \
+        for (int k = 0; k < size_of; k += 64) __builtin_prefetch((const char *)(soon + k), 0, 3); \
+        if (size_of > 16) __builtin_prefetch((const char *)(soon + size_of - 1), 0, 3); \
       } \
-      ANYDML_SCALAR(x); \
-      memcpy(to_at, from_at, size_of); \
+      _Pragma("GCC unroll 4") for (int64_t i = first; i < last; i++) { \
+        ANYDML_INDEX_AT(i, type, wraps); \
+        if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) { \
+          if (l->outside == ANYDML_SKIP) continue; \
+          x = wraps && x < 0 ? 0 : size - 1; \
+          if (l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
+        } \
+        ANYDML_SCALAR(x); \
+        memcpy(to_at, from_at, size_of); \
+      } \
     } \
   } \
   return
 #define ANYDML_PICK_BY(type, wraps, size_of) \
-  if (size_of <= 8 && stride == size_of && !run) { ANYDML_MOVE_BY(type, wraps, size_of, to + i * size_of, from + x * size_of); } \
-  ANYDML_MOVE_BY(type, wraps, size_of, to + i * size_of, from + i * run + x * stride)
-#define ANYDML_PUT_BY(type, wraps, size_of) ANYDML_MOVE_BY(type, wraps, size_of, to + i * run + x * stride, from + i * size_of)
+  if (size_of <= 8 && stride == size_of && !run) { ANYDML_MOVE_BY(type, wraps, size_of, from, to + i * size_of, from + x * size_of); } \
+  ANYDML_MOVE_BY(type, wraps, size_of, from, to + i * size_of, from + i * run + x * stride)
+#define ANYDML_PUT_BY(type, wraps, size_of) ANYDML_MOVE_BY(type, wraps, size_of, to, to + i * run + x * stride, from + i * size_of)
 #define ANYDML_BY_INDEX(name, e, by) static void K(name##e)(char *to, int64_t a1, const char *from, int64_t b1, const anydml_lookup *l, const char *at, int64_t s1, int64_t n1, int64_t n0, int64_t run) { \
   const int64_t size = l->size, stride = l->stride; \
   switch (l->type) { \
-    case -4: by(int32_t, 1, e); \
-    case 4: by(uint32_t, 0, e); \
-    case 8: by(uint64_t, 0, e); \
-    default: by(int64_t, 1, e); \
+    case -4: { by(int32_t, 1, e); } \
+    case 4: { by(uint32_t, 0, e); } \
+    case 8: { by(uint64_t, 0, e); } \
+    default: { by(int64_t, 1, e); } \
   } }
 #define ANYDML_BY(e) ANYDML_BY_INDEX(pick, e, ANYDML_PICK_BY) ANYDML_BY_INDEX(put, e, ANYDML_PUT_BY)
 ANYDML_BY(1) ANYDML_BY(2) ANYDML_BY(3) ANYDML_BY(4) ANYDML_BY(6) ANYDML_BY(8)
@@ -116,7 +129,7 @@ static int K(try_by_index)(const anydml_task *s, const int64_t *c, int64_t i1, i
   const anydml_lookup *l = m->lookup;
   const int64_t e = s->element;
   const int is_put = l->into == -2;
-  if (m->lookups != 1 || s->pattern || l->outside == ANYDML_REFUSE || l->type == 1 || !m->rank || e > 256 || !K(picks)[e]) return 0;
+  if (m->lookups != 1 || s->pattern || l->outside == ANYDML_REFUSE || l->type == 1 || !m->rank || e > 256 || !K(picks)[e] || (s->streamed && e > 64)) return 0;
   if (is_put ? s->b0 != e : (s->b0 && n0 >= ANYDML_SHORT_PICK) || s->a0 != e || l->outside == ANYDML_SKIP) return 0;
   if (K(element_stride)(m, l) != (l->type < 0 ? -l->type : l->type)) return 0;
   const int64_t s1 = K(line_stride)(m, l);

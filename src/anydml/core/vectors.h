@@ -132,7 +132,8 @@ static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const ch
     return;
   }
   if (n < ANYDML_SHORT_SINK_RUN) {
-    for (int64_t k = 0; k < n; k += 64) __builtin_prefetch(next + k, 0, 3);
+    for (int64_t k = 0; k < n - 1; k += 64) __builtin_prefetch(next + k, 0, 3);
+    __builtin_prefetch(next + n - 1, 0, 3);
     if (s->fill + n > ANYDML_SINK) K(sink_flush)(s);
     K(copy)(s->data + s->fill, from, n);
     s->fill += n;
