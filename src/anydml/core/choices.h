@@ -150,6 +150,13 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->lookup_plane = anydml_chosen->lookup_plane;
   s->plane = anydml_elements(m->element, anydml_chosen->rows);
   s->streamed = streamed && !into;
+  const anydml_lookup *l = m->lookup;
+  if (m->lookups == 1 && !into && s->b0 && l->size * anydml_abs(l->stride) >= ANYDML_FAR) {
+    /* Columns of the source stay in the caches. */
+    s->streamed = 0;
+    anydml_divide(s, s->n1, ANYDML_FAR_COLUMNS);
+    return;
+  }
   if (!into) { anydml_divide_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT); return; }
   /* Units share coordinates that never write the same element; one unit writes all others in order. */
   for (int d = 0; d < s->rank; d++) apart &= s->a[d] != 0;

@@ -52,13 +52,13 @@ enum {
   ANYDML_STREAMED_LINE = 1024, /* bytes of a destination row that is divided among blocks */
   ANYDML_STREAMED_LEAST = 512, /* least bytes of a row that is buffered */
   ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
-  ANYDML_FAR = 4 << 20,    /* bytes of an axis from which elements are prefetched by independent indices, */
-  ANYDML_FORESEEN = 128,   /* so many at a time, */
+  ANYDML_FAR = 4 << 20,    /* bytes of an axis from which elements are prefetched by independent indices: */
+  ANYDML_FORESEEN = 128,   /* so many at a time; */
+  ANYDML_FAR_COLUMNS = 128, /* elements of a line that are looked up along such an axis, each in its own column; */
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 128,     /* likewise if indices depend on others */
   ANYDML_SINGLE_FROM = 8,  /* elements of a line from which one index for all is resolved first */
-  ANYDML_SHORT_PICK = 16,  /* elements of a line from which a strided source is read by offsets that are resolved first */
   ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */

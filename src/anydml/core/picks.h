@@ -77,14 +77,14 @@ static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   type v; memcpy(&v, at + (i) * sizeof(type), sizeof(type)); \
   int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0)
 /* Elements of an axis beyond the caches are prefetched, if an index is wrong, from anywhere. */
-#define ANYDML_MOVE_BY(type, wraps, size_of, base, to_at, from_at) \
-  const int64_t most = size * (stride < 0 ? -stride : stride) < ANYDML_FAR ? n0 : ANYDML_FORESEEN; \
+#define ANYDML_MOVE_BY(type, wraps, size_of, foreseen, to_at, from_at) \
+  const int64_t most = foreseen && size * (stride < 0 ? -stride : stride) >= ANYDML_FAR ? ANYDML_FORESEEN : n0; \
   for (; n1 > 0; n1--, to += a1, from += b1, at += s1) { \
     for (int64_t first = 0, last = most; first < n0; first = last, last += most) { \
       if (last > n0) last = n0; \
       for (int64_t i = last; i < n0 && i < last + most; i++) { \
         ANYDML_INDEX_AT(i, type, wraps); \
-        const uintptr_t soon = (uintptr_t)base + (uint64_t)i * (uint64_t)run + (uint64_t)x * (uint64_t)stride; \
+        const uintptr_t soon = (uintptr_t)from + (uint64_t)i * (uint64_t)run + (uint64_t)x * (uint64_t)stride; \
         for (int k = 0; k < size_of; k += 64) __builtin_prefetch((const char *)(soon + k), 0, 3); \
         if (size_of > 16) __builtin_prefetch((const char *)(soon + size_of - 1), 0, 3); \
       } \
@@ -102,9 +102,9 @@ static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
   } \
   return
 #define ANYDML_PICK_BY(type, wraps, size_of) \
-  if (size_of <= 8 && stride == size_of && !run) { ANYDML_MOVE_BY(type, wraps, size_of, from, to + i * size_of, from + x * size_of); } \
-  ANYDML_MOVE_BY(type, wraps, size_of, from, to + i * size_of, from + i * run + x * stride)
-#define ANYDML_PUT_BY(type, wraps, size_of) ANYDML_MOVE_BY(type, wraps, size_of, to, to + i * run + x * stride, from + i * size_of)
+  if (size_of <= 8 && stride == size_of && !run) { ANYDML_MOVE_BY(type, wraps, size_of, 1, to + i * size_of, from + x * size_of); } \
+  ANYDML_MOVE_BY(type, wraps, size_of, 1, to + i * size_of, from + i * run + x * stride)
+#define ANYDML_PUT_BY(type, wraps, size_of) ANYDML_MOVE_BY(type, wraps, size_of, 0, to + i * run + x * stride, from + i * size_of)
 #define ANYDML_BY_INDEX(name, e, by) static void K(name##e)(char *to, int64_t a1, const char *from, int64_t b1, const anydml_lookup *l, const char *at, int64_t s1, int64_t n1, int64_t n0, int64_t run) { \
   const int64_t size = l->size, stride = l->stride; \
   switch (l->type) { \
@@ -130,7 +130,7 @@ static int K(try_by_index)(const anydml_task *s, const int64_t *c, int64_t i1, i
   const int64_t e = s->element;
   const int is_put = l->into == -2;
   if (m->lookups != 1 || s->pattern || l->outside == ANYDML_REFUSE || l->type == 1 || !m->rank || e > 256 || !K(picks)[e] || (s->streamed && e > 64)) return 0;
-  if (is_put ? s->b0 != e : (s->b0 && n0 >= ANYDML_SHORT_PICK) || s->a0 != e || l->outside == ANYDML_SKIP) return 0;
+  if (is_put ? s->b0 != e : s->a0 != e || l->outside == ANYDML_SKIP) return 0;
   if (K(element_stride)(m, l) != (l->type < 0 ? -l->type : l->type)) return 0;
   const int64_t s1 = K(line_stride)(m, l);
   /* Indices that lines share are resolved once, by the general kernel. */
