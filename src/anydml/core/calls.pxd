@@ -26,6 +26,7 @@ cdef struct Call:
     int refusing     # bit mask of lookups whose indices must be checked before anything is written
     int32_t refused  # whether an index that must be in range is not
     int count        # pending moves
+    int64_t total    # bytes that a call of several batches writes, or 0
     int lookup_count        # lookups of the last move
     Move moves[32]
     Lookup lookups[16]
@@ -41,5 +42,6 @@ cdef object finish_view(Call *c, object out, int rank, const int64_t *n, const c
 cdef object finish(Call *c, object found)
 cdef Move *_next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
 cdef int _keep_move(Call *c, int simplified) except -1
+cdef int64_t element_count(const View *view) noexcept nogil
 cdef int _flush(Call *c) except -1
 cdef int64_t ZEROS[130]

@@ -9,7 +9,7 @@ from cython.cimports.anydml.core.simplifying import extend_move, simplify
 
 def begin(c, x):
     """Begin a call on an array; returns as `read_array`."""
-    c.count = c.lookup_count = c.has_out = c.is_in_place = c.is_unfit = c.refused = c.refusing = 0
+    c.total = c.count = c.lookup_count = c.has_out = c.is_in_place = c.is_unfit = c.refused = c.refusing = 0
     c.indices.data = c.updates.data = cython.NULL
     return read_array(x, c.x, c.kind)
 
@@ -112,14 +112,23 @@ def _keep_move(c, simplified):
     elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
         if c.count == MOST:
+            c.total = c.kind.element * max(element_count(c.x), element_count(c.to))
             return _flush(c)
     return 0
+
+
+def element_count(view):
+    """Number of elements of an array."""
+    total: int64_t = 1
+    for k in range(view.rank):
+        total *= view.n[k]
+    return total
 
 
 def _flush(c):
     """Run the pending moves and clear them."""
     if not c.is_unfit:
-        run(c.moves, c.count)
+        run(c.moves, c.count, c.total)
     c.count = 0
     return 0
 

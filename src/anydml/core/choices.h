@@ -298,7 +298,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   anydml_set_plane(s, m, near != last ? near : r - 2, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : anydml_elements(e, k->rows);
   /* Short lines that are not contiguous would be stored as partial cache lines. */
-  if (streamed && mirrored) s->streamed = !uneven && s->n0 * e >= 256;
+  if (streamed && mirrored && !uneven) s->streamed = s->n0 * e >= 256;
   else if (streamed && packed && (s->a1 == s->n0 * e || s->n0 * e >= ANYDML_STREAMED_LEAST)) {
     s->table = (const void *)s->plane;
     s->plane = k->elements_packed;

@@ -156,7 +156,7 @@ class Call:
             filled = remove_noops(moves, filled)
         if conflicts(moves, filled, donated):
             return None
-        run(moves, filled)
+        run(moves, filled, 0)
         if refused:
             return None
         if out is not None:

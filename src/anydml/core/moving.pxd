@@ -51,7 +51,7 @@ cdef list describe(const Move *m, int64_t count)
 cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
 
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
-cdef int run(const Move *m, int64_t count) except -1
+cdef int run(const Move *m, int64_t count, int64_t total) except -1
 cdef int run_units(Work work, const void *plan, int64_t units, int64_t total) except -1 nogil
 cdef int run_plan(Work work, const void *plan, int64_t units, int64_t total) except -1
 cdef void run_backwards(const Move *m, int64_t count) noexcept nogil

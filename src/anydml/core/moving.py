@@ -45,8 +45,10 @@ def effort(m, count):
     return total
 
 
-def run(m, count):
+def run(m, count, total):
     """Run simplified moves, as if one after the other. The caller holds the GIL, which large work releases.
+
+    They may belong to work that writes `total` bytes, if these are more.
 
     Raises:
         KeyboardInterrupt: or another exception that a signal handler raises during large work.
@@ -56,7 +58,7 @@ def run(m, count):
         kernels.run_serially(m, count)
         return 0
     with cython.nogil:
-        written = kernels.written(m, count)
+        written = max(kernels.written(m, count), total)
         while count > 0:
             done = kernels.plan_stage(cython.address(stage), m, count, written)
             run_units(kernels.run_units, cython.address(stage), stage.units, effort(m, done))

@@ -115,7 +115,7 @@ class Bound:
                 self.read_only()
         if self.refusing:
             self.check_indices()
-        run(self.moves, self.count)
+        run(self.moves, self.count, 0)
 
     def check_indices(self):
         """Check every index that must be in range."""

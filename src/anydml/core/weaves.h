@@ -103,10 +103,12 @@ static void K(mirror_uneven)(const anydml_task *s, char *to, const char *from, i
     last[k] = (uint8_t)(mask[k] - (16 - w));
   }
   const anydml_v16 m = *(const anydml_v16 *)mask;
+  const int64_t ahead = n > 2 * ANYDML_AHEAD ? -ANYDML_AHEAD : s->b1 * (1 + ANYDML_AHEAD / n);
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     const char *end = from + e;
     int64_t i = 0;
     for (; i + w + 16 <= n; i += 2 * w) {
+      __builtin_prefetch(end - i - 2 * w + ahead, 0, 3);
       const anydml_v16 v = *(const anydml_v16 *)(end - i - 16), u = *(const anydml_v16 *)(end - i - w - 16);
       *(anydml_v16 *)(to + i) = ANYDML_PICK16(v, m);
       *(anydml_v16 *)(to + i + w) = ANYDML_PICK16(u, m);
