@@ -23,6 +23,13 @@ class Box(NamedTuple):
 DOWN, RIGHT, ALONG = (1, 0), (0, 1), (1, 1)
 
 
+def cuts(height: int, width: int, first: int, end: int) -> tuple[int, int, int, int]:
+    """Return the first row of a band, the first not cut off on the left, the first cut off on the right, and its end."""
+    top = min(max(0, 1 - end), height)
+    bottom = max(min(height, width - first), top)
+    return top, min(max(-first, top), bottom), min(max(width - end, top), bottom), bottom
+
+
 def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
     """Yield boxes that cover every element with ``first ≤ column − row < end`` exactly once.
 
@@ -32,13 +39,10 @@ def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
         first: the first diagonal, any integer.
         end: the diagonal after the last, any integer.
     """
-    # The rows that have elements; then the first not cut off on the left, and the first cut off on the right.
-    top, bottom = max(0, 1 - end), min(height, width - first)
-    if top >= bottom or first >= end:
+    top, inside, border, bottom = cuts(height, width, first, end)
+    if first >= end:
         return
-    inside, border = (min(max(row, top), bottom) for row in (-first, width - end))
-    cuts = sorted({top, inside, border, bottom})
-    for row, until in itertools.pairwise(cuts):
+    for row, until in itertools.pairwise(sorted({top, inside, border, bottom})):
         rows = until - row
         is_left, is_right = row < inside, row >= border
         left = 0 if is_left else row + first

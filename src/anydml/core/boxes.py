@@ -6,7 +6,7 @@ from cython.cimports.anydml.core.arrays import RANK
 from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
 from cython.cimports.anydml.core.filling import begin_fill, begin_zero_fill, fill_around
 
-from anydml.core.bands import band
+from anydml.core.bands import cuts
 
 EVERY = 1 << 62
 """More diagonals than any matrix has."""
@@ -33,16 +33,23 @@ def diagonal_matrix(x, value, begin_at, end, out):
     height: int64_t = c.x.n[lead]
     width: int64_t = c.x.n[lead + 1]
     bands = [(first, last)] if first <= last else [(-EVERY, last), (first, EVERY)]
-    for low, high in bands:
-        for box in band(height, width, low, high):
-            row: int64_t = box.row
-            column: int64_t = box.column
-            count: cython.int = read_ints(box.sizes, c.n + lead, 3)
-            d = lead
-            for down, right in box.steps:
-                c.a[d] = cython.cast(int64_t, down) * c.to.s[lead] + cython.cast(int64_t, right) * c.to.s[lead + 1]
-                d += 1
-            add_fill(c, c.to.data + row * c.to.s[lead] + column * c.to.s[lead + 1], lead + count, c.n, c.a)
+    row: int64_t
+    inside: int64_t
+    border: int64_t
+    bottom: int64_t
+    for first, last in bands:
+        row, inside, border, bottom = cuts(height, width, first, last)
+        while first < last and row < bottom:
+            is_left: cython.bint = row < inside
+            is_right: cython.bint = row >= border
+            left: int64_t = 0 if is_left else row + first
+            # Rows of one length are one box; those of a triangle are written one by one.
+            c.n[lead] = 1 if is_left != is_right else (inside if is_left else border) - row
+            c.n[lead + 1] = (width if is_right else row + last) - left
+            c.a[lead] = c.to.s[lead] + (0 if is_left else c.to.s[lead + 1])
+            c.a[lead + 1] = c.to.s[lead + 1]
+            add_fill(c, c.to.data + row * c.to.s[lead] + left * c.to.s[lead + 1], lead + 2, c.n, c.a)
+            row += c.n[lead]
     return finish(c, found)
 
 
