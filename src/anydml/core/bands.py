@@ -24,7 +24,7 @@ DOWN, RIGHT, ALONG = (1, 0), (0, 1), (1, 1)
 
 
 def cuts(height: int, width: int, first: int, end: int) -> tuple[int, int, int, int]:
-    """Return the first row of a band, the first not cut off on the left, the first cut off on the right, and its end."""
+    """Return a band's first row, its first not cut off on the left, its first cut off on the right, and its end."""
     top = min(max(0, 1 - end), height)
     bottom = max(min(height, width - first), top)
     return top, min(max(-first, top), bottom), min(max(width - end, top), bottom), bottom

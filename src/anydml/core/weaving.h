@@ -7,7 +7,7 @@ static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
 enum { ANYDML_WINDOWS = 6 };           /* limit of windows, and of vectors, of a block that is woven at once */
-enum { ANYDML_WEAVE_FROM = 4 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
+enum { ANYDML_WEAVE_FROM = 2 << 10, ANYDML_MASKS_FROM = 96 };   /* bytes, and blocks, from which masks are worthwhile */
 enum { ANYDML_SHORT_LINES = 2 << 10 };         /* bytes of a line up to which repeated ones are written together */
 enum { ANYDML_FILL_WINDOW = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
