@@ -151,7 +151,7 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->plane = anydml_elements(m->element, anydml_chosen->rows);
   s->streamed = streamed && !into;
   const anydml_lookup *l = m->lookup;
-  if (m->lookups == 1 && !into && s->b0 && l->size * anydml_abs(l->stride) >= ANYDML_FAR) {
+  if (m->lookups == 1 && !into && s->b0 && l->size <= ANYDML_COLUMN && l->size * anydml_abs(l->stride) >= ANYDML_FAR) {
     /* Columns of the source stay in the caches. */
     s->streamed = 0;
     anydml_divide(s, s->n1, ANYDML_FAR_COLUMNS);

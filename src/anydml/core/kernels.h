@@ -52,9 +52,10 @@ enum {
   ANYDML_STREAMED_LINE = 1024, /* bytes of a destination row that is divided among blocks */
   ANYDML_STREAMED_LEAST = 512, /* least bytes of a row that is buffered */
   ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
-  ANYDML_FAR = 4 << 20,    /* bytes of an axis from which elements are prefetched by independent indices: */
-  ANYDML_FORESEEN = 128,   /* so many at a time; */
-  ANYDML_FAR_COLUMNS = 128, /* elements of a line that are looked up along such an axis, each in its own column; */
+  ANYDML_FAR = 4 << 20,    /* bytes of an axis from which elements are prefetched by independent indices, */
+  ANYDML_FORESEEN = 128,   /* so many at a time */
+  ANYDML_COLUMN = 4 << 10,  /* elements of an axis whose lines of one column stay in the L2 cache; */
+  ANYDML_FAR_COLUMNS = 128, /* columns of such an axis that are looked up at a time */
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */
   ANYDML_NESTED = 128,     /* likewise if indices depend on others */

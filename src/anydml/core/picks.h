@@ -130,7 +130,7 @@ static int K(try_by_index)(const anydml_task *s, const int64_t *c, int64_t i1, i
   const int64_t e = s->element;
   const int is_put = l->into == -2;
   if (m->lookups != 1 || s->pattern || l->outside == ANYDML_REFUSE || l->type == 1 || !m->rank || e > 256 || !K(picks)[e] || (s->streamed && e > 64)) return 0;
-  if (is_put ? s->b0 != e : s->a0 != e || l->outside == ANYDML_SKIP) return 0;
+  if (is_put ? s->b0 != e : (s->b0 && l->size > ANYDML_COLUMN) || s->a0 != e || l->outside == ANYDML_SKIP) return 0;
   if (K(element_stride)(m, l) != (l->type < 0 ? -l->type : l->type)) return 0;
   const int64_t s1 = K(line_stride)(m, l);
   /* Indices that lines share are resolved once, by the general kernel. */
