@@ -168,12 +168,11 @@ def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
 
     Args:
         limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
-        stream_from: bytes written from which stores are non-temporal; by default more than a share of the last-level
-            cache.
+        stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
     """
     global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
     if stream_from is None:
-        stream_from = last_cache_size() // SHARE + 1
+        stream_from = last_cache_size() // SHARE
     kernels.choose(limit.encode(), stream_from)
     unshared_effort = min(SHARED_EFFORT, stream_from) - 1
 
