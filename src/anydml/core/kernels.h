@@ -42,7 +42,7 @@ enum {
   ANYDML_BLOCK = 1024,     /* bytes of a repeated pattern */
   ANYDML_SHORT_RUN = 512,  /* bytes of a run from which an element is repeated by such a pattern */
   ANYDML_TRANSPOSE_BUFFER = 64 << 10, /* bytes of a buffer of transposed rows before non-temporal stores */
-  ANYDML_CROWDED = 32 << 10, /* rows times the power of two in their distance, above which their lines evict each other; */
+  ANYDML_CROWDED = 32 << 10, /* rows times the power of two in their distance, above which their lines evict each other */
   ANYDML_ROWS_BLOCK = 8 << 10, /* bytes of a block of rows in either dimension if the source is transposed */
   ANYDML_LINES_ROW = 1024, /* bytes of a source row in a block whose tiles are stored as whole lines, */
   ANYDML_LINES = 128,      /* and of a destination row */
@@ -54,7 +54,7 @@ enum {
   ANYDML_PREFETCHED = 1024,      /* bytes of a row to prefetch; the hardware prefetches the rest */
   ANYDML_FAR = 4 << 20,    /* bytes of an axis from which elements are prefetched by independent indices, */
   ANYDML_FORESEEN = 128,   /* so many at a time */
-  ANYDML_COLUMN = 4 << 10,  /* elements of an axis whose lines of one column stay in the L2 cache; */
+  ANYDML_COLUMN = 4 << 10,  /* elements of an axis whose lines of one column stay in the L2 cache */
   ANYDML_FAR_COLUMNS = 128, /* columns of such an axis that are looked up at a time */
   ANYDML_PREFETCH_FROM = 256 << 10,  /* bytes of an axis from which its elements are prefetched */
   ANYDML_SEGMENT = 2048,   /* indices resolved at a time */

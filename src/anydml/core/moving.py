@@ -48,7 +48,7 @@ def effort(m, count):
 def run(m, count, total):
     """Run simplified moves, as if one after the other. The caller holds the GIL, which large work releases.
 
-    They may belong to work that writes `total` bytes, if these are more.
+    `total` is the number of bytes that a call of several such lists writes in all, or 0.
 
     Raises:
         KeyboardInterrupt: or another exception that a signal handler raises during large work.

@@ -76,7 +76,7 @@ static void K(select_plane)(const anydml_task *s, const int64_t *c, int64_t i1, 
 #define ANYDML_INDEX_AT(i, type, wraps) \
   type v; memcpy(&v, at + (i) * sizeof(type), sizeof(type)); \
   int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0)
-/* Elements of an axis beyond the caches are prefetched, if an index is wrong, from anywhere. */
+/* Elements of an axis beyond the caches are prefetched; prefetches by invalid indices do no harm. */
 #define ANYDML_MOVE_BY(type, wraps, size_of, foreseen, to_at, from_at) \
   const int64_t most = foreseen && size * (stride < 0 ? -stride : stride) >= ANYDML_FAR ? ANYDML_FORESEEN : n0; \
   for (; n1 > 0; n1--, to += a1, from += b1, at += s1) { \
