@@ -389,3 +389,17 @@ def test_a_folder_is_replaced_only_if_it_may_be(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["in.safetensors", "out"]
     with pytest.raises(dml.BindingError, match="is an input, too"):
         reshard([tmp_path / "out"], tmp_path / "out", overwrite=True)
+
+
+@pytest.mark.parametrize("rows", range(20, 60, 3))
+def test_ranks_are_joined_in_the_least_memory(rows, tmp_path):
+    # Among these sizes are some of which little more than one block fits.
+    rng = np.random.default_rng(rows)
+    tensors = {
+        "w": rng.integers(0, 255, (rows, 4, 9), np.uint8),
+        "v": rng.integers(0, 255, (rows, 9), np.uint8),
+    }
+    written(tmp_path / "in.safetensors", tensors)
+    reshard([tmp_path / "in.safetensors"], tmp_path / "ranks", ranks={"fsdp": 5}).run()
+    reshard([tmp_path / "ranks"], tmp_path / "out.safetensors", memory=4096).run()
+    assert_equal(stores.open(tmp_path / "out.safetensors"), tensors)

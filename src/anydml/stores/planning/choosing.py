@@ -122,11 +122,13 @@ def _fitting(group: MoveGroup, cut: Cut, operand: int, most: int, unit: int) -> 
                 yield cut
                 return
             share = 0.95 * most / size
+        # A block is no larger than the file, so shrinking less would change nothing.
+        longest = cut.view(group.sizes[operand]).sizes[0]
         if not cut.pitch:
-            width = int(cut.width * share) // unit * unit
+            width = int(min(cut.width, longest) * share) // unit * unit
             cut = cut._replace(width=_aligned(group, cut.side, width) if width else 0)
         else:
-            cut = cut._replace(height=int(cut.height * share))
+            cut = cut._replace(height=int(min(cut.height, longest) * share))
         if not cut.width or not cut.height:
             return
 
