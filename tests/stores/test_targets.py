@@ -8,8 +8,9 @@ import anydml as dml
 from anydml import stores
 
 
-def test_a_npy_file_begins_as_numpy_writes_it(tmp_path):
-    array = np.arange(12, dtype=">f4").reshape(3, 4)
+@pytest.mark.parametrize("dtype", [">f4", "V4", "S4", "U1", "m8[s]"])
+def test_a_npy_file_begins_as_numpy_writes_it(dtype, tmp_path):
+    array = np.arange(97, 97 + 12 * np.dtype(dtype).itemsize // 4, dtype="u4").view(dtype).reshape(3, 4)
     target = stores.create(tmp_path / "x.npy", like=array)
     assert not (tmp_path / "x.npy").exists()
     (tmp_path / "x.npy").write_bytes(target.file.start + array.tobytes())
@@ -36,8 +37,10 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
     ("name", "shape", "dtype", "said"),
     [
         ("x.npy", (2,), ml_dtypes.bfloat16, "cannot say dtype bfloat16"),
-        ("x.npy", (2,), ml_dtypes.float8_e5m2, "cannot say dtype float8_e5m2"),
-        ("x.npy", (2,), object, "cannot say dtype object"),
+        ("x.npy", (2,), ml_dtypes.float8_e5m2, "dtype float8_e5m2: a .safetensors file can"),
+        ("x.npy", (2,), ml_dtypes.int4, "dtype int4: elements must be"),
+        ("x.npy", (2,), object, "dtype object: elements must be"),
+        ("x.npy", (2,), [("a", "u1")], "elements must be numbers, texts or plain bytes"),
         ("x.npy", None, "f4", "needs one shape"),
         ("x.npy", (-1,), "f4", "sizes from 0"),
         ("x.npy", (1,) * 65, "f4", "up to 64 sizes"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.safetensors import is_own_dtype
+from anydml.stores.formats.safetensors import NAMES, is_own_dtype
 from anydml.stores.formats.zip_headers import (
     CHECKSUM_OF_DIRECTORY,
     CHECKSUM_OF_ENTRY,
@@ -60,7 +60,8 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
         ModelError: the format has no such dtype.
     """
     if not is_own_dtype(dtype):
-        raise place.error(f"cannot say dtype {dtype}: a .safetensors file can")
+        can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
+        raise place.error(f"cannot say dtype {dtype}: {can}")
     stream = io.BytesIO()
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(stream, header)

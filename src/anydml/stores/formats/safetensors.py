@@ -52,7 +52,7 @@ PARTS_OF_BYTES = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 
 def is_own_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether this is a dtype of NumPy itself, which a .npy file can have."""
-    return dtype.kind != "V" and not dtype.hasobject and dtype.isbuiltin != 2
+    return dtype.isbuiltin != 2 and not dtype.hasobject and dtype.names is None and dtype.subdtype is None
 
 
 MOST_HEADER = 100_000_000
