@@ -10,12 +10,13 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.explain.section import Section
 from anydml.notebooks import shown_by
 from anydml.text import a, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from anydml.explain.section import Section
 
 
 class Explanation:
@@ -179,4 +180,4 @@ def _of_several(title: str, found: Any) -> Explanation:
 
 shown_by(explain)
 
-__all__ = ["Explanation", "Section", "explain"]
+__all__ = ["Explanation", "explain"]
