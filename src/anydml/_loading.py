@@ -1,7 +1,8 @@
-"""Hooks through which lower packages reach higher ones, imported on first use."""
+"""Hooks through which lower packages reach higher ones, imported on first use; PyTorch's tensors, if it is imported."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from anydml.functions.traced import register_functions
@@ -28,3 +29,8 @@ def _plan_function(*arguments: Any) -> Any:
 
 register_functions(torch=_torch_functions, dask=_lazy_functions)
 planned_by(_plan_function)
+if hasattr(sys.modules.get("torch"), "Tensor"):
+    from anydml.arrays import pytorch
+
+    # Otherwise, the first call on a tensor does.
+    pytorch.register()

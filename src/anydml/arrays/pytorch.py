@@ -6,8 +6,8 @@ the same reason, results are allocated by PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -195,11 +195,15 @@ def _from_lengths(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
     return torch.from_numpy(lengths).clone()
 
 
-def _dlpack_dtypes() -> dict[int, np.dtype[Any]]:
-    """Return NumPy's dtypes by DLPack's codes, for dtypes without a scale."""
+def _by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
+    """Return functions that return NumPy's dtypes by DLPack's codes, for dtypes without a scale."""
     codes = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in map(np.dtype, "?BHIQbhiqefdFD")}
-    return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
+    found = {
+        codes[dtype.kind] << 8 | 8 * dtype.itemsize: partial(np.dtype, dtype)
+        for dtype in map(np.dtype, "?BHIQbhiqefdFD")
+    }
+    # Imports ml_dtypes, which takes milliseconds.
+    return found | {4 << 8 | 16: partial(_numpy_dtype, torch.bfloat16)}
 
 
 _TRACER, _PYTHON = map(torch._C._parse_dispatch_key, ("Tracer", "Python"))
@@ -219,4 +223,4 @@ def register() -> None:
     if tensors is not None:
         checks = torch._C._is_tracing, _count_modes
         flags = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
-        tensors.register(kinds, checks, flags, _bump_versions, _dlpack_dtypes(), _from_lengths)
+        tensors.register(kinds, checks, flags, _bump_versions, _by_code(), _from_lengths)

@@ -182,7 +182,7 @@ def numpy_dtype(k):
     """The NumPy dtype of a kind's elements."""
     if k.library == cython.NULL:
         return cython.cast(object, k.descr)
-    return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]
+    return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]()
 
 
 def element_count(rank, n):

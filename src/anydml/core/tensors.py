@@ -28,7 +28,7 @@ class Library:
         states: a module's variables, a name among them, and its usual value: any other means that calls are being
             recorded, or tensors are more than their memory.
         on_write: called with a tuple of arrays that are about to be written.
-        dtypes: NumPy's, by 256 · DLPack's code + bits.
+        dtypes: functions that return NumPy's, by 256 · DLPack's code + bits.
         from_lengths: makes an array of NumPy's 64-bit integers, in memory of its own.
     """
 

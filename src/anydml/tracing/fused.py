@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
+import importlib
 import os
 import sys
 import threading
@@ -304,10 +304,9 @@ class Fused(_Calls):
         return TracedProgram(trace, TracedFunction(self._name, tree, results, engine, names, trace.unsigned))
 
 
-@functools.cache
 def _offer_to_einops() -> None:
-    """Register the backend of traced arrays with einops, if installed."""
-    if importlib.util.find_spec("einops") is not None:
+    """Register the backend of traced arrays with einops, if imported: a function that imports it is traced again."""
+    if "einops" in sys.modules:
         with contextlib.suppress(ImportError):
             importlib.import_module("anydml.tracing.einops_backend")
 
