@@ -100,8 +100,10 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--slice", ":,:,:,:"], "the array has 3 axes"),
         (["x.zarr", "y.zarr", "--memory", "10B"], "too few"),
         (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
-        (["x.zarr", "y.safetensors"], "a file of another kind: name a .npy file, or a folder"),
-        (["x.zarr", "y.h5"], "a file of another kind: name a .npy file, or a folder"),
+        *[
+            (["x.npy", f"y{suffix}"], "a file of another kind: name a .npy file, or a folder")
+            for suffix in (".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".json", ".h5")
+        ],
         (["x.zarr", "y.zarr", "--codec", "zstd:"], "such as zstd:3"),
         (["x.npy", "y.npy", "--memory", "10B"], "give at least 4096 B"),
         (["x.npy", "x.zarr"], "exists already: name another, or let it be replaced by --overwrite"),

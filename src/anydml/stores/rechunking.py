@@ -21,7 +21,10 @@ from anydml.stores.plans import Plan
 from anydml.stores.rechunking_groups import rechunk_group, whole_axes
 from anydml.text import counted
 
-OF_OTHERS = (".safetensors", ".npz", ".h5", ".hdf5", ".nc", ".nc4", ".pt", ".pth", ".onnx", ".zip", ".tif", ".tiff")
+OF_OTHERS = (
+    *(".safetensors", ".gguf", ".npz", ".bin", ".ckpt", ".pt", ".pth", ".onnx", ".json"),
+    *(".h5", ".hdf5", ".nc", ".nc4", ".zip", ".tif", ".tiff"),
+)
 """Suffixes of formats that are not written, and are not taken for folders."""
 
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
