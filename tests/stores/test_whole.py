@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,30 @@ def test_after_an_error_it_goes_on_and_reads_no_finished_block_again(tmp_path, x
     assert sum(bytes_read) < again.totals.bytes_read * (1 - again.resumed / len(again.blocks)) + 40_000
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x.T)
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_fewer_threads_than_wanted_do_all_the_work(tmp_path, monkeypatch, most):
+    x = np.random.default_rng(0).integers(0, 60_000, (2000, 900)).astype(np.uint16)
+    np.save(tmp_path / "x.npy", x)
+    start, started = threading.Thread.start, []
+
+    def limited(thread):
+        if len(started) == most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    target = stores.create(tmp_path / "y.npy", (900, 2000), np.uint16)
+    plan = dml.fuse(lambda x: x.T).plan(stores.open(tmp_path / "x.npy"), target, "4MB")
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    if most:
+        plan.run()
+        np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x.T)
+    else:
+        with pytest.raises(MemoryError, match="thread"):
+            plan.run()
+        assert os.listdir(tmp_path) == ["x.npy"]
 
 
 @pytest.fixture

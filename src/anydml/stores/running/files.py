@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -257,7 +257,11 @@ class Opened:
             os.fsync(file.descriptor)
 
     def together(self, tasks: Iterator[Task]) -> None:
-        """Run tasks in all threads, taking each when a thread is free; after an error none is begun."""
+        """Run tasks in all threads, taking each when a thread is free; after an error none is begun.
+
+        Raises:
+            MemoryError: no thread can be started.
+        """
         lock, stopped = threading.Lock(), threading.Event()
 
         def work() -> None:
@@ -272,7 +276,14 @@ class Opened:
                     stopped.set()
                     raise
 
-        futures = [self._pool.submit(work) for _ in range(self._threads)]
+        futures = list[Future[None]]()
+        try:
+            while len(futures) < self._threads:
+                futures.append(self._pool.submit(work))
+        except RuntimeError as error:
+            # Where memory or processes are limited; fewer threads take longer.
+            if not futures:
+                raise MemoryError(str(error)) from error
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
