@@ -1,6 +1,8 @@
 """The functions against NumPy, for every dtype, in every layout, new and into `out`."""
 
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
@@ -149,6 +151,27 @@ def test_objects_stay_themselves():
     assert all(a is b for a, b in zip(dml.concat_training(parts)[0], things, strict=True))
     assert all(a is b for a, b in zip(dml.slice1(x, [0], [6], [-1]), things[::-1], strict=True))
     assert dml.gather(x, 3)[()] is things[3]
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        dml.fill,
+        lambda x, value: dml.fill(x, value, out=np.empty_like(x)),
+        lambda x, value: dml.pad(x, [0, 0, 0, 1], value=value),
+        dml.diagonal_matrix,
+    ],
+)
+def test_objects_that_fill_are_not_kept(filled):
+    class Thing:
+        pass
+
+    x, thing = np.full((2, 3), None), Thing()
+    reference = weakref.ref(thing)
+    assert thing in filled(x, thing)
+    del thing
+    gc.collect()
+    assert reference() is None
 
 
 def test_long_strings_are_copied():

@@ -7,6 +7,7 @@ allocates the results, or checks the addresses of `out`, and moves the elements.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.lowering import by_numpy, constant_operands
 from anydml.memory.host import address_of
 from anydml.moves import Operand, Program
+from anydml.operators.element import Element
 from anydml.operators.function import Function, Inferred, Sizes
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -51,6 +53,9 @@ class CallPlan(NamedTuple):
     @property
     def weight(self) -> int:
         """Approximate size in bytes."""
+        if any(isinstance(each, Element) and not each.pattern for each in self.inferred.parameters):
+            # It holds a caller's object, which a cache would keep alive.
+            return sys.maxsize
         return 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
 
 
