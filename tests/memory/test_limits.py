@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from anydml.memory import control_groups, limits, results
+from anydml.memory import limits, results
 
 
 def test_some_of_this_machines_memory_is_available():
@@ -14,18 +14,10 @@ def test_some_of_this_machines_memory_is_available():
     assert 0 < found <= total
 
 
-def test_the_smaller_limit_counts(monkeypatch):
-    monkeypatch.setattr(limits, "_meminfo", lambda: 5000)
-    monkeypatch.setattr(limits, "_control_group", lambda: 3000)
-    assert limits.available_memory() == 3000
-    monkeypatch.setattr(limits, "_control_group", lambda: None)
-    assert limits.available_memory() == 5000
-
-
 @pytest.fixture
 def system(monkeypatch, tmp_path):
     """A machine whose files say this; what is None is missing."""
-    monkeypatch.setattr(control_groups, "ROOT", str(tmp_path))
+    monkeypatch.setattr(limits, "ROOT", str(tmp_path))
 
     def say(meminfo=None, limit=None, used="100", stat="anon 60\ninactive_file 40\n"):
         files = {"proc/meminfo": meminfo}
@@ -54,7 +46,7 @@ def test_what_linux_says(system):
         ("1000\n", "300\n", "anon 60\n", 700),
         ("1000\n", "3000\n", "inactive_file 40\n", 0),
         ("max\n", "300\n", "inactive_file 40\n", 5000 * 1024),
-        ("1000\n", None, None, 5000 * 1024),
+        ("1000\n", None, None, 1000),
         (str(2**60), "300\n", "inactive_file 40\n", 5000 * 1024),
     ],
 )
@@ -180,6 +172,5 @@ def test_machines_that_say_nothing(system, monkeypatch, error):
 
     monkeypatch.setattr(os, "sysconf", unknown, raising=False)
     assert system() is None
-    monkeypatch.setattr(limits, "_address_space_limit", lambda: None)
     assert limits.whole_memory() is None
     assert results.default_limit() == results.ASSUMED_MEMORY // results.CACHE_FRACTION

@@ -1,21 +1,25 @@
-"""The memory that this process may use: in total, and at present."""
+"""What this process may use: memory in total and at present, and processors."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import sys
 from collections.abc import Iterator
 
-from anydml.memory import control_groups
-from anydml.memory.control_groups import text
+ROOT = ""
+"""The folder in which /proc and /sys are."""
 
 NO_LIMIT = 2**62
 """Limits from here on mean no limit: version 1 of control groups then writes a number just below 2⁶³."""
 
-_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
-"""Files with a group's limit and usage, and the key of memory.stat that counts the used bytes in pages of files that
-can be reclaimed (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
+_MEMORY = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+    2: ("memory.max", "memory.current", "inactive_file "),
+}
+"""By version, files with a group's limit and usage, and the key of memory.stat that counts the used bytes in pages of
+files that can be reclaimed (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
 
 
 def available_memory() -> int | None:
@@ -25,8 +29,7 @@ def available_memory() -> int | None:
     of the memory left in this process's control groups and the groups around them, and of the memory left under its
     limit on address space (``ulimit -v``); on other systems, the physical memory.
     """
-    found = [amount for amount in (_meminfo(), _control_group(), _address_space()) if amount is not None]
-    return min(found) if found else _physical()
+    return min((max(0, limit - used) for limit, used in _limits()), default=None)
 
 
 def whole_memory() -> int | None:
@@ -35,87 +38,89 @@ def whole_memory() -> int | None:
     This is the minimum of the machine's memory, of the limits of this process's control groups, and of its limit on
     address space.
     """
-    limits = [_limit(f"{group}/{files[0]}") for group, files in _groups()]
-    found = [amount for amount in (_physical(), _address_space_limit(), *limits) if amount is not None]
+    return min((limit for limit, _ in _limits()), default=None)
+
+
+def processors() -> int | None:
+    """Return the number of processors whose time this process may use, rounded up, or None without a limit.
+
+    Containers see all of the machine's processors, and are limited in time (``docker run --cpus``, Kubernetes).
+    """
+    found = []
+    for group, version in _groups("cpu"):
+        if version == 2:
+            quota, period = _number(f"{group}/cpu.max"), _number(f"{group}/cpu.max", r"\d+ ")
+        else:
+            quota, period = (_number(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+        if quota and period:
+            found.append(math.ceil(quota / period))
     return min(found, default=None)
 
 
-def _physical() -> int | None:
+def _limits() -> Iterator[tuple[int, int]]:
+    """Yield the limits of this process's memory, and how much of each is in use, in bytes."""
     if sys.platform == "win32":
-        return None
+        return
+    if whole := _physical():
+        available = _number("/proc/meminfo", "MemAvailable: *")
+        yield whole, 0 if available is None else whole - 1024 * available
+    for group, version in _groups("memory"):
+        limit_file, used_file, reclaimable = _MEMORY[version]
+        limit = _number(f"{group}/{limit_file}")
+        if limit is not None and limit < NO_LIMIT:
+            yield limit, (_number(f"{group}/{used_file}") or 0) - (_number(f"{group}/memory.stat", reclaimable) or 0)
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            yield limit, (_number("/proc/self/statm") or 0) * resource.getpagesize()
+    except (ImportError, AttributeError, OSError):
+        # A system without such limits.
+        pass
+
+
+def _physical() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
 
 
-def _meminfo() -> int | None:
+def _groups(controller: str) -> Iterator[tuple[str, int]]:
+    """Yield the folders of the control groups that this process is in, inner ones first, and their version, 2 or 1.
+
+    A container often sees its own group as the root, although the kernel reports the path on the machine, so folders
+    may be missing.
+
+    Args:
+        controller: the controller's name in version 1, such as ``"memory"``.
+    """
+    root = "/sys/fs/cgroup"
+    # Without a line, only the root groups are tried. In version 2, there are no names of controllers.
+    paths = {"": "/", controller: "/"}
+    for controllers, path in re.findall("^[^:\n]*:([^:\n]*):(.*)$", _text("/proc/self/cgroup"), re.MULTILINE):
+        paths |= dict.fromkeys(controllers.split(","), path)
+    for top, path, version in (
+        (root, paths[""], 2),
+        (f"{root}/unified", paths[""], 2),
+        (f"{root}/{controller}", paths[controller], 1),
+    ):
+        names = [name for name in path.split("/") if name not in ("", ".", "..")]
+        for depth in range(len(names), -1, -1):
+            yield "/".join((top, *names[:depth])), version
+
+
+def _number(path: str, key: str = "") -> int | None:
+    """Return the number at the start of a line of a file, after a key; None if there is none, as in "max"."""
+    found = re.search(rf"^{key}(\d+)\b", _text(path), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _text(path: str) -> str:
+    """Return a file's text, or an empty one if it cannot be read: importing `pathlib` would take longer than that."""
     try:
-        lines = text("/proc/meminfo").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, ValueError, StopIteration):
-        return None
-
-
-def _control_group() -> int | None:
-    """Return the least memory left in any of this process's control groups, or None without a limit."""
-    left = [_left(group, *files) for group, files in _groups()]
-    return min((amount for amount in left if amount is not None), default=None)
-
-
-def _groups() -> Iterator[tuple[str, tuple[str, str, str]]]:
-    for group, version in control_groups.groups("memory"):
-        yield group, _VERSION_1 if version == 1 else _VERSION_2
-
-
-def _limit(file: str) -> int | None:
-    """Return a control group's limit, or None."""
-    try:
-        limit = int(text(file))
-    except (OSError, ValueError):
-        # No such file, or "max": no limit.
-        return None
-    return None if limit >= NO_LIMIT else limit
-
-
-def _left(group: str, limit_file: str, used_file: str, reclaimable: str) -> int | None:
-    limit = _limit(f"{group}/{limit_file}")
-    if limit is None:
-        return None
-    try:
-        used = int(text(f"{group}/{used_file}"))
-    except (OSError, ValueError):
-        return None
-    try:
-        stat = dict(line.split() for line in text(f"{group}/memory.stat").splitlines())
-        return max(0, limit - used + int(stat.get(reclaimable, 0)))
-    except (OSError, ValueError):
-        return max(0, limit - used)
-
-
-def _address_space() -> int | None:
-    """Return the bytes left under this process's limit on address space, or None without a limit."""
-    limit = _address_space_limit()
-    if limit is None or sys.platform == "win32":
-        return None
-    try:
-        import resource
-
-        pages = int(text("/proc/self/statm").split()[0])
-    except (ImportError, OSError, ValueError, IndexError):
-        # Not Linux.
-        return None
-    return max(0, limit - pages * resource.getpagesize())
-
-
-def _address_space_limit() -> int | None:
-    if sys.platform == "win32":
-        return None
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    except (ImportError, AttributeError, OSError):
-        # A Unix without such limits.
-        return None
-    return None if limit == resource.RLIM_INFINITY else limit
+        with open(ROOT + path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -8,7 +8,7 @@ import sys
 import warnings
 
 from anydml.core import pool
-from anydml.memory.control_groups import processors
+from anydml.memory.limits import processors
 
 MOST = 1024
 """More threads than any machine benefits from, and fewer than a system refuses to start."""
