@@ -11,13 +11,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-_WORDS: dict[int, np.dtype[Any]] = {
-    1: np.dtype("u1"),
-    2: np.dtype("u2"),
-    4: np.dtype("u4"),
-    8: np.dtype("u8"),
-    16: np.dtype("c16"),
-}
+_WORDS = {dtype.itemsize: dtype for dtype in map(np.dtype, ("u1", "u2", "u4", "u8", "c16"))}
 
 
 class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # the base is made at run time

@@ -22,6 +22,7 @@ FEW_PAIRS = 32
 STEPS = 64
 """Number of pairs up to which comparing is faster than dividing the set; number of steps that are tried."""
 
+ADDRESSES = 1 << 64
 BYTE = np.dtype(np.uint8)
 
 
@@ -103,7 +104,10 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         if array.nbytes
     ]
     pair = next(meeting(lattices), None)
-    return None if pair is None else (min(pair[0].number, pair[1].number), max(pair[0].number, pair[1].number))
+    if pair is None:
+        return None
+    first, second = sorted(each.number for each in pair)
+    return first, second
 
 
 def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterator[tuple[Lattice, Lattice]]:
@@ -139,21 +143,18 @@ def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterat
 
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:
     """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
-    parts = _connected([(each.low, each.low + each.reach(), each) for each in group])
     steps = sorted({step for each in group for step, _ in each.dimensions}, reverse=True)
-    for step in steps[:STEPS]:
-        if len(parts) > 1:
-            break
-        parts = _divide_by(group, step)
-    return parts
+    divisions = (_divide_by(group, least) for least in (math.inf, *steps[:STEPS]))
+    return next((parts for parts in divisions if len(parts) > 1), [group])
 
 
-def _divide_by(group: list[Lattice], least: int) -> list[list[Lattice]]:
-    """Divide a set modulo the greatest common divisor of all steps of at least `least`."""
+def _divide_by(group: list[Lattice], least: float) -> list[list[Lattice]]:
+    """Divide a set modulo the greatest common divisor of all steps of at least `least`; by bounds without any."""
     outer = [sum(step >= least for step, _ in each.dimensions) for each in group]
     period = math.gcd(*(step for each, k in zip(group, outer, strict=True) for step, _ in each.dimensions[:k]))
-    # Addresses modulo the period count from one array; intervals that cross the end continue at 0.
-    origin = group[0].low
+    period = period or ADDRESSES
+    # Addresses modulo the period count from the first; intervals that cross the end continue at 0.
+    origin = min(group).low
     intervals = []
     for each, k in zip(group, outer, strict=True):
         start, reach = (each.low - origin) % period, each.reach(k)
