@@ -398,5 +398,5 @@ def test_an_object_is_one_element():
 
 @pytest.mark.parametrize("limit", ["1", 1.5, None])
 def test_a_limit_is_a_number_of_bytes(limit):
-    with pytest.raises(TypeError, match=r"set_cache_limit: .* is not a number of bytes"):
+    with pytest.raises(TypeError, match=r"set_cache_limit: size is .*, but it must be an integer"):
         dml.set_cache_limit(limit)

@@ -68,7 +68,7 @@ def test_a_refusal_says_what_to_do(call, end):
     [
         (
             lambda: dml.set_num_threads("all"),
-            "set_num_threads: 'all' is not a number of threads, such as os.cpu_count()",
+            "set_num_threads: threads is 'all', but it must be an integer",
         ),
         (lambda: dxdispatch.load(3), "load takes the path of a file, as a str or pathlib.Path, not 3"),
         (lambda: dxdispatch.load(b"m.json"), "load takes the path of a file, as a str or pathlib.Path, not b'm.json'"),

@@ -6,13 +6,13 @@ Without the compiled core, `numpy.empty` allocates them, and freed memory is not
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from anydml.core import memory as core
+from anydml.fields import integer
 from anydml.memory.limits import whole_memory
 from anydml.text import counted
 
@@ -73,10 +73,7 @@ def set_cache_limit(size: int) -> None:
     Examples:
         >>> dml.set_cache_limit(64 << 20)
     """
-    try:
-        number = operator.index(size)
-    except TypeError:
-        raise TypeError(f"set_cache_limit: {size!r} is not a number of bytes, such as 64 << 20") from None
+    number = integer("set_cache_limit", "size", size)
     if number < 0:
         raise ValueError(f"set_cache_limit: {number} bytes; the limit must be 0 or more")
     if core is not None:

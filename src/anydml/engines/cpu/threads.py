@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import warnings
 
 from anydml.core import pool
+from anydml.fields import integer
 from anydml.memory.limits import processors
 
 MOST = 1024
@@ -50,10 +50,7 @@ def set_num_threads(threads: int) -> None:
         1
         >>> dml.set_num_threads(before)
     """
-    try:
-        number = operator.index(threads)
-    except TypeError:
-        raise TypeError(f"set_num_threads: {threads!r} is not a number of threads, such as os.cpu_count()") from None
+    number = integer("set_num_threads", "threads", threads)
     if not 1 <= number <= MOST:
         raise ValueError(f"set_num_threads: {number} threads; the number must be 1 to {MOST}")
     _CHOSEN[:] = [number]
