@@ -72,12 +72,10 @@ def read_argument(name: str, array: Any, field: str = "x") -> tuple[Array, Array
         DescError: it has more dimensions than NumPy supports.
     """
     adapter = adapter_of(array)
-    return (as_numpy(name, field, array) if adapter is None else _view(name, field, adapter)), adapter
-
-
-def _view(name: str, field: str, adapter: ArrayAdapter) -> Array:
+    if adapter is None:
+        return as_numpy(name, field, array), None
     check_dimensions(name, field, getattr(adapter.array, "ndim", 0))
-    return adapter.view(name, field)
+    return adapter.view(name, field), adapter
 
 
 def as_numpy(name: str, field: str, array: Any) -> Array:
@@ -121,11 +119,7 @@ def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], Ar
         return (), None
     adapters = [adapter_of(array) for array in arrays]
     check_alike(name, adapters)
-    views = tuple(
-        as_numpy(name, f"arrays[{i}]", array) if adapter is None else _view(name, f"arrays[{i}]", adapter)
-        for i, (array, adapter) in enumerate(zip(arrays, adapters, strict=True))
-    )
-    return views, adapters[0]
+    return tuple([read_argument(name, array, f"arrays[{i}]")[0] for i, array in enumerate(arrays)]), adapters[0]
 
 
 def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:

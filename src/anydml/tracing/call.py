@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays import ArrayAdapter
-from anydml.arrays.receive import adapter_of, as_numpy
-from anydml.fields import check_dimensions
+from anydml.arrays import ArrayAdapter, read_argument
+from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import static_key
@@ -82,11 +81,9 @@ class Call:
                 return static_key(item)
             except TypeError:
                 raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
+        view, _ = read_argument(self.name, adapter or item, field)
         if adapter is None:
-            view = as_numpy(self.name, field, item)
             return self._layout(view), view.dtype
-        check_dimensions(self.name, field, getattr(adapter.array, "ndim", 0))
-        view = adapter.view(self.name, field)
         dtype = getattr(adapter.array, "dtype", None)
         return type(adapter), str(adapter.device), dtype, self._layout(view, adapter), view.dtype
 
