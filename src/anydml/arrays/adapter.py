@@ -82,10 +82,6 @@ class ArrayAdapter:
         """Convert INT64 sizes to an array of this library in host memory."""
         return self.to_library(lengths)
 
-    def upload(self, indices: Array) -> Any:
-        """Copy integers from host memory to this array's device."""
-        return indices
-
     def refuse(self, name: str, field: str, reason: str, hint: str) -> NoReturn:
         """Raise `BindingError` with the reason and a hint at the remedy."""
         message = f"{name}: {field} is {self.LIBRARY} {reason}: {hint}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import cupy
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter
@@ -29,8 +28,3 @@ class CupyAdapter(ArrayAdapter):
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return the NumPy array: CuPy has no arrays in host memory."""
         return lengths
-
-    def upload(self, indices: Array) -> Any:
-        """Copy integers to the same GPU."""
-        with cupy.cuda.Device(self.array.device.id):
-            return cupy.asarray(indices)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.memory.device_array import DeviceArray, device_array, is_on_device
+from anydml.memory.device_array import as_tensor, device_array, is_on_device
 
 _HOST_DEVICES = (1, 3, 11)
 """DLPack's numbers for host memory: pageable, and pinned for CUDA and ROCm."""
@@ -32,15 +32,10 @@ class DlpackAdapter(ArrayAdapter):
             return self.array.device
         if not hasattr(self.array, "__dlpack_device__"):
             return "cuda"
-        kind, number = self._dlpack_device
+        kind, number = map(int, self.array.__dlpack_device__())
         if kind in _HOST_DEVICES:
             return "cpu"
         return f"cuda:{number}" if is_on_device(self.array) else f"device {number} of DLPack's kind {kind}"
-
-    @property
-    def _dlpack_device(self) -> tuple[int, int]:
-        kind, number = self.array.__dlpack_device__()
-        return int(kind), int(number)
 
     def view(self, name: str, field: str) -> Array:
         """Return a view of the array's memory.
@@ -49,8 +44,9 @@ class DlpackAdapter(ArrayAdapter):
             BindingError: it is neither in host memory nor on a GPU, or NumPy cannot read it.
         """
         if is_on_device(self.array):
-            return self._on_device()
-        if self._dlpack_device[0] not in _HOST_DEVICES:
+            # By PyTorch, whose streams the engine uses, so that DLPack synchronizes with them.
+            return device_array(as_tensor(self.array, 0) if hasattr(self.array, "__dlpack__") else self.array)
+        if self.array.__dlpack_device__()[0] not in _HOST_DEVICES:
             self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
         try:
             return np.from_dlpack(self.array)
@@ -83,20 +79,6 @@ class DlpackAdapter(ArrayAdapter):
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an array of the library, or a NumPy array if this one is on a GPU."""
         return lengths if is_on_device(self.array) else self.to_library(lengths)
-
-    def upload(self, indices: Array) -> Any:
-        """Copy integers to this array's GPU, as a PyTorch tensor."""
-        import torch
-
-        return torch.from_numpy(indices).to(f"cuda:{self._dlpack_device[1]}")
-
-    def _on_device(self) -> DeviceArray:
-        if hasattr(self.array, "__dlpack__"):
-            # By PyTorch, whose streams the engine uses, so that DLPack synchronizes with them.
-            import torch
-
-            return device_array(torch.from_dlpack(self.array))
-        return device_array(self.array)
 
     @property
     def _from_dlpack(self) -> Callable[[Any], Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter
 from anydml.arrays.quick import BRIDGES, Bridge
-from anydml.memory.device_array import device_array
+from anydml.memory.device_array import as_tensor, device_array
 
 
 class JaxAdapter(ArrayAdapter):
@@ -47,9 +47,7 @@ class JaxAdapter(ArrayAdapter):
         if platform not in ("gpu", "cuda", "rocm"):
             self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
         # The engine uses PyTorch's streams, so it requires PyTorch in any case.
-        import torch
-
-        return device_array(torch.from_dlpack(array))
+        return device_array(as_tensor(array, 0))
 
     def target(self, name: str, field: str) -> Array:
         """Refuse the array: JAX arrays are immutable.
@@ -66,12 +64,6 @@ class JaxAdapter(ArrayAdapter):
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an INT64 array on a CPU, even without jax_enable_x64."""
         return _put([lengths], None if "cpu" in self.device else jax.devices("cpu")[0])[0]
-
-    def upload(self, indices: Array) -> Any:
-        """Copy integers to this array's GPU, as a PyTorch tensor."""
-        import torch
-
-        return torch.from_numpy(indices).to(torch.from_dlpack(self.array).device)
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:

@@ -7,7 +7,7 @@ the same reason, results are allocated by PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch.compiler import is_dynamo_compiling
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.arrays.quick import TRACED
 from anydml.core import tensors
-from anydml.memory.device_array import device_array
+from anydml.memory.device_array import device_array, memory_of, numpy_dtype
 from anydml.memory.host import array_at, owner_of
 
 MOVED = ("cpu", "cuda")
@@ -49,8 +49,25 @@ class TorchAdapter(ArrayAdapter):
         if is_recorded() or (has_modes() and _get_mode(_PROXIES) is not None):
             recorder = "torch.jit.trace" if is_recorded() else "make_fx"
             self.refuse(name, field, f"while {recorder} records", "it records calls of torch.ops.anydml only")
-        tensor = self._resolved(name, field, is_target)
-        dtype = _numpy_dtype(tensor.dtype)
+        self.check_kind(name, field)
+        kind = type(tensor)
+        if tensor.requires_grad and torch.is_grad_enabled():
+            hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
+            self.refuse(name, field, "that requires grad", hint)
+        if is_dual(tensor):
+            primal = f"torch.autograd.forward_ad.unpack_dual({field}).primal"
+            hint = f"import anydml.torch for torch.ops.anydml, which carry tangents, or pass {primal}"
+            self.refuse(name, field, "that has a tangent", hint)
+        if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            # Fake, traced, distributed, or a wrapper of others.
+            self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        if tensor.is_conj() or tensor.is_neg():
+            if is_target:
+                hint = "out must be a tensor with its own memory"
+                self.refuse(name, field, "that is a lazy conjugate or negative", hint)
+            tensor = tensor.resolve_conj().resolve_neg()
         try:
             held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
         except (RuntimeError, NotImplementedError) as error:
@@ -58,12 +75,7 @@ class TorchAdapter(ArrayAdapter):
         if tensor.numel() and not (held and address):
             reason = "without memory (at address 0)" if held else "whose storage was freed"
             self.refuse(name, field, reason, f"untyped_storage().resize_(…) gives it memory, or {_HINT}")
-        if tensor.is_cuda:
-            return device_array(tensor)
-        strides = None
-        if not tensor.is_contiguous():
-            strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
-        return array_at(address, tensor, tuple(tensor.shape), dtype, strides)
+        return device_array(tensor) if tensor.is_cuda else array_at(*memory_of(tensor))
 
     def target(self, name: str, field: str) -> Array:
         """Return a view of the tensor's memory for writing.
@@ -84,11 +96,9 @@ class TorchAdapter(ArrayAdapter):
             BindingError: new tensors have no memory under the current mode or transform.
         """
         array = self.array
-        kind = array.dtype if dtype == _numpy_dtype(array.dtype) else getattr(torch, dtype.name)
-        if type(array) is torch.Tensor and shape and kind is array.dtype:
-            tensor = array.new_empty(*shape)
-        else:
-            tensor = torch.empty(shape, dtype=kind, device="cpu")
+        kind = array.dtype if dtype == numpy_dtype(array.dtype) else getattr(torch, dtype.name)
+        make = array.new_empty if type(array) is torch.Tensor else torch.empty
+        tensor = make(shape, dtype=kind, device="cpu")
         try:
             # PyTorch would warn about the address of a fake tensor.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
@@ -110,10 +120,6 @@ class TorchAdapter(ArrayAdapter):
         """Return a tensor in host memory."""
         return _from_lengths(lengths)
 
-    def upload(self, indices: Array) -> Any:
-        """Copy integers to this tensor's device."""
-        return torch.from_numpy(indices).to(self.array.device)
-
     def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVED) -> None:
         """Check that the tensor is strided and on a device of one of these types.
 
@@ -129,28 +135,6 @@ class TorchAdapter(ArrayAdapter):
             self.refuse(name, field, "that is quantized", f"pass {field}.int_repr() or {field}.dequantize()")
         if not ((tensor.is_cpu and "cpu" in devices) or tensor.device.type in devices):
             self.refuse(name, field, f"on {tensor.device}", "arrays are moved on cpu and cuda")
-
-    def _resolved(self, name: str, field: str, is_target: bool) -> Any:
-        """Return the tensor detached, with lazy conjugates and negatives resolved."""
-        self.check_kind(name, field)
-        tensor, kind = self.array, type(self.array)
-        if tensor.requires_grad and torch.is_grad_enabled():
-            hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
-            self.refuse(name, field, "that requires grad", hint)
-        if is_dual(tensor):
-            primal = f"torch.autograd.forward_ad.unpack_dual({field}).primal"
-            hint = f"import anydml.torch for torch.ops.anydml, which carry tangents, or pass {primal}"
-            self.refuse(name, field, "that has a tangent", hint)
-        if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            # Fake, traced, distributed, or a wrapper of others.
-            self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
-        if tensor.requires_grad:
-            tensor = tensor.detach()
-        if not (tensor.is_conj() or tensor.is_neg()):
-            return tensor
-        if is_target:
-            self.refuse(name, field, "that is a lazy conjugate or negative", "out must be a tensor with its own memory")
-        return tensor.resolve_conj().resolve_neg()
 
 
 def is_dual(tensor: Any) -> bool:
@@ -171,22 +155,6 @@ def is_recorded() -> bool:
     return not torch.compiler.is_compiling() and bool(_is_included(_TRACER)) and not _is_excluded(_TRACER)
 
 
-@cache
-def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype of the same name from NumPy, or of the same name and size from ml_dtypes, or plain bytes."""
-    name = str(dtype).removeprefix("torch.")
-    try:
-        known: np.dtype[Any] = np.dtype(name)
-        if known.isbuiltin == 1:
-            return known
-    except TypeError:
-        pass
-    import ml_dtypes
-
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
-    return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
-
-
 def _bump_versions(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
@@ -203,7 +171,7 @@ def _by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
         for dtype in map(np.dtype, "?BHIQbhiqefdFD")
     }
     # Imports ml_dtypes, which takes milliseconds.
-    return found | {4 << 8 | 16: partial(_numpy_dtype, torch.bfloat16)}
+    return found | {4 << 8 | 16: partial(numpy_dtype, torch.bfloat16)}
 
 
 _TRACER, _PYTHON = map(torch._C._parse_dispatch_key, ("Tracer", "Python"))

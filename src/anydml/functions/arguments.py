@@ -10,13 +10,13 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of, check_host, check_place
 from anydml.errors import BindingError, DescError
-from anydml.fields import LIST, ONE_OR_LIST, check_length, integer, integers, wrong
+from anydml.fields import LIST, ONE_OR_LIST, check_length, integer, integers
 from anydml.memory import device_array
 from anydml.memory.device_array import DeviceArray, as_array
 from anydml.operators.element import Element
-from anydml.operators.function import INDICES, MASK, Function, Listed, Parameter, Parameters
+from anydml.operators.function import INDICES, MASK, Listed, Parameter
 from anydml.strides import in_words
-from anydml.text import a
+from anydml.text import a, counted
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -47,21 +47,6 @@ def joined_dtype(name: str, field: str, arrays: Sequence[Array]) -> np.dtype[Any
     return np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
 
 
-def as_tuple(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
-    """Return a list of arrays as a tuple.
-
-    Raises:
-        DescTypeError: it is not iterable.
-    """
-    check_length(name, field, arrays)
-    try:
-        items = iter(arrays)
-    except TypeError:
-        # Arrays without dimensions have `__iter__`, too, which raises.
-        raise wrong(name, field, arrays, "a list of arrays") from None
-    return tuple(items)
-
-
 def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     """Check that all arrays have one dtype.
 
@@ -90,6 +75,17 @@ def check_out_list(name: str, out: Any) -> None:
         raise BindingError(
             f"{name}: out is {a(type(out).__name__)}", name, "out", "out must be a list of arrays, one per part"
         ) from None
+
+
+def check_count(name: str, given: int, parts: int) -> None:
+    """Check the number of arrays of an `out`.
+
+    Raises:
+        BindingError: it is not the number of parts.
+    """
+    if given != parts:
+        message = f"{name}: out has {counted(given, 'array')} for {counted(parts, 'part')}"
+        raise BindingError(message, name, "out", "out must have one array per part")
 
 
 def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
@@ -180,8 +176,8 @@ def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapt
             found = as_array(device_array.integers(found)) if isinstance(found, DeviceArray) else in_words(found)
     else:
         return found
-    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(found, DeviceArray):
-        return as_array(adapter.upload(found))
+    if isinstance(x, DeviceArray) and not isinstance(found, DeviceArray):
+        return as_array(device_array.uploaded(found, x))
     return found
 
 
@@ -205,13 +201,3 @@ def check_mask(name: str, field: str, dtype: Any) -> None:
     if str(dtype) not in MASKS:
         message = f"{name}: {field} is {dtype}, but a mask must have bools or 8-bit integers: pass {field} != 0"
         raise DescError(message, name, field, f"{field} must have bools or 8-bit integers")
-
-
-def with_lengths(
-    function: Function, joined: Any, inputs: Sequence[Array], arguments: Parameters, adapter: ArrayAdapter | None
-) -> tuple[Any, Any]:
-    """Return the result of a join, and the inputs' lengths as an array in host memory."""
-    assert function.lengths is not None
-    shapes = [array.shape for array in inputs]
-    lengths = np.array(function.lengths(shapes, function.infer(function.label, shapes, arguments).parameters), np.int64)
-    return joined, lengths if adapter is None else adapter.from_lengths(lengths)

@@ -20,14 +20,12 @@ from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
-from anydml.functions.arguments import is_movable, joined_dtype
-from anydml.functions.lowering import by_numpy, constant_operands
+from anydml.functions.arguments import check_count, is_movable, joined_dtype
+from anydml.functions.lowering import by_numpy, lowered
 from anydml.memory.host import address_of
-from anydml.moves import Operand, Program
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Inferred, Sizes
 from anydml.tensor import Layout
-from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -171,7 +169,10 @@ def _plan(
     is_joined = function.is_of_lists and any(array.dtype != dtype for array in inputs)
     if engine.is_numpys and (is_joined or not is_movable(dtype)):
         return CallPlan(inferred, dtype, None, is_empty=False)
-    program = _program(name, function, inputs, targets, inferred, dtype, is_in_place)
+    layouts = [Layout.of(array) for array in inputs]
+    results = [Layout.of(array) for array in targets or ()]
+    results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
+    program = lowered(name, function, layouts, results, inferred.parameters, is_in_place)
     if program.constant_bytes >= 1 << 63:
         raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")
     compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)
@@ -189,32 +190,10 @@ def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
         raise DescError(message, name, None, "a result must have fewer than 2⁶³ bytes")
 
 
-def _program(
-    name: str,
-    function: Function,
-    inputs: Sequence[Array],
-    targets: Sequence[Array] | None,
-    inferred: Inferred,
-    dtype: np.dtype[Any],
-    is_in_place: bool,
-) -> Program:
-    """Lower a call to a program, with the layouts of the targets, or packed results."""
-    layouts = [Layout.of(array) for array in inputs]
-    results = [Layout.of(array) for array in targets or ()]
-    results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
-    moves = function.moves(layouts, results, inferred.parameters, is_in_place)
-    operands = [Operand("input", field) for field in function.input_names(len(inputs))]
-    operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    operands += constant_operands(function.constants(layouts, results, inferred.parameters))
-    return Program(name, tuple(operands), moves)
-
-
 def _check_targets(
     name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
 ) -> None:
-    if len(targets) != len(shapes):
-        message = f"{name}: out has {counted(len(targets), 'array')} for {counted(len(shapes), 'part')}"
-        raise BindingError(message, name, "out", "out must have one array per part")
+    check_count(name, len(targets), len(shapes))
     for field, target, shape in zip(fields, targets, shapes, strict=True):
         if target.shape != shape or target.dtype != dtype:
             message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"

@@ -12,15 +12,13 @@ import numpy as np
 from anydml.arrays import read_argument, read_arrays
 from anydml.arrays.quick import are_native, is_native
 from anydml.core import native
+from anydml.fields import items_of
 from anydml.functions import arguments as checks
 from anydml.functions.calling import call
 from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
 from anydml.operators.function import Function
 
 _BODY = """
-    return general({given})
-"""
-_BODY_WITH_NATIVE = """
     found = native({given}) if {is_native} else None
     return general({given}) if found is None else found
 """
@@ -34,12 +32,10 @@ def derived(function: Function) -> Callable[..., Any]:
     count, names = code.co_argcount, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     parameters = [*names[:count], *(["*", *names[count:]] if names[count:] else [])]
     compiled = native(function.name)
-    text = f"def {function.name}({', '.join(parameters)}):" + (_BODY_WITH_NATIVE if compiled else _BODY).format(
-        given=", ".join(names),
-        is_native="are_native(arrays)"
-        if function.is_of_lists
-        else "type({0}) is ndarray or is_native({0})".format(*names),
-    )
+    is_of_native = "are_native(arrays)" if function.is_of_lists else "type({0}) is ndarray or is_native({0})"
+    condition = is_of_native.format(*names) if compiled else "False"
+    body = _BODY.format(given=", ".join(names), is_native=condition)
+    text = f"def {function.name}({', '.join(parameters)}):{body}"
     file = f"<anydml.{function.name}>"
     # Tracebacks and debuggers show the lines.
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
@@ -64,7 +60,7 @@ def general(function: Function, *given: Any) -> Any:
     # The first array determines the library and dtype of the results.
     first, *others = function.arrays
     if function.is_of_lists:
-        by_name[first.name] = checks.as_tuple(label, first.name, by_name[first.name])
+        by_name[first.name] = items_of(label, first.name, by_name[first.name], "a list of arrays")
     x = by_name[first.name]
     every = [*(x if function.is_of_lists else [x]), *[by_name[each.name] for each in others]]
     registered = fused_functions(*every)
@@ -88,7 +84,10 @@ def general(function: Function, *given: Any) -> Any:
         checks.check_out_list(label, out)
         return call(label, function, inputs, arguments, out, adapter)
     (found,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
-    return found if function.lengths is None else checks.with_lengths(function, found, inputs, arguments, adapter)
+    if function.lengths is None:
+        return found
+    lengths = np.array(function.lengths([array.shape for array in inputs], arguments), np.int64)
+    return found, lengths if adapter is None else adapter.from_lengths(lengths)
 
 
 def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
@@ -97,6 +96,10 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
     names = [each.name for each in function.parameters]
     named = {name: by_name[name] for name in names[count:]}
     made = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
+    if out is None:
+        return [*made] if function.has_parts else made
+    if check_out := getattr(registered, "check_out", None):
+        check_out(label, out)
     if function.has_parts:
         return all_copied_to(label, made, out)
     if function.lengths is not None:

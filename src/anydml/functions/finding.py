@@ -107,7 +107,8 @@ def nonzero_coordinates(x: Any) -> Any:
     """
     if (fused := fused_functions(x)) is not None:
         return fused.nonzero_coordinates(x)
-    if is_tensor(x) and not _is_broadcast(x):
+    # PyTorch would search all elements of a broadcast tensor.
+    if is_tensor(x) and not (x.device.type == "cpu" and str(x.layout) == "torch.strided" and 0 in x.stride()):
         try:
             return x.nonzero()
         except NotImplementedError:
@@ -116,21 +117,12 @@ def nonzero_coordinates(x: Any) -> Any:
             raise
     array, adapter = read_argument("nonzero_coordinates", x)
     if isinstance(array, DeviceArray):
-        return _on_device(array.owner, array.gpu)
+        if is_cupy(array.owner):
+            import cupy
+
+            return cupy.argwhere(array.owner)
+        return as_tensor(array.owner, array.gpu).nonzero()
     from anydml.engines.cpu.nonzero import argwhere
 
     found = argwhere(array)
     return found if adapter is None else adapter.from_lengths(found)
-
-
-def _is_broadcast(x: Any) -> bool:
-    """Whether a tensor in host memory is broadcast: PyTorch would search all of its elements."""
-    return x.device.type == "cpu" and str(x.layout) == "torch.strided" and 0 in x.stride()
-
-
-def _on_device(owner: Any, gpu: int) -> Any:
-    if is_cupy(owner):
-        import cupy
-
-        return cupy.argwhere(owner)
-    return as_tensor(owner, gpu).nonzero()

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.moves import Constant, Operand, Program
+from anydml.moves import Operand, Program
 from anydml.operators.element import ZERO, Element
-from anydml.operators.function import Function, Inferred
+from anydml.operators.function import Function, Inferred, Parameters
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, Any]
@@ -45,17 +45,25 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
     operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
     layouts = [Layout.of(each) for each in operands]
-    call = layouts[: len(inputs)], layouts[len(inputs) :], parameters
-    moves = function.moves(*call)
-    roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
-    roles += constant_operands(function.constants(*call))
-    NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
+    program = lowered(function.label, function, layouts[: len(inputs)], layouts[len(inputs) :], parameters)
+    NumpyEngine().compile(program).bind(operands)()
     whole = np.concatenate(flat)
     for output, where in zip(outputs, operands[len(inputs) :], strict=True):
         # A 1-D index: a scalar one would return an object itself, which may be an array.
         output[...] = whole[where.reshape(-1)].reshape(output.shape)
 
 
-def constant_operands(constants: Sequence[Constant]) -> list[Operand]:
-    """Return the operands of a program's constants."""
-    return [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
+def lowered(
+    name: str,
+    function: Function,
+    inputs: Sequence[Layout],
+    results: Sequence[Layout],
+    parameters: Parameters,
+    is_in_place: bool = False,
+) -> Program:
+    """Return the program of a call."""
+    operands = [Operand("input", field) for field in function.input_names(len(inputs))]
+    operands += [Operand("output", f"result {k}") for k in range(len(results))]
+    constants = function.constants(inputs, results, parameters)
+    operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
+    return Program(name, tuple(operands), function.moves(inputs, results, parameters, is_in_place))

@@ -13,7 +13,8 @@ import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
-from anydml.text import a, counted
+from anydml.functions.arguments import check_count
+from anydml.text import a
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
 """Functions that load a module of functions, by the name of its library."""
@@ -62,23 +63,17 @@ def fused_functions(*arrays: Any) -> Any:
 
 
 def copied_to(name: str, field: str, result: Any, out: Any) -> Any:
-    """Copy a result to `out`, if there is one. The result exists already, so `out` may overlap the inputs.
+    """Copy a result to `out`. The result exists already, so `out` may overlap the inputs.
 
     Args:
         name: the function's name, for errors.
         field: the name of `out`, for errors.
         result: a tensor.
-        out: the tensor to write to; None to return the result itself.
+        out: the tensor to write to.
 
     Raises:
         BindingError: `out` is not a tensor with the result's device, shape and dtype.
     """
-    if out is None:
-        return result
-    if (functions := fused_functions(result)) is not None:
-        functions.check_out(name, out)
-    if is_lazy(result):
-        lazy_functions().check_out(name, out)
     import torch
 
     if not isinstance(out, torch.Tensor):
@@ -93,18 +88,10 @@ def copied_to(name: str, field: str, result: Any, out: Any) -> Any:
 
 
 def all_copied_to(name: str, results: Sequence[Any], out: Any) -> list[Any]:
-    """Copy the parts of a split to the tensors of `out`, if there are any.
+    """Copy the parts of a split to the tensors of `out`.
 
     Raises:
         BindingError: `out` does not have one tensor per part, or one does not fit.
     """
-    if out is None:
-        return list(results)
-    if (functions := fused_functions(*results)) is not None:
-        functions.check_out(name, out)
-    if results and is_lazy(results[0]):
-        lazy_functions().check_out(name, out)
-    if len(out) != len(results):
-        message = f"{name}: out has {counted(len(out), 'array')} for {counted(len(results), 'part')}"
-        raise BindingError(message, name, "out", "out must have one array per part")
+    check_count(name, len(out), len(results))
     return [copied_to(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]

@@ -7,7 +7,8 @@ The checks of descs, bindings and functions need an array's address, shape, stri
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn, SupportsIndex
+from functools import cache
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,15 +35,11 @@ class DeviceArray(np.ndarray[Any, Any]):
         self.owner = getattr(base, "owner", None)
         self.gpu = getattr(base, "gpu", 0)
 
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+    def __reduce_ex__(self, protocol: Any = None, /) -> NoReturn:
         message = "a DeviceArray has only the addresses of an array on a GPU, so it can be neither pickled nor copied"
         raise TypeError(f"{message}; copy its owner")
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce_ex__(4)
-
-    def __deepcopy__(self, memo: dict[int, Any] | None, /) -> NoReturn:
-        self.__reduce_ex__(4)
+    __copy__ = __deepcopy__ = __reduce_ex__
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"
@@ -78,7 +75,7 @@ def device_array(array: Any) -> DeviceArray:
         message = f"a {type(array).__name__} does not lie on a GPU"
         raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
     number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
-    view = array_at(*_memory(array)).view(DeviceArray)
+    view = array_at(*memory_of(array)).view(DeviceArray)
     view.owner = array
     view.gpu = int(number)
     return view
@@ -110,8 +107,20 @@ def integers(indices: DeviceArray) -> Any:
     return owner.astype("int64") if is_cupy(owner) else as_tensor(owner, indices.gpu).long()
 
 
-def _memory(array: Any) -> tuple[int, Any, tuple[int, ...], np.dtype[Any], tuple[int, ...] | None]:
-    """Return the arguments of `array_at`."""
+def uploaded(indices: np.ndarray[Any, Any], like: DeviceArray) -> Any:
+    """Copy integers from host memory to an array's GPU: a CuPy array for a CuPy array, else a PyTorch tensor."""
+    if is_cupy(like.owner):
+        import cupy
+
+        with cupy.cuda.Device(like.gpu):
+            return cupy.asarray(indices)
+    import torch
+
+    return torch.from_numpy(indices).to(f"cuda:{like.gpu}")
+
+
+def memory_of(array: Any) -> tuple[int, Any, tuple[int, ...], np.dtype[Any], tuple[int, ...] | None]:
+    """Return the arguments of `array_at` for a tensor, or for an array on a GPU."""
     # PyTorch's own interface refuses tensors that require gradients, and dtypes that NumPy lacks.
     if not is_tensor(array) and hasattr(array, "__cuda_array_interface__"):
         interface = array.__cuda_array_interface__
@@ -122,15 +131,21 @@ def _memory(array: Any) -> tuple[int, Any, tuple[int, ...], np.dtype[Any], tuple
         message = "a tensor that is a lazy conjugate or negative"
         raise BindingError(f"{message}: pass tensor.resolve_neg().resolve_conj()", None, None, message)
     size = tensor.element_size()
-    strides = tuple([stride * size for stride in tensor.stride()])
-    return tensor.data_ptr(), array, tuple(tensor.shape), _dtype(tensor.dtype), strides
+    strides = None if tensor.is_contiguous() else tuple([stride * size for stride in tensor.stride()])
+    return tensor.data_ptr(), tensor, tuple(tensor.shape), numpy_dtype(tensor.dtype), strides
 
 
-def _dtype(dtype: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype for PyTorch's, or bytes of the same size for one that NumPy lacks, such as bfloat16."""
+@cache
+def numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return PyTorch's dtype from NumPy, or that of the same name and size from ml_dtypes, or plain bytes."""
+    name = str(dtype).removeprefix("torch.")
     try:
-        found = np.dtype(str(dtype).removeprefix("torch."))
+        known: np.dtype[Any] = np.dtype(name)
+        if known.isbuiltin == 1:
+            return known
     except TypeError:
-        found = None
-    # NumPy cannot parse the type strings of dtypes that other packages add to it.
-    return found if found is not None and found.isbuiltin == 1 else np.dtype((np.void, dtype.itemsize))
+        pass
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
+    return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
