@@ -100,16 +100,21 @@ def call(
     key = engine.key, function, is_in_place, arguments, tuple(map(_layout, inputs)), places
     make = partial(_plan, name, function, inputs, arguments, targets, fields, engine, is_in_place)
     plan = PLANS.find(key, make)
-    if out is None or targets is None:
-        given, results = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
-        _run(name, function, plan, inputs, results)
+    if targets is None:
+        given, outputs = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
+    else:
+        for field, target in zip(fields, targets, strict=True):
+            check_writeable(name, field, target)
+        read = inputs[1:] if is_in_place else inputs
+        names = function.input_names(len(inputs))[len(inputs) - len(read) :]
+        check_overlap(name, [*names, *fields], [*read, *targets], first_output=len(read))
+        outputs = targets
+    if plan.compiled is not None:
+        plan.compiled.run((*inputs, *outputs))
+    elif not plan.is_empty:
+        by_numpy(function, inputs, plan.inferred, outputs)
+    if out is None:
         return given if adapter is None else [adapter.to_library(result) for result in given]
-    for field, target in zip(fields, targets, strict=True):
-        check_writeable(name, field, target)
-    read = inputs[1:] if is_in_place else inputs
-    names = function.input_names(len(inputs))[len(inputs) - len(read) :]
-    check_overlap(name, [*names, *fields], [*read, *targets], first_output=len(read))
-    _run(name, function, plan, inputs, targets)
     if adapter is not None:
         for each in out:
             type(adapter)(each).mark_written()
@@ -125,19 +130,6 @@ def _target(name: str, field: str, out: Any, adapter: ArrayAdapter | None, engin
 
 def _layout(array: Array) -> Hashable:
     return array.shape, array.strides, array.dtype
-
-
-def _run(name: str, function: Function, plan: CallPlan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    if plan.compiled is not None:
-        plan.compiled.run((*inputs, *outputs))
-    elif not plan.is_empty:
-        try:
-            by_numpy(function, inputs, plan.inferred, outputs)
-        except MemoryError:
-            # NumPy's message would be about a temporary array.
-            shapes = " and ".join([str(each.shape) for each in inputs])
-            message = f"{name}: there is no memory to move {plan.dtype} elements of arrays of shapes {shapes}"
-            raise MemoryError(message) from None
 
 
 def _plan(
@@ -160,7 +152,12 @@ def _plan(
     dtype = joined_dtype(name, function.parameters[0].name, inputs) if function.is_of_lists else inputs[0].dtype
     inferred = function.infer(name, [array.shape for array in inputs], arguments)
     if targets is not None:
-        _check_targets(name, fields, inferred.shapes, dtype, targets)
+        check_count(name, len(targets), len(inferred.shapes))
+        for field, target, shape in zip(fields, targets, inferred.shapes, strict=True):
+            if target.shape != shape or target.dtype != dtype:
+                message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+                raise BindingError(message, name, field, "out must have the result's shape and dtype")
+            check_strides(name, field, target)
     for shape in inferred.shapes:
         check_size(name, shape, dtype)
     if not sum(map(math.prod, inferred.shapes)) * dtype.itemsize:
@@ -188,14 +185,3 @@ def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
     if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
         message = f"{name}: the result has shape {shape} and dtype {dtype}"
         raise DescError(message, name, None, "a result must have fewer than 2⁶³ bytes")
-
-
-def _check_targets(
-    name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
-) -> None:
-    check_count(name, len(targets), len(shapes))
-    for field, target, shape in zip(fields, targets, shapes, strict=True):
-        if target.shape != shape or target.dtype != dtype:
-            message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
-            raise BindingError(message, name, field, "out must have the result's shape and dtype")
-        check_strides(name, field, target)

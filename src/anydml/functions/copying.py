@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from anydml.functions.derived import derived
 from anydml.operators.function import Array, Inferred, Sizes, described
 from anydml.operators.slice import slice_moves
@@ -14,11 +11,7 @@ def _infer_copy(name: str, shape: Sizes) -> Inferred:
     return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
 
 
-def _moving(stub: Callable[..., Any]) -> Callable[..., Any]:
-    return derived(described(stub, _infer_copy, slice_moves))
-
-
-@_moving
+@lambda stub: derived(described(stub, _infer_copy, slice_moves))
 def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 

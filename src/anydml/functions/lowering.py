@@ -17,14 +17,24 @@ Array = np.ndarray[Any, Any]
 
 
 def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    """Write the results of a function on elements that only NumPy can move."""
-    if function.shortcuts.by_numpy is not None:
-        function.shortcuts.by_numpy(inputs, inferred, outputs)
-    elif inferred.views:
-        for output, view in zip(outputs, inferred.views, strict=True):
-            output[...] = inputs[0][view]
-    else:
-        _by_numbers(function, inputs, inferred, outputs)
+    """Write the results of a function on elements that only NumPy can move.
+
+    Raises:
+        MemoryError: there is no memory for NumPy's temporary arrays.
+    """
+    try:
+        if function.shortcuts.by_numpy is not None:
+            function.shortcuts.by_numpy(inputs, inferred, outputs)
+        elif inferred.views:
+            for output, view in zip(outputs, inferred.views, strict=True):
+                output[...] = inputs[0][view]
+        else:
+            _by_numbers(function, inputs, inferred, outputs)
+    except MemoryError:
+        # NumPy's message would be about a temporary array.
+        shapes = " and ".join([str(each.shape) for each in inputs])
+        message = f"there is no memory to move {outputs[0].dtype} elements of arrays of shapes {shapes}"
+        raise MemoryError(f"{function.label}: {message}") from None
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
