@@ -6,8 +6,7 @@ An `ArrayAdapter` wraps one array of another library than NumPy. The engines see
 
     pytorch   PyTorch: host memory and GPUs
     jax       JAX: host memory, and GPUs through DLPack
-    cupy      CuPy: GPUs
-    dlpack    any other library with DLPack or ``__cuda_array_interface__``
+    dlpack    CuPy: GPUs; any other library with DLPack or ``__cuda_array_interface__``
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The adapter of arrays of any other library, through DLPack or ``__cuda_array_interface__``."""
+"""The adapter of arrays of CuPy and any other library, through DLPack or ``__cuda_array_interface__``.
+
+For CuPy's arrays, the GPU engine allocates results as CuPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.memory.device_array import as_tensor, device_array, is_on_device
+from anydml.memory.device_array import as_tensor, device_array, is_cupy, is_on_device
 
 _HOST_DEVICES = (1, 3, 11)
 """DLPack's numbers for host memory: pageable, and pinned for CUDA and ROCm."""
@@ -27,15 +30,15 @@ class DlpackAdapter(ArrayAdapter):
 
     @property
     def device(self) -> Any:
-        """The attribute ``device`` of the array API standard, else a name made of DLPack's numbers."""
-        if hasattr(self.array, "__array_namespace__") and hasattr(self.array, "device"):
-            return self.array.device
+        """The GPU by number; else the array API standard's attribute ``device``, or a name of DLPack's numbers."""
         if not hasattr(self.array, "__dlpack_device__"):
             return "cuda"
         kind, number = map(int, self.array.__dlpack_device__())
-        if kind in _HOST_DEVICES:
-            return "cpu"
-        return f"cuda:{number}" if is_on_device(self.array) else f"device {number} of DLPack's kind {kind}"
+        if is_on_device(self.array):
+            return f"cuda:{number}"
+        if hasattr(self.array, "__array_namespace__") and hasattr(self.array, "device"):
+            return self.array.device
+        return "cpu" if kind in _HOST_DEVICES else f"device {number} of DLPack's kind {kind}"
 
     def view(self, name: str, field: str) -> Array:
         """Return a view of the array's memory.
@@ -44,8 +47,9 @@ class DlpackAdapter(ArrayAdapter):
             BindingError: it is neither in host memory nor on a GPU, or NumPy cannot read it.
         """
         if is_on_device(self.array):
-            # By PyTorch, whose streams the engine uses, so that DLPack synchronizes with them.
-            return device_array(as_tensor(self.array, 0) if hasattr(self.array, "__dlpack__") else self.array)
+            # By PyTorch, so that DLPack synchronizes with its streams, which the engine uses unless arrays are CuPy's.
+            is_synchronized = hasattr(self.array, "__dlpack__") and not is_cupy(self.array)
+            return device_array(as_tensor(self.array, 0) if is_synchronized else self.array)
         if self.array.__dlpack_device__()[0] not in _HOST_DEVICES:
             self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
         try:
@@ -66,7 +70,7 @@ class DlpackAdapter(ArrayAdapter):
     def to_library(self, result: Any) -> Any:
         """Return an array of the library over the same memory, on this array's device, if it has from_dlpack."""
         from_dlpack = self._from_dlpack
-        if from_dlpack is None:
+        if from_dlpack is None or type(result) is type(self.array):
             return result
         given = from_dlpack(result)
         if (device := getattr(self.array, "device", None)) != getattr(given, "device", None):

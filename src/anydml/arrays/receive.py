@@ -53,10 +53,6 @@ def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
         from anydml.arrays import jax
 
         return jax.JaxAdapter
-    if array_api_compat.is_cupy_array(array):
-        from anydml.arrays import cupy
-
-        return cupy.CupyAdapter
     if hasattr(array, "__dlpack_device__") or hasattr(array, "__cuda_array_interface__"):
         from anydml.arrays import dlpack
 
@@ -186,7 +182,9 @@ def check_place(
     Raises:
         BindingError: they are not.
     """
-    if adapter is other or (type(adapter) is type(other) and adapter and other and adapter.device == other.device):
+    if adapter is other:
+        return
+    if adapter and other and adapter.LIBRARY == other.LIBRARY and adapter.device == other.device:
         return
     places = [one or "a NumPy array or list" for one in (adapter, other)]
     message = f"{name}: {field} is {places[0]}, but {other_field} is {places[1]}: convert or move one of them"
