@@ -149,8 +149,8 @@ def _plan(
         BindingError: targets do not fit.
         MemoryError: the program's constants exceed the address space.
     """
-    dtype = joined_dtype(name, function.parameters[0].name, inputs) if function.is_of_lists else inputs[0].dtype
     inferred = function.infer(name, [array.shape for array in inputs], arguments)
+    dtype = joined_dtype(name, function.parameters[0].name, inputs) if function.is_of_lists else inputs[0].dtype
     if targets is not None:
         check_count(name, len(targets), len(inferred.shapes))
         for field, target, shape in zip(fields, targets, inferred.shapes, strict=True):

@@ -76,9 +76,7 @@ def general(function: Function, *given: Any) -> Any:
         inputs = x, *[checks.secondary_array(label, each, by_name[each.name], x, adapter) for each in others]
     count = function.data_count(len(inputs))
     arguments = checked_arguments(function, by_name, x, inputs[count:])
-    if not inputs:
-        function.infer(label, (), arguments)
-    elif not function.is_of_lists:
+    if not function.is_of_lists:
         checks.check_data(label, [each.name for each in function.arrays[:count]], inputs[:count])
     if function.has_parts:
         checks.check_out_list(label, out)

@@ -42,11 +42,8 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
 def _words_and_mask(x: Array) -> tuple[Array, int]:
     """Return the packed words to search, the array or flags of its elements, and the bits of a word to test."""
     kind, size = x.dtype.kind, x.dtype.itemsize
-    if x.flags.c_contiguous and x.dtype.isnative and size in (1, 2, 4, 8):
-        if kind in "biu":
-            return x, ALL_BITS
-        if sign := SIGNS.get((kind, size)):
-            return x, ALL_BITS & ~sign
+    if x.flags.c_contiguous and x.dtype.isnative and (kind in "biu" or (kind, size) in SIGNS):
+        return x, ALL_BITS & ~SIGNS.get((kind, size), 0)
     flags = empty(x.shape, np.dtype(np.bool_))
     # Signaling NaNs must not warn.
     with np.errstate(invalid="ignore"):
