@@ -36,11 +36,8 @@ def array_at(
         dtype: dtype of the elements.
         strides: one per dimension, in bytes; None if packed.
     """
-    before = (
-        0
-        if strides is None or 0 in shape
-        else sum((size - 1) * -min(step, 0) for size, step in zip(shape, strides, strict=True))
-    )
+    dimensions = () if strides is None or 0 in shape else zip(shape, strides, strict=True)
+    before = sum((size - 1) * -min(step, 0) for size, step in dimensions)
     memory = _Owned.from_address(address - before or ANYWHERE)
     memory.owner = owner
     return np.ndarray(shape, dtype, memory, before, strides)

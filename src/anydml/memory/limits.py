@@ -61,9 +61,13 @@ def _limits() -> Iterator[tuple[int, int]]:
     """Yield the limits of this process's memory, and how much of each is in use, in bytes."""
     if sys.platform == "win32":
         return
-    if whole := _physical():
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         available = _number("/proc/meminfo", "MemAvailable: *")
         yield whole, 0 if available is None else whole - 1024 * available
+    except (AttributeError, ValueError, OSError):
+        # A system that does not tell.
+        pass
     for group, version in _groups("memory"):
         limit_file, used_file, reclaimable = _MEMORY[version]
         limit = _number(f"{group}/{limit_file}")
@@ -78,13 +82,6 @@ def _limits() -> Iterator[tuple[int, int]]:
     except (ImportError, AttributeError, OSError):
         # A system without such limits.
         pass
-
-
-def _physical() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _groups(controller: str) -> Iterator[tuple[str, int]]:
