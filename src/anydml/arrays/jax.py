@@ -71,9 +71,7 @@ def _views(arrays: Sequence[Any]) -> list[Array] | None:
     if any(type(array) is not _KIND for array in arrays):
         return None
     places = arrays[0].devices()
-    if len(places) != 1 or next(iter(places)).platform != "cpu":
-        return None
-    if len(arrays) > 1 and any(array.devices() != places for array in arrays):
+    if [place.platform for place in places] != ["cpu"] or any(array.devices() != places for array in arrays):
         return None
     try:
         return [*map(np.asarray, arrays)]
