@@ -6,31 +6,8 @@
     for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
       memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
     for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
-ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
+ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(3) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
-
-/* Elements of three bytes, such as pixels of most images: four contiguous ones are written at once. */
-static inline uint64_t K(load3)(const char *f) {
-  uint16_t low;
-  memcpy(&low, f, 2);
-  return low | (uint64_t)(uint8_t)f[2] << 16;
-}
-
-static void K(elements3)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
-  const int64_t a = s->a0, b = s->b0;
-  const uint16_t one = 1;
-  const int packed = a == 3 && *(const char *)&one;   /* little-endian only */
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
-    char *t = to; const char *f = from; int64_t i = n0;
-    for (; packed && i >= 4; i -= 4, t += 12, f += 4 * b) {
-      const uint64_t third = K(load3)(f + 2 * b), all = K(load3)(f) | K(load3)(f + b) << 24 | third << 48;
-      const uint32_t last = (uint32_t)(third >> 16 | K(load3)(f + 3 * b) << 8);
-      memcpy(t, &all, 8);
-      memcpy(t + 8, &last, 4);
-    }
-    for (; i > 0; i--, t += a, f += b) memcpy(t, f, 3);
-  }
-}
 
 static void K(rows)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element;
