@@ -27,9 +27,7 @@ cdef object new_array(int rank, npy_intp *shape, dtype kind)
 cdef int size_class(size_t size) noexcept nogil
 cdef size_t class_size(int number) noexcept nogil
 cdef void move_block(Block **first, Block **to) noexcept nogil
-cdef Block *pop_surplus(size_t most, int64_t before) noexcept nogil
-cdef void free_blocks(Block *block) noexcept nogil
-cdef void trim(size_t most) noexcept nogil
+cdef void trim(bint is_all, int64_t before) noexcept nogil
 cdef void *trim_periodically(void *unused) noexcept nogil
 cdef void *allocate(void *unused, size_t size) noexcept nogil
 cdef void *allocate_zeros(void *unused, size_t count, size_t size) noexcept nogil

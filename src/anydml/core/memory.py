@@ -50,16 +50,17 @@ def move_block(first, to):
     cache.bytes -= block.size
 
 
-def pop_surplus(most, before):
-    """Pop blocks until the rest has at most `most` bytes, and was released at `before` or later if that is not 0.
+def trim(is_all, before):
+    """Return all blocks to the system, or those beyond the limit and those released earlier than `before`.
 
-    The sizes that were released least recently go first. The caller holds the mutex, and passes the returned list to
-    `free_blocks` after unlocking it.
+    The sizes that were released least recently go first.
     """
     found: cython.pointer(Block) = cython.NULL
+    following: cython.pointer(Block)
     first: cython.pointer(cython.pointer(Block))
     oldest: cython.pointer(cython.pointer(Block))
-    while cache.bytes > most:
+    pages.lock()
+    while cache.bytes > (0 if is_all else cache.limit):
         oldest = cython.NULL
         for k in range(SIZE_CLASSES):
             first = cache.free_lists + k
@@ -72,38 +73,22 @@ def pop_surplus(most, before):
             first = cython.address(first[0].next)
         while first[0]:
             move_block(first, cython.address(found))
-    return found
-
-
-def free_blocks(block):
-    """Return a list of blocks to the system."""
-    following: cython.pointer(Block)
-    while block:
-        following = block.next
-        pages.unmap_pages(cython.cast(cython.p_char, block + 1), block.size)
-        block = following
-
-
-def trim(most):
-    """Return blocks to the system until the rest has at most `most` bytes."""
-    found: cython.pointer(Block)
-    pages.lock()
-    found = pop_surplus(most, 0)
     pages.unlock()
-    free_blocks(found)
+    while found:
+        following = found.next
+        pages.unmap_pages(cython.cast(cython.p_char, found + 1), found.size)
+        found = following
 
 
 def trim_periodically(unused):
     """Return blocks that have not been used for long to the system, until none are left."""
-    found: cython.pointer(Block)
     goes_on: cython.bint = True
     while goes_on:
         pages.sleep(TRIM_INTERVAL)
+        trim(False, now() - MAX_AGE)
         pages.lock()
-        found = pop_surplus(cache.limit, now() - MAX_AGE)
         cache.has_trimmer = goes_on = cache.bytes > 0
         pages.unlock()
-        free_blocks(found)
     return cython.NULL
 
 
@@ -121,7 +106,7 @@ def allocate(unused, size):
         return block + 1
     found: cython.p_char = pages.map_pages(class_size(number))
     if not found:
-        trim(0)
+        trim(True, 0)
         found = pages.map_pages(class_size(number))
     if found:
         block = cython.cast(cython.pointer(Block), found) - 1
@@ -160,18 +145,16 @@ def release(unused, bytes_, size):
         return
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
     block.released_at = now()
-    found: cython.pointer(Block) = cython.NULL
-    is_first: cython.bint
     pages.lock()
     block.next = cache.free_lists[block.size_class]
     cache.free_lists[block.size_class] = block
     cache.bytes += block.size
-    if cache.bytes > cache.limit:
-        found = pop_surplus(cache.limit, 0)
-    is_first = not cache.has_trimmer and cache.bytes > 0
-    cache.has_trimmer |= is_first
+    is_over: cython.bint = cache.bytes > cache.limit
+    is_first: cython.bint = not cache.has_trimmer
+    cache.has_trimmer = True
     pages.unlock()
-    free_blocks(found)
+    if is_over:
+        trim(False, 0)
     if is_first and start(trim_periodically):
         # No thread could be started: the next block released tries again.
         pages.lock()
@@ -226,12 +209,12 @@ def set_limit(size: int) -> None:
     pages.lock()
     cache.limit = number
     pages.unlock()
-    trim(number)
+    trim(False, 0)
 
 
 def release_blocks() -> None:
     """Return all cached blocks to the system."""
-    trim(0)
+    trim(True, 0)
 
 
 strcpy(handler.name, b"anydml")
