@@ -1,4 +1,4 @@
-"""Parsing of integers, axes and strings among a call's arguments."""
+"""Parsing of integers and axes among a call's arguments."""
 
 import cython
 from cython.cimports.anydml.core.arrays import RANK
@@ -74,11 +74,6 @@ def mark_axes(axes, rank, along):
             return 1
         along[d] = True
     return count < 0
-
-
-def is_str(given):
-    """Whether an argument is exactly a str: comparing other types could run code that changes arrays already read."""
-    return type(given) is str
 
 
 def fits_product(n, times):

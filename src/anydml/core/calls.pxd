@@ -42,6 +42,5 @@ cdef object finish_view(Call *c, object out, int rank, const int64_t *n, const c
 cdef object finish(Call *c, object found)
 cdef Move *_next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
 cdef int _keep_move(Call *c, int simplified) except -1
-cdef int64_t element_count(const View *view) noexcept nogil
 cdef int _flush(Call *c) except -1
 cdef int64_t ZEROS[130]

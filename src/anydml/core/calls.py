@@ -1,8 +1,14 @@
 """Common parts of calls: read an array, make the result, collect moves and run them in batches."""
 
 import cython
-from cython.cimports.anydml.core.arguments import is_str
-from cython.cimports.anydml.core.arrays import is_disjoint, new_result, notify_written, read_array, read_output
+from cython.cimports.anydml.core.arrays import (
+    element_count,
+    is_disjoint,
+    new_result,
+    notify_written,
+    read_array,
+    read_output,
+)
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP, has_invalid_index, run
 from cython.cimports.anydml.core.simplifying import extend_move, simplify
 
@@ -52,7 +58,8 @@ def read_outside(c, word, other):
 
     Returns 1 to fall back to Python.
     """
-    if not is_str(word):
+    # Comparing other types could run code that changes arrays already read.
+    if type(word) is not str:
         return 1
     c.outside = REFUSE if word == "error" else other
     return word != "error" and word != ("clamp" if other == ANYDML_CLAMP else "skip")
@@ -112,17 +119,9 @@ def _keep_move(c, simplified):
     elif not c.count or not extend_move(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
         if c.count == MOST:
-            c.total = c.kind.element * max(element_count(c.x), element_count(c.to))
+            c.total = c.kind.element * max(element_count(c.x.rank, c.x.n), element_count(c.to.rank, c.to.n))
             return _flush(c)
     return 0
-
-
-def element_count(view):
-    """Number of elements of an array."""
-    total: int64_t = 1
-    for k in range(view.rank):
-        total *= view.n[k]
-    return total
 
 
 def _flush(c):

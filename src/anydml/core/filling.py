@@ -1,7 +1,7 @@
 """Functions that fill: around an array, in its gaps, or in its place."""
 
 import cython
-from cython.cimports.anydml.core.arguments import is_str, read_int, read_ints
+from cython.cimports.anydml.core.arguments import read_int, read_ints
 from cython.cimports.anydml.core.arrays import RANK, element_count, numpy_dtype
 from cython.cimports.anydml.core.calls import add_fill, add_move, begin, finish, make_result
 from cython.cimports.anydml.core.moving import run_plan
@@ -88,7 +88,7 @@ def sequence(x, start, delta, out):
         return None
     plan.type = -element if is_float else element
     found = make_result(c, out, c.x.rank, c.x.n)
-    if found is None or not is_packed(c.to, element):
+    if found is None or not is_packed(c.to, 0, element):
         return None
     plan.to = c.to.data
     count = element_count(c.x.rank, c.x.n)
@@ -169,7 +169,7 @@ def pad(x, pads, mode, value, out):
     c: Call[1]
     given: int64_t[128]
     n: int64_t[64]
-    if not is_str(mode):
+    if type(mode) is not str:
         return None
     pattern = begin_fill(c, x, value)
     if pattern is None or read_ints(pads, given, 2 * RANK) != 2 * c.x.rank:

@@ -1,5 +1,4 @@
 from libc.stdint cimport int64_t, uint64_t
-from anydml.core.arrays cimport View
 from anydml.core.pool cimport Work
 from numpy cimport dtype
 
@@ -23,6 +22,5 @@ cdef extern from "finding.h" nogil:
     void anydml_items(const void *plan, int64_t first, int64_t last) noexcept
 
 cdef object find_coordinates(Search *search, int rank, const int64_t *shape, dtype kind)
-cdef bint is_of_items(const View *v, int first, int64_t element) noexcept nogil
 cdef bytes count_found(Search *search)
 cdef int write_found(Search *search, Work work) except -1

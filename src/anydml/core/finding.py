@@ -3,7 +3,15 @@
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arguments import read_axis
-from cython.cimports.anydml.core.arrays import Kind, element_count, new_result, read_array, read_mask, read_ndarray
+from cython.cimports.anydml.core.arrays import (
+    Kind,
+    View,
+    element_count,
+    new_result,
+    read_array,
+    read_mask,
+    read_ndarray,
+)
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import run_plan
 from cython.cimports.anydml.core.signatures import is_packed
@@ -66,7 +74,7 @@ def compress(condition, x, axis):
         condition, cython.address(kind), cython.address(m)
     ):
         return None
-    if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 1):
+    if not v.rank or not 0 < m.rank <= v.rank or not is_packed(cython.address(m), 0, 1):
         return None
     first = 0 if axis is None else read_axis(axis, v.rank)
     if (axis is None and m.rank < v.rank) or first < 0 or (first and m.rank > 1):
@@ -80,7 +88,7 @@ def compress(condition, x, axis):
     search.kept = 255
     _memory = count_found(cython.address(search))
     n[0] = search.rows[search.pieces]
-    if first or not is_of_items(cython.address(v), m.rank, kind.element):
+    if first or not is_packed(cython.address(v), m.rank, kind.element):
         # Slices that are not contiguous are picked by index.
         if m.rank > 1:
             return None
@@ -108,16 +116,6 @@ def compress(condition, x, axis):
         search.to = v.data
         write_found(cython.address(search), anydml_items)
     return made
-
-
-def is_of_items(v, first, element):
-    """Whether an array is contiguous in the dimensions from `first` on."""
-    width: int64_t = element
-    for d in range(v.rank - 1, first - 1, -1):
-        if v.n[d] > 1 and v.s[d] != width:
-            return False
-        width *= v.n[d]
-    return True
 
 
 def count_found(search):

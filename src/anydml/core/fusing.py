@@ -119,7 +119,7 @@ class Call:
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
-        if not self.tape.end(found):
+        if not self.tape.run(found, self.tape.first, self.tape.count):
             return None
         for k in range(given.count):
             at[k] = given.views[k].data
@@ -135,7 +135,7 @@ class Call:
             is_lent: cython.bint = number >= 0
             if is_lent and out is not None:
                 kind = kind_of(self.results[number], given)
-                is_lent = is_packed(cython.address(views[number]), kind.element)
+                is_lent = is_packed(cython.address(views[number]), 0, kind.element)
             if is_lent:
                 at[j] = views[number].data
             else:

@@ -31,7 +31,7 @@ cdef void return_buffer(Arguments *given) noexcept
 cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
 cdef int append_number(Arguments *given, int64_t value) noexcept
-cdef bint is_packed(const View *v, int64_t element) noexcept nogil
+cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil
 cdef int read_item(Arguments *given, object item) except -1
 cdef int read_item_array(Arguments *given, object item) except -1
 cdef int read_arguments(Arguments *given, tuple arguments, dict keywords) except -1

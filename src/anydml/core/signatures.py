@@ -143,20 +143,20 @@ def read_item_array(given, item):
         return 1
     memcpy(given.number + given.numbers, v.n, 8 * v.rank)
     given.numbers += v.rank
-    packed: cython.bint = is_packed(v, kind.element)
+    packed: cython.bint = is_packed(v, 0, kind.element)
     if not packed:
         memcpy(given.number + given.numbers, v.s, 8 * v.rank)
         given.numbers += v.rank
     return append_word(given, ord("p") if packed else ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 
-def is_packed(v, element):
-    """Whether elements are in row-major order without gaps; true if there are none."""
+def is_packed(v, first, element):
+    """Whether dimensions from `first` on are in row-major order without gaps; true if there are no elements."""
     step: int64_t = element
     for d in range(v.rank):
         if v.n[d] == 0:
             return True
-    for d in range(v.rank - 1, -1, -1):
+    for d in range(v.rank - 1, first - 1, -1):
         if v.n[d] > 1 and v.s[d] != step:
             return False
         step *= v.n[d]

@@ -23,5 +23,4 @@ cdef class Tape:
     cdef tuple held
     cdef int64_t given, first, count, registers
     cdef bint begin(self, int64_t *found) noexcept nogil
-    cdef bint end(self, int64_t *found) noexcept nogil
     cdef bint run(self, int64_t *found, int64_t first, int64_t last) noexcept nogil

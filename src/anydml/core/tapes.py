@@ -41,10 +41,6 @@ class Tape:
         memcpy(found + self.given, self.constants, 8 * (self.registers - self.given))
         return self.run(found, 0, self.first)
 
-    def end(self, found):
-        """Run the other instructions; returns as `run`."""
-        return self.run(found, self.first, self.count)
-
     def run(self, found, first, last):
         """Run some instructions; returns False if a guard fails, or a number may exceed 64 bits."""
         for k in range(first, last):

@@ -3,7 +3,6 @@
 import cython
 from cython.cimports.anydml.core.arguments import (
     fits_product,
-    is_str,
     mark_axes,
     normalize_axis,
     read_axis,
@@ -268,7 +267,7 @@ def upsample(x, scales, out):
 def rearrange_blocks(x, block_size, order, to_space, out):
     """Convert blocks of pixels to channels, or channels to blocks of pixels: a permutation of six dimensions."""
     c: Call[1]
-    if begin(c, x) or c.x.rank != 4 or not is_str(order):
+    if begin(c, x) or c.x.rank != 4 or type(order) is not str:
         return None
     block = read_count(block_size)
     if not 1 <= block < 1 << 20 or (order != "depth_column_row" and order != "column_row_depth"):
