@@ -1,10 +1,11 @@
-"""`diagonal_matrix` and `unfold`: results made of many boxes, each filled or moved."""
+"""`diagonal_matrix` and `unfold`: diagonals and sliding windows as boxes."""
 
 import cython
 from cython.cimports.anydml.core.arguments import fits_product, read_int, read_ints
-from cython.cimports.anydml.core.arrays import RANK
+from cython.cimports.anydml.core.arrays import RANK, new_result
 from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
-from cython.cimports.anydml.core.filling import begin_fill, begin_zero_fill, fill_around
+from cython.cimports.anydml.core.filling import add_inside, begin_fill, begin_zero_fill, fill_around
+from cython.cimports.anydml.core.views import set_dimension
 
 from anydml.core.bands import cuts
 
@@ -73,9 +74,7 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     apart: int64_t[64]
     around: int64_t[128]
     count: int64_t[64]
-    at: int64_t[64]
     start: int64_t[64]
-    box: int64_t[64]
     zero = begin_zero_fill(c, x)
     if zero is None or c.x.rank < 3 or window_sizes is None:
         return None
@@ -101,47 +100,36 @@ def unfold(x, window_sizes, strides, dilations, pads, out):
     c.n[1] = c.x.n[1] * windows
     c.n[2] = columns
     found = make_result(c, out, 3, c.n)
-    # Each element of the window has one box of the result: N, C and the window's positions.
+    if found is None:
+        return None
+    # The box: N, C, the elements of a window, and its positions.
     into: cython.p_char = c.to.data
-    between: int64_t = c.to.s[1]
-    along: int64_t = c.to.s[2]
-    c.s[0] = c.to.s[0]
-    c.s[1] = between * windows
-    c.n[1] = c.x.n[1]
+    c.a[0] = c.to.s[0]
+    c.a[1] = c.to.s[1] * windows
+    row: int64_t = c.to.s[1]
+    column: int64_t = c.to.s[2]
     for d in range(rank - 1, -1, -1):
-        c.n[2 + d] = count[d]
-        c.s[2 + d] = along
-        along *= count[d]
-        at[d] = 0
-    c.to.rank, c.to.n, c.to.s = c.x.rank, c.n, c.s
-    for d in range(2):
-        start[d] = 0
-        box[d] = c.n[d]
-        c.b[d] = c.x.s[d]
-    for row in range(windows):
-        c.to.data = into + row * between
-        source: cython.p_char = c.x.data
-        inner: cython.p_char = c.to.data
-        is_outside: cython.bint = False
+        c.a[2 + d] = row
+        c.a[2 + rank + d] = column
+        row *= window[d]
+        column *= count[d]
+    if pads is not None:
+        # Windows slide over a copy of x with zeros around it.
+        start[0] = start[1] = 0
+        c.n[1] = c.x.n[1]
         for d in range(rank):
-            # Positions at which this element of the window is inside x.
-            first: int64_t = at[d] * apart[d] - around[d]
-            low: int64_t = 0 if first >= 0 else (-first + step[d] - 1) // step[d]
-            high: int64_t = 0 if first >= c.x.n[2 + d] else min(count[d], (c.x.n[2 + d] - 1 - first) // step[d] + 1)
-            start[2 + d] = low
-            box[2 + d] = high - low
-            is_outside = is_outside or high <= low
-            source += (first + low * step[d]) * c.x.s[2 + d]
-            inner += low * c.s[2 + d]
-            c.b[2 + d] = step[d] * c.x.s[2 + d]
-        if is_outside:
-            add_fill(c, c.to.data, c.x.rank, c.n, c.s)
-        else:
-            fill_around(c, start, box, cython.NULL)
-            add_move(c, inner, source, c.x.rank, box, c.s, c.b)
-        for d in range(rank - 1, -1, -1):
-            at[d] += 1
-            if at[d] < window[d]:
-                break
-            at[d] = 0
+            start[2 + d] = around[d]
+            c.n[2 + d] = around[d] + c.x.n[2 + d] + around[rank + d]
+        padded = new_result(c.kind, rank + 2, c.n, c.to)
+        if padded is None:
+            return None
+        add_inside(c, start)
+        fill_around(c, start, c.x.n, cython.NULL)
+        c.x.data, c.x.s = c.to.data, c.to.s
+    for d in range(2):
+        set_dimension(c, d, c.x.n[d], c.x.s[d])
+    for d in range(rank):
+        set_dimension(c, 2 + d, window[d], apart[d] * c.x.s[2 + d])
+        set_dimension(c, 2 + rank + d, count[d], step[d] * c.x.s[2 + d])
+    add_move(c, into, c.x.data, 2 + 2 * rank, c.n, c.a, c.b)
     return finish(c, found)

@@ -28,5 +28,6 @@ cdef bint is_small_number(object value) except -1
 cdef bytes begin_fill(Call *c, object x, object value)
 cdef bytes begin_zero_fill(Call *c, object x)
 cdef int fill_around(Call *c, const int64_t *start, const int64_t *n, const int64_t *step) except -1
+cdef int add_inside(Call *c, const int64_t *start) except -1
 cdef int extend_by_mode(Call *c, const int64_t *start, object mode) except -1
 cdef int add_run(Call *c, int d, const int64_t *start, const int64_t *run) except -1

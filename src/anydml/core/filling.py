@@ -136,6 +136,14 @@ def fill_around(c, start, n, step):
     return 0
 
 
+def add_inside(c, start):
+    """Add a copy of x into the result, from a place on."""
+    at: cython.p_char = c.to.data
+    for d in range(c.to.rank):
+        at += start[d] * c.to.s[d]
+    return add_move(c, at, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
+
+
 def add_run(c, d, start, run):
     """Add a copy within dimension d of the result. A run is start, length, source, step, repeats and their period."""
     at: cython.p_char = c.to.data
@@ -190,10 +198,7 @@ def pad(x, pads, mode, value, out):
     if is_empty:
         add_fill(c, c.to.data, rank, n, c.to.s)
         return finish(c, found)
-    inner: cython.p_char = c.to.data
-    for d in range(rank):
-        inner += given[d] * c.to.s[d]
-    add_move(c, inner, c.x.data, rank, c.x.n, c.to.s, c.x.s)
+    add_inside(c, given)
     if more and is_constant:
         fill_around(c, given, c.x.n, cython.NULL)
     elif more:
