@@ -116,23 +116,28 @@ def reverse_subsequences(x, lengths, axis, out):
     v: cython.pointer(View) = c.x
     w: cython.pointer(View) = c.indices
     offset: int64_t
-    place_of: int64_t[64]
     lengths = begin_lookup(c, x, lengths, "clamp", ANYDML_CLAMP)
     if lengths is None or (along := read_axis(axis, v.rank)) < 0 or w.rank != v.rank:
         return None
     rows: int64_t = 1
     for d in range(v.rank):
-        place_of[d] = 0
         if w.n[d] != (1 if d == along else v.n[d]):
             return None
         rows *= w.n[d]
     found = make_result(c, out, v.rank, v.n)
     size = v.n[along]
     step = v.s[along]
-    at: cython.p_char = c.to.data
-    source: cython.p_char = v.data
-    length: cython.p_char = w.data
-    while size and rows > 0:
+    for row in range(rows if size else 0):
+        at: cython.p_char = c.to.data
+        source: cython.p_char = v.data
+        length: cython.p_char = w.data
+        rest: int64_t = row
+        for d in range(v.rank - 1, -1, -1):
+            place = rest % w.n[d]
+            rest //= w.n[d]
+            at += place * c.to.s[d]
+            source += place * v.s[d]
+            length += place * w.s[d]
         # A length is an index on an axis of size + 1.
         resolve_index(length, c.type, size + 1, cython.address(offset))
         c.n[0] = offset
@@ -140,18 +145,4 @@ def reverse_subsequences(x, lengths, axis, out):
         add_move(c, at, source + (offset - 1) * step, 1, c.n, c.to.s + along, c.b)
         c.n[0] = size - offset
         add_move(c, at + offset * c.to.s[along], source + offset * step, 1, c.n, c.to.s + along, v.s + along)
-        rows -= 1
-        for d in range(v.rank - 1, -1, -1):
-            if d == along:
-                continue
-            at += c.to.s[d]
-            source += v.s[d]
-            length += w.s[d]
-            place_of[d] += 1
-            if place_of[d] < v.n[d]:
-                break
-            at -= c.to.s[d] * v.n[d]
-            source -= v.s[d] * v.n[d]
-            length -= w.s[d] * v.n[d]
-            place_of[d] = 0
     return finish(c, found)
