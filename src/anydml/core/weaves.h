@@ -229,94 +229,74 @@ static int64_t K(weave_ahead)(const anydml_weave *w, int j) {
   return lines * m->b[w->dimension[k]];
 }
 
-static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t first, int64_t last, int streamed) {
+/* Weave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension. */
+static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
-  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
   const int64_t rows = w->rows;
+  const int d = lines ? w->dimension[w->rank - 1] : 0;
+  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
   if (last - first < rows) {
-    if (first >= rows && !streamed) first = last - rows;
-    else { K(weave_rows)(w, to, from, first, last); return; }
+    if (first < rows || streamed) { K(weave_rows)(w, to, from, first, last); return; }
+    first = last - rows;
   }
-  /* Vectors that are whole lines need no sinks; rows before the first such block are written twice. */
-  int64_t lead = 0;
+  /* Steps from one block, or line, to the next. Sinks need lines that are contiguous in all targets. */
+  int64_t up[ANYDML_COLUMNS], down[ANYDML_COLUMNS];
+  anydml_block_span span = {.lines = 1, .blocks = w->n0 / rows, .rest = lines ? w->n0 % rows : 0};
+  for (int j = 0; j < w->targets; j++) {
+    targets[j] = to[w->target[j].column] + w->target[j].low + first * w->target[j].step;
+    up[j] = span.to[j] = lines ? w->column[w->target[j].column].move->a[d] : rows * w->target[j].step;
+    if (lines) streamed &= up[j] == w->n0 * w->target[j].step;
+  }
+  for (int j = 0; j < w->sources; j++) {
+    sources[j] = from[w->source[j].column] + first * w->source[j].step;
+    down[j] = span.from[j] = lines ? w->column[w->source[j].column].move->b[d] : rows * w->source[j].step;
+    span.ahead[j] = K(weave_ahead)(w, j);
+  }
+  /* Vectors that are whole lines need no sinks; rows of a long line before the first such block are written twice. */
+  int64_t lead = 0, many = 1;
   int direct = 0;
-  const int is_long = (last - first) * w->segment >= ANYDML_LONG_LINE;
-  for (; streamed && is_long && w->windows && lead < rows && first + lead + rows <= last; lead++) {
+  const int64_t starts = lines ? !span.rest : (last - first) * w->segment < ANYDML_LONG_LINE ? 0 : last - first - rows < rows ? last - first - rows + 1 : rows;
+  for (; streamed && w->windows && lead < starts; lead++) {
     uintptr_t off = 0;
-    for (int j = 0; j < w->targets; j++) off |= (uintptr_t)(to[w->target[j].column] + w->target[j].low + (first + lead) * w->target[j].step);
+    for (int j = 0; j < w->targets; j++) off |= (uintptr_t)(targets[j] + lead * w->target[j].step) | (lines ? (uintptr_t)up[j] : 0);
     direct = !(off & 63);
     if (direct) break;
   }
   if (direct) streamed = 0;
-  anydml_block_span span = {.lines = 1};
-  for (int j = 0; j < w->sources; j++) span.ahead[j] = K(weave_ahead)(w, j);
+  else lead = 0;
   K(sink) sinks[ANYDML_COLUMNS];
-  if (streamed)
-    for (int j = 0; j < w->targets; j++) K(sink_open)(sinks + j, to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
-  int64_t i = first;
-  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / rows, most = fit > 0 ? fit : 1;
-  while (i + rows <= last) {
-    int64_t blocks = (last - i) / rows < most ? (last - i) / rows : most;
-    const int is_lead = direct && i == first && lead, is_end = i + rows == last && i > first;
-    if (is_lead) blocks = 1;
-    for (int j = 0; j < w->targets; j++)
-      targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
-    for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
-    span.blocks = blocks;
-    w->block(w, targets, sources, &span, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
-    i += is_lead ? lead : blocks * rows;
-    if (streamed)
-      for (int j = 0; j < w->targets; j++) {
-        sinks[j].fill += blocks * rows * w->target[j].step;
-        K(sink_flush)(sinks + j);
-      }
-    else if (i < last && i + rows > last) i = last - rows;   /* some rows once more, with the same values */
-  }
-  if (streamed) {
-    for (int j = 0; j < w->targets; j++) K(sink_close)(sinks + j);
-  }
-  if (i < last) K(weave_rows)(w, to, from, i, last);
-}
-
-/* Weave whole lines along the last outer dimension; with non-temporal stores if they are contiguous in all targets. */
-static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int streamed) {
-  char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
-  const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
-  const int d = w->dimension[w->rank - 1];
-  uintptr_t off = 0;
-  anydml_block_span span = {.blocks = w->n0 / w->rows, .rest = w->n0 % w->rows};
-  K(sink) sinks[ANYDML_COLUMNS];
-  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
-  for (int j = 0; j < w->targets; j++) {
-    targets[j] = to[w->target[j].column] + w->target[j].low;
-    span.to[j] = w->column[w->target[j].column].move->a[d];
-    streamed &= span.to[j] == w->n0 * w->target[j].step;
-    off |= (uintptr_t)targets[j] | (uintptr_t)span.to[j];
-  }
-  for (int j = 0; j < w->sources; j++) {
-    sources[j] = from[w->source[j].column];
-    span.from[j] = w->column[w->source[j].column].move->b[d];
-    span.ahead[j] = K(weave_ahead)(w, j);
-  }
-  /* Vectors that are whole lines need no sinks. */
-  const int direct = streamed && w->windows && !span.rest && !(off & 63), stores = direct ? ANYDML_DIRECT : streamed;
-  if (direct) streamed = 0;
   for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
-  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / w->n0, most = fit > 0 ? fit : 1;
-  for (; lines > 0; lines -= span.lines) {
-    span.lines = lines < most ? lines : most;
+  if (lead) {
+    span.blocks = 1;
+    w->block(w, targets, sources, &span, 0);
+    for (int j = 0; j < w->targets; j++) targets[j] += lead * w->target[j].step;
+    for (int j = 0; j < w->sources; j++) sources[j] += lead * w->source[j].step;
+  }
+  int64_t left = lines ? lines : (last - first - lead) / rows;
+  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / (lines ? w->n0 : rows), most = fit > 0 ? fit : 1;
+  for (; left > 0; left -= many) {
+    many = left < most ? left : most;
+    *(lines ? &span.lines : &span.blocks) = many;
     for (int j = 0; streamed && j < w->targets; j++) targets[j] = sinks[j].data + sinks[j].fill;
-    w->block(w, targets, sources, &span, stores);
+    w->block(w, targets, sources, &span, direct ? ANYDML_DIRECT : streamed);
+    for (int j = 0; j < w->sources; j++) sources[j] += many * down[j];
     for (int j = 0; j < w->targets; j++) {
-      targets[j] += span.lines * span.to[j];
+      targets[j] += many * up[j];
       if (!streamed) continue;
-      sinks[j].fill += span.lines * span.to[j];
+      sinks[j].fill += many * up[j];
       K(sink_flush)(sinks + j);
     }
-    for (int j = 0; j < w->sources; j++) sources[j] += span.lines * span.from[j];
   }
   for (int j = 0; streamed && j < w->targets; j++) K(sink_close)(sinks + j);
+  const int64_t rest = lines ? 0 : (last - first - lead) % rows;
+  if (!rest) return;
+  if (streamed) { K(weave_rows)(w, to, from, last - rest, last); return; }
+  /* Some rows once more, with the same values. */
+  span.blocks = 1;
+  for (int j = 0; j < w->targets; j++) targets[j] += (rest - rows) * w->target[j].step;
+  for (int j = 0; j < w->sources; j++) sources[j] += (rest - rows) * w->source[j].step;
+  w->block(w, targets, sources, &span, 0);
 }
 
 static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
@@ -331,11 +311,11 @@ static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
     for (int d = w->rank - 1; d >= 0; d--) { at[d] = rest % m->n[w->dimension[d]]; rest /= m->n[w->dimension[d]]; }
     if (parts > 1) {
       int64_t from = line == begin ? first - line * parts : 0, to = line == end - 1 ? last - line * parts : parts;
-      K(weave_line)(w, at, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
+      K(weave_lines)(w, at, 0, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
     } else if (several) {
       done = m->n[w->dimension[w->rank - 1]] - at[w->rank - 1];
       if (done > end - line) done = end - line;
-      K(weave_lines)(w, at, done, s->streamed);
-    } else K(weave_line)(w, at, 0, w->n0, s->streamed);
+      K(weave_lines)(w, at, done, 0, w->n0, s->streamed);
+    } else K(weave_lines)(w, at, 0, 0, w->n0, s->streamed);
   }
 }
