@@ -43,16 +43,15 @@ else:
     from anydml import _loading, functions, operators  # noqa: F401  # _loading registers hooks of higher packages
 
     globals().update({name: getattr(operators, name) for name in DESCS})
+    globals().update({name: getattr(functions, name) for name in FUNCTIONS})
 
     _PACKAGES = ("dask", "dxdispatch", "onnx", "pydirectml", "slim", "stores", "torch")
 
     def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
-        """Return a function of the registry or a package, built or imported on first access."""
+        """Import a package on first access."""
         if name in _PACKAGES:
             return importlib.import_module(f"{__name__}.{name}")
-        if name not in FUNCTIONS:
-            raise AttributeError(unknown(__name__, name, (*__all__, *_PACKAGES)))
-        return globals().setdefault(name, getattr(functions, name))
+        raise AttributeError(unknown(__name__, name, (*__all__, *_PACKAGES)))
 
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names

@@ -63,7 +63,8 @@ def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
     x = array_of()
     wanted = FUNCTIONS[name](x)
     store = made(tmp_path / "x.zarr", x, (8, 7, 5), version, compressors=compressors)
-    chunks = [min(9, max(1, n)) for n in wanted.shape]
+    # Files take most of the time: one axis of thousands would have hundreds.
+    chunks = [min(9 if wanted.ndim > 1 else 90, max(1, n)) for n in wanted.shape]
     y = stores.create(tmp_path / "y.zarr", wanted.shape, np.float32, like=store, chunks=chunks)
     dml.fuse(FUNCTIONS[name]).plan(store, y, memory).run()
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)

@@ -23,15 +23,10 @@ from anydml.operators.registry import FUNCTIONS
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
+    globals().update({name: _derived(function) for name, function in FUNCTIONS.items()})
 
     def __getattr__(name: str) -> Any:
-        """Create a function on first access: importing the package creates none."""
-        if name not in FUNCTIONS:
-            raise AttributeError(unknown(__name__, name, __all__))
-        return globals().setdefault(name, _derived(FUNCTIONS[name]))
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *FUNCTIONS})
+        raise AttributeError(unknown(__name__, name, __all__))
 
 
 __all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names

@@ -2,49 +2,83 @@
 
 from __future__ import annotations
 
-import linecache
+import builtins
 from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
+from anydml import core
 from anydml.arrays import read_argument, read_arrays
 from anydml.arrays.quick import are_native, is_native
-from anydml.core import native
 from anydml.fields import items_of
 from anydml.functions import arguments as checks
 from anydml.functions.calling import call
 from anydml.functions.traced import all_copied_to, copied_to, fused_functions, registered_for
 from anydml.operators.function import Function
 
-_BODY = """
-    found = native({given}) if {is_native} else None
-    return general({given}) if found is None else found
-"""
-"""The bodies of functions. `native` is compiled, and returns None for calls that it does not support, which `general`
-does. Both take all arguments by position, ``out`` last."""
+
+def native(*_: Any) -> Any:
+    """Decline all calls. In a body, this is the compiled call if there is one, and `general` knows the function."""
+
+
+is_ready = is_native
+
+
+def _of_two(x: Any, out: Any) -> Any:
+    found = native(x, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, out) if found is None else found
+
+
+def _of_three(x: Any, a: Any, out: Any) -> Any:
+    found = native(x, a, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, out) if found is None else found
+
+
+def _of_four(x: Any, a: Any, b: Any, out: Any) -> Any:
+    found = native(x, a, b, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, out) if found is None else found
+
+
+def _of_five(x: Any, a: Any, b: Any, c: Any, out: Any) -> Any:
+    found = native(x, a, b, c, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, out) if found is None else found
+
+
+def _of_six(x: Any, a: Any, b: Any, c: Any, d: Any, out: Any) -> Any:
+    found = native(x, a, b, c, d, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, d, out) if found is None else found
+
+
+_BODIES = {body.__code__.co_argcount: body.__code__ for body in (_of_two, _of_three, _of_four, _of_five, _of_six)}
+"""Code by number of arguments, which are passed one by one: that is fastest."""
 
 
 def derived(function: Function) -> Callable[..., Any]:
-    """Return the public function for a `Function`."""
-    code = function.stub.__code__
-    count, names = code.co_argcount, code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    parameters = [*names[:count], *(["*", *names[count:]] if names[count:] else [])]
-    compiled = native(function.name)
-    is_of_native = "are_native(arrays)" if function.is_of_lists else "type({0}) is ndarray or is_native({0})"
-    condition = is_of_native.format(*names) if compiled else "False"
-    body = _BODY.format(given=", ".join(names), is_native=condition)
-    text = f"def {function.name}({', '.join(parameters)}):{body}"
-    file = f"<anydml.{function.name}>"
-    # Tracebacks and debuggers show the lines.
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    variables: dict[str, Any] = {"native": compiled, "general": partial(general, function)}
-    variables |= {"ndarray": np.ndarray, "is_native": is_native, "are_native": are_native}
-    exec(compile(text, file, "exec"), variables)
-    made: Any = update_wrapper(variables[function.name], function.stub)
-    made.__defaults__, made.__kwdefaults__ = function.stub.__defaults__, function.stub.__kwdefaults__
-    made.__module__ = "anydml.functions"
+    """Return the public function for a `Function`: a body with the stub's signature."""
+    stub: Any = function.stub
+    code = stub.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    body = _BODIES[count].replace(
+        co_name=stub.__name__,
+        co_qualname=stub.__name__,
+        co_argcount=code.co_argcount,
+        co_kwonlyargcount=code.co_kwonlyargcount,
+        co_varnames=(*code.co_varnames[:count], "found"),
+    )
+    names = {
+        "native": core.native(function.name) or native,
+        "general": partial(general, function),
+        "is_ready": are_native if function.is_of_lists else is_native,
+        "ndarray": ndarray,
+        "__builtins__": builtins,
+    }
+    made: Any = FunctionType(body, names, stub.__name__, stub.__defaults__)
+    made.__kwdefaults__ = stub.__kwdefaults__
+    update_wrapper(made, stub).__module__ = "anydml.functions"
     return made  # type: ignore[no-any-return]
 
 

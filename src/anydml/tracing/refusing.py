@@ -19,7 +19,7 @@ RULE = "anydml moves elements and does not compute"
 CLAMPING = f'{NAMES["take"]} with out_of_range="clamp"'
 """The call that takes any traced indices, since none is out of range."""
 
-_INSIDE = (os.path.dirname(os.path.dirname(__file__)), "<anydml.", os.path.dirname(np.__file__), contextlib.__file__)
+_INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
 """Folders and files whose lines are not the caller's."""
 
 _LIBRARIES = ("torch", "einops")
