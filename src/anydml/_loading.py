@@ -1,10 +1,11 @@
-"""Hooks through which lower packages reach higher ones, imported on first use; PyTorch's tensors, if it is imported."""
+"""Hooks through which lower packages reach higher ones, imported on first use."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from anydml.arrays.quick import add_tensors
 from anydml.functions.traced import register_functions
 from anydml.tracing.fused import planned_by
 
@@ -30,7 +31,5 @@ def _plan_function(*arguments: Any) -> Any:
 register_functions(torch=_torch_functions, dask=_lazy_functions)
 planned_by(_plan_function)
 if hasattr(sys.modules.get("torch"), "Tensor"):
-    from anydml.arrays import pytorch
-
-    # Otherwise, the first call on a tensor does.
-    pytorch.register()
+    # The first call on a tensor finds its type known.
+    add_tensors()

@@ -7,7 +7,7 @@ the same reason, results are allocated by PyTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -183,8 +183,9 @@ _is_included, _is_excluded = (
 )
 
 
+@cache
 def register() -> None:
-    """Have compiled code read tensors. PyTorch's compiler may not see this change: it is not done on import."""
+    """Have compiled code read tensors."""
     kinds = torch.Tensor, torch.nn.Parameter
     # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
     TRACED.update(dict.fromkeys(kinds, is_dynamo_compiling))

@@ -14,16 +14,30 @@ from numpy import ndarray
 def is_native(array: Any) -> bool:
     """Whether compiled code may read an array of another library: calls on it are run, not traced."""
     kind = type(array)
-    return kind in TRACED and not TRACED[kind]()
+    return (kind in TRACED or _is_added(kind)) and not TRACED[kind]()
 
 
 def are_native(arrays: Any) -> bool:
     """Whether compiled code may read the arrays of a list, judged by the first."""
     kind = type(arrays)
-    if (kind is not list and kind is not tuple) or not arrays:
-        return False
-    kind = type(arrays[0])
-    return kind is ndarray or (kind in TRACED and not TRACED[kind]())
+    return (kind is list or kind is tuple) and bool(arrays) and (type(arrays[0]) is ndarray or is_native(arrays[0]))
+
+
+def _is_added(kind: type) -> bool:
+    """Add PyTorch's tensors at the first call on one, and return whether this type is among them."""
+    if kind.__module__.partition(".")[0] == "torch":
+        add_tensors()
+    return kind in TRACED
+
+
+def add_tensors() -> None:
+    """Add PyTorch's tensors, unless its compiler, which may not see the change, is tracing."""
+    import torch
+
+    if not torch.compiler.is_compiling():
+        from anydml.arrays import pytorch
+
+        pytorch.register()
 
 
 TRACED: dict[type, Callable[[], bool]] = {}

@@ -47,7 +47,6 @@ def _adapter_class(array: Any) -> type[ArrayAdapter] | None:
     if array_api_compat.is_torch_array(array):
         from anydml.arrays import pytorch
 
-        pytorch.register()
         return pytorch.TorchAdapter
     if array_api_compat.is_jax_array(array):
         from anydml.arrays import jax
