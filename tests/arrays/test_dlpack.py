@@ -54,6 +54,23 @@ def test_other_devices_are_refused():
         dml.join([Speaker(np.arange(4)), Elsewhere(np.arange(4))])
 
 
+@pytest.mark.parametrize("place", ["x", ("x", "y"), (1,), None])
+def test_a_device_that_is_none_is_refused(place):
+    class Lost(Speaker):
+        def __dlpack_device__(self):
+            return place
+
+    lost = Lost(np.arange(4))
+    for call in (
+        lambda: dml.flip(lost),
+        lambda: dml.gather(np.arange(4), lost),
+        lambda: dml.flip(np.arange(4), out=lost),
+        lambda: dml.fuse(lambda x: x[::-1])(lost),
+    ):
+        with pytest.raises(dml.BindingError, match=r"a Lost whose __dlpack_device__\(\) returns .*two integers"):
+            call()
+
+
 def test_what_numpy_cannot_read_is_refused():
     class Broken(Speaker):
         def __dlpack__(self, **arguments):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.memory.device_array import as_tensor, device_array, is_cupy, is_on_device
+from anydml.memory.device_array import as_tensor, device_array, dlpack_device, is_cupy, is_on_device
 
 _HOST_DEVICES = (1, 3, 11)
 """DLPack's numbers for host memory: pageable, and pinned for CUDA and ROCm."""
@@ -33,7 +33,7 @@ class DlpackAdapter(ArrayAdapter):
         """The GPU by number; else the array API standard's attribute ``device``, or a name of DLPack's numbers."""
         if not hasattr(self.array, "__dlpack_device__"):
             return "cuda"
-        kind, number = map(int, self.array.__dlpack_device__())
+        kind, number = dlpack_device(self.array)
         if is_on_device(self.array):
             return f"cuda:{number}"
         if hasattr(self.array, "__array_namespace__") and hasattr(self.array, "device"):
@@ -50,7 +50,7 @@ class DlpackAdapter(ArrayAdapter):
             # By PyTorch, so that DLPack synchronizes with its streams, which the engine uses unless arrays are CuPy's.
             is_synchronized = hasattr(self.array, "__dlpack__") and not is_cupy(self.array)
             return device_array(as_tensor(self.array, 0) if is_synchronized else self.array)
-        if self.array.__dlpack_device__()[0] not in _HOST_DEVICES:
+        if dlpack_device(self.array)[0] not in _HOST_DEVICES:
             self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
         try:
             return np.from_dlpack(self.array)

@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.memory.host import array_at
+from anydml.text import a
 
 _CUDA_DEVICES = (2, 10, 13)
 """DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
@@ -58,9 +59,25 @@ def is_on_device(array: Any) -> bool:
     """Whether an array is on a GPU. Imports and copies nothing."""
     if isinstance(array, (np.ndarray, np.generic, list, tuple, int, float)):
         return isinstance(array, DeviceArray)
-    if device := getattr(array, "__dlpack_device__", None):
-        return int(device()[0]) in _CUDA_DEVICES
+    if hasattr(array, "__dlpack_device__"):
+        return dlpack_device(array)[0] in _CUDA_DEVICES
     return hasattr(array, "__cuda_array_interface__")
+
+
+def dlpack_device(array: Any) -> tuple[int, int]:
+    """Return DLPack's numbers of an array's kind of device, and of the device.
+
+    Raises:
+        BindingError: the array returns anything else.
+    """
+    given = array.__dlpack_device__()
+    try:
+        kind, number = given
+        return int(kind), int(number)
+    except (TypeError, ValueError):
+        rule = "__dlpack_device__() must return two integers"
+        message = f"an array is {a(type(array).__name__)} whose __dlpack_device__() returns {given!r:.40}"
+        raise BindingError(message, None, None, rule) from None
 
 
 def device_array(array: Any) -> DeviceArray:
@@ -74,10 +91,10 @@ def device_array(array: Any) -> DeviceArray:
     if not is_on_device(array):
         message = f"a {type(array).__name__} does not lie on a GPU"
         raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
-    number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
+    number = dlpack_device(array)[1] if hasattr(array, "__dlpack_device__") else 0
     view = array_at(*memory_of(array)).view(DeviceArray)
     view.owner = array
-    view.gpu = int(number)
+    view.gpu = number
     return view
 
 
