@@ -37,6 +37,7 @@ WRONG = {
     "equal parts": (lambda x: dml.split(x, 5, 1), "does not divide into 5 equal parts"),
     "split_training": (lambda x: dml.split_training(x, x[0]), "split is float32 of shape (4,)"),
     "out": (lambda x: dml.join([x], out=x.new_empty(9)), "out is torch.float32 (9,), but the result is"),
+    "out of no list": (lambda x: dml.split(x, 3, out=3), "out is an int: out must be a list of arrays"),
     "outs": (lambda x: dml.split(x, 3, out=[x]), "out has 1 array for 3 parts"),
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
-from anydml.functions.arguments import check_count
+from anydml.functions.arguments import check_count, check_out_list
 from anydml.text import a
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
@@ -91,7 +91,8 @@ def all_copied_to(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """Copy the parts of a split to the tensors of `out`.
 
     Raises:
-        BindingError: `out` does not have one tensor per part, or one does not fit.
+        BindingError: `out` is not a list of one tensor per part, or one does not fit.
     """
+    check_out_list(name, out)
     check_count(name, len(out), len(results))
     return [copied_to(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]
