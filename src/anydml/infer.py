@@ -185,8 +185,8 @@ def picked_axis(
             result has more than 64 dimensions.
     """
     if not is_integer:
-        message = f"{name}: indices are {dtype}, but only integers count: convert them first"
-        raise DescError(message, name, "indices", "indices must be integers")
+        message = f"{name}: indices are {dtype}, but only integers of up to 64 bits count: convert them first"
+        raise DescError(message, name, "indices", "indices must be integers of up to 64 bits")
     found = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[found] >= 1) | (count == 0)):

@@ -183,8 +183,8 @@ def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapt
 
 def no_indices(name: str, field: str, dtype: Any) -> DescError:
     """Return the error for indices that are not integers."""
-    message = f"{name}: {field} are {dtype}, but only integers count: convert them first"
-    return DescError(message, name, field, f"{field} must be integers")
+    message = f"{name}: {field} are {dtype}, but only integers of up to 64 bits count: convert them first"
+    return DescError(message, name, field, f"{field} must be integers of up to 64 bits")
 
 
 def check_mask(name: str, field: str, dtype: Any) -> None:
