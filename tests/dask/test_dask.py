@@ -192,6 +192,9 @@ def test_refused():
     ):
         with pytest.raises(BindingError, match=rf": {place} has a shape .* {place}.compute_chunk_sizes"):
             call()
+    for call in (lambda: dml.where(x > 1, x, x), lambda: dml.fuse(lambda x: dml.gather_nd(x, np.array([[0]])))(x)):
+        with pytest.raises(BindingError, match=r"whole input at once \(.*\): convert the Dask arrays by \.compute\(\)"):
+            call()
     with pytest.raises(FuseError):
         dml.fuse(lambda x: x + 1)(x)
     with pytest.raises(dml.DescError):

@@ -38,7 +38,8 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
         inputs: the Dask arrays that `value` reads, in the order of its operands.
 
     Raises:
-        BindingError: a task of one element does not fit in ``anydml.memory``, or indices are a Dask array.
+        BindingError: a task of one element does not fit in ``anydml.memory``, or indices are a Dask array; or
+            a step needs its whole input at once.
     """
     import dask
     from dask._task_spec import DataNode, Task, TaskRef
@@ -60,7 +61,9 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
 
     layouts = [Layout.packed(tuple(map(int, each.shape)), each.dtype.itemsize) for each in inputs]
     packed = Layout.packed(value.sizes, value.element_size)
-    mapping = RegionMap(program, len(inputs), packed, layouts, indices)
+    mapping = RegionMap(
+        program, len(inputs), packed, layouts, indices, "convert the Dask arrays by .compute(), and pass the results"
+    )
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)

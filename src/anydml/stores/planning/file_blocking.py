@@ -26,6 +26,7 @@ from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.covered import Covered
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.move_groups import move_groups_of
+from anydml.stores.planning.regions import BY_FILE
 from anydml.text import bytes_text, counted
 
 MOST_KEPT, MOST_PLACES = 64, 8192
@@ -65,10 +66,7 @@ class FileBlocking(Blocking):
         self.name, self._program, self._inputs, self._outputs = program.name, program, inputs, outputs
         if program.rest.scratch_bytes:
             why = next(each.reason for each in program.rest.operands if each.role == "scratch")
-            raise BindingError(
-                f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
-                "and plan the rest from there"
-            )
+            raise BindingError(f"{self.name}: a step needs its whole input at once ({why}): {BY_FILE}")
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
         self.most = free // self.threads - self.spare
         read = {*{id(each.path): each.path for each in inputs}.values()}

@@ -23,6 +23,9 @@ from anydml.tensor import Layout
 NEIGHBOURS = 8
 """Most preceding boxes that a box is compared with, to be merged."""
 
+BY_FILE = "write what comes before it to a file, and plan the rest from there"
+"""What to do about a step of a plan that needs its whole input at once."""
+
 
 class InputBox(NamedTuple):
     """A box of an input.
@@ -98,6 +101,7 @@ class RegionMap:
         output: its layout.
         inputs: layouts of all inputs, which are packed.
         read: returns the bytes of a constant, or of an input that holds indices.
+        hint: what to do if the output needs scratch.
 
     Attributes:
         moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
@@ -110,7 +114,13 @@ class RegionMap:
     """
 
     def __init__(
-        self, program: Program, number: int, output: Layout, inputs: Sequence[Layout], read: ReadOperand
+        self,
+        program: Program,
+        number: int,
+        output: Layout,
+        inputs: Sequence[Layout],
+        read: ReadOperand,
+        hint: str = BY_FILE,
     ) -> None:
         self.output, self.inputs = output, tuple(inputs)
         own = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
@@ -118,8 +128,7 @@ class RegionMap:
             if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
                 raise BindingError(
                     f"{program.name}: a step needs its whole input at once "
-                    f"({program.operands[move.source.operand].reason}): write what comes before it to a file, and plan "
-                    "the rest from there"
+                    f"({program.operands[move.source.operand].reason}): {hint}"
                 )
         self.moves = tuple(map(self._by_axes, resolved_moves(program.with_moves(own), read)))
         bounds = [box_of(move.destination, move, output) for move in self.moves]
