@@ -41,6 +41,9 @@ def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
         ("x.npy", (2,), ml_dtypes.int4, "dtype int4: elements must be"),
         ("x.npy", (2,), object, "dtype object: elements must be"),
         ("x.npy", (2,), [("a", "u1")], "elements must be numbers, texts or plain bytes"),
+        ("x.npy", (2,), ("f4", (3,)), "elements must be numbers, texts or plain bytes"),
+        *[("x.zarr", (2,), dtype, "^x.zarr: cannot say dtype .*: elements must be numbers, texts, records or")
+          for dtype in (("f4", (3,)), object, [("a", object)], np.dtypes.StringDType())],
         ("x.npy", None, "f4", "needs one shape"),
         ("x.npy", (-1,), "f4", "sizes from 0"),
         ("x.npy", (1,) * 65, "f4", "up to 64 sizes"),

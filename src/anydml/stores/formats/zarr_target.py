@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
+from anydml.functions.arguments import is_movable
 from anydml.stores.formats.zarr_array import ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
@@ -68,6 +69,8 @@ def new_zarr(
     """
     place, dtype = JsonPath(str(path)), np.dtype(dtype)
     require_zarr(place)
+    if not is_movable(dtype) or dtype.subdtype is not None:
+        raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     for name, given in (("chunks", chunks), ("shards", shards or None)):
         if given is not None and (
             len(given) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in given)
