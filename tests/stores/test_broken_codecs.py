@@ -10,6 +10,7 @@ import pytest
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import ModelError
+from anydml.stores.formats.zarr_codecs import Decoder
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 numcodecs = pytest.importorskip("numcodecs")
@@ -157,6 +158,45 @@ def test_what_can_be_read_but_not_written_takes_another_codec(tmp_path, capsys, 
     assert rechunked(capsys, tmp_path / "x.zarr", tmp_path / "y.npy")[0] == 0
     np.testing.assert_array_equal(stores.open(tmp_path / "y.zarr").read(), x)
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), x)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("Unable to allocate 8 B"),
+        RuntimeError("can't start new thread"),
+        RuntimeError("Zstd compression error: b'Allocation error : not enough memory'"),
+    ],
+)
+def test_little_memory_is_not_taken_for_broken_files(tmp_path, capsys, monkeypatch, error):
+    gzip = [zarr.codecs.GzipCodec()]
+    for name, filters in (("x", []), ("f", [TransposeCodec(order=(1, 0))])):
+        x = np.arange(64.0).reshape(8, 8)
+        zarr.create_array(tmp_path / f"{name}.zarr", data=x, chunks=(2, 8), compressors=gzip, filters=filters)
+    ways = {
+        "opening": (zarr, "open", "x"),
+        "describing": (zarr.Array, "with_config", "x"),
+        "decoding": (Decoder, "decode", "x"),
+        "encoding": (numcodecs.GZip, "encode", "x"),
+        # zarr-python calls codecs behind a filter.
+        "reading": (zarr.Array, "__getitem__", "f"),
+        "writing": (zarr.Array, "__setitem__", "f"),
+    }
+    for way, (owner, name, source) in ways.items():
+        real = getattr(owner, name)
+        # The first call may be a trial on one element.
+        for late in (0, 1):
+            calls = iter(range(late))
+
+            def failing(*arguments, real=real, calls=calls, **named):
+                if next(calls, None) is None:
+                    raise error
+                return real(*arguments, **named)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(owner, name, failing)
+                code, err = rechunked(capsys, tmp_path / f"{source}.zarr", tmp_path / f"{way}{late}.zarr")
+            assert (code, err) == (2, "anydml: there is not enough memory\n") or (late and not code), way
 
 
 @pytest.mark.parametrize("version", [2, 3])

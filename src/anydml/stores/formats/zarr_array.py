@@ -16,7 +16,15 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.store import Array, StoredArray
-from anydml.stores.formats.zarr_codecs import OF_OBJECTS, as_stored, bounded, codec_of_v2, codec_of_v3, names_of
+from anydml.stores.formats.zarr_codecs import (
+    OF_OBJECTS,
+    as_stored,
+    bounded,
+    codec_of_v2,
+    codec_of_v3,
+    names_of,
+    raise_if_short,
+)
 from anydml.stores.formats.zarr_metadata import is_zarr
 
 MOST_BYTES = 1 << 62
@@ -99,10 +107,12 @@ class ZarrStore(ZarrFolder):
 
         Raises:
             ModelError: a chunk cannot be read or decoded.
+            MemoryError: there is not enough memory, or no thread can be started.
         """
         try:
             elements: Array = np.asarray(bounded(zarr_array(self.path))[...])
         except (OSError, ValueError, RuntimeError) as error:
+            raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
         return elements
 
@@ -141,6 +151,7 @@ def open_zarr(path: Path) -> ZarrStore:
 
     Raises:
         ModelError: the folder is a group, its metadata are broken, or zarr-python is not installed.
+        MemoryError: there is not enough memory, or no thread can be started.
     """
     place = JsonPath(str(path))
     zarr = require_zarr(place)
@@ -149,6 +160,7 @@ def open_zarr(path: Path) -> ZarrStore:
             array = _opened(zarr.open, str(path), "r")
         except Exception as error:
             # Broken metadata can raise any exception.
+            raise_if_short(error)
             raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")

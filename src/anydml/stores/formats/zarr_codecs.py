@@ -70,6 +70,17 @@ class Decoder:
         return found
 
 
+def raise_if_short(error: Exception) -> None:
+    """Raise MemoryError for an error that a library raises where memory or threads are too few.
+
+    Raises:
+        MemoryError: for such an error.
+    """
+    text = str(error)
+    if isinstance(error, MemoryError) or "start new thread" in text or "Allocation error" in text:
+        raise MemoryError(text) from error
+
+
 def coder_of(codec: Mapping[str, Any]) -> Any:
     """The codec of numcodecs with a configuration."""
     import numcodecs

@@ -13,7 +13,7 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
 from anydml.stores.formats.zarr_array import ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
-from anydml.stores.formats.zarr_codecs import coder_of
+from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.text import counted
 
@@ -66,6 +66,7 @@ def new_zarr(
 
     Raises:
         ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
+        MemoryError: there is not enough memory, or no thread can be started.
     """
     place, dtype = JsonPath(str(path)), np.dtype(dtype)
     require_zarr(place)
@@ -97,7 +98,8 @@ def new_zarr(
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
         files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files))
-    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+        raise_if_short(error)
         raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
     _check_codecs(files, place)
     return ZarrTarget(path, layout, files)
@@ -136,6 +138,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
             coder.decode(coder.encode(np.zeros(1, layout.dtype)))
     except Exception as error:
         # Codecs raise whatever their libraries do.
+        raise_if_short(error)
         raise place.error(
             f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "
             "by --codec (codec=)"

@@ -15,7 +15,7 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
-from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of
+from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.planning.boxes import parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.plain_arrays import as_bytes, read_box
@@ -122,6 +122,7 @@ class ChunkReader:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
         except Exception as error:
             # Codecs raise any error of their libraries.
+            raise_if_short(error)
             raise self._error(chunk, str(error)) from None
         if view.size != self.layout.chunk_bytes:
             raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
@@ -133,6 +134,7 @@ class ChunkReader:
             found = np.asarray(self._array[tuple(slice(a, e) for a, e in box)])
         except Exception as error:
             # Codecs raise any error of their libraries.
+            raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
         stored = np.ascontiguousarray(found, self.layout.dtype)
         return stored.reshape([e - a for a, e in box]).view(self._word)
@@ -205,6 +207,7 @@ class ChunkWriter:
             raise
         except Exception as error:
             # Codecs raise any error of their libraries.
+            raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
