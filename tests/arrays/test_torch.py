@@ -263,6 +263,7 @@ def test_results_under_a_fake_mode_are_fake(shape):
     assert found.shape == shape
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("tensor", "what"),
     [
