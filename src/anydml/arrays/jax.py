@@ -62,8 +62,8 @@ class JaxAdapter(ArrayAdapter):
         return _given([result], self.array)[0] if isinstance(result, np.ndarray) else jax.dlpack.from_dlpack(result)
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        """Return an INT64 array on a CPU, even without jax_enable_x64."""
-        return _put([lengths], None if "cpu" in self.device else jax.devices("cpu")[0])[0]
+        """Return an INT64 array on this array's CPU, or on the first for one on a GPU, even without jax_enable_x64."""
+        return _given([lengths], self.array)[0] if "cpu" in self.device else _put([lengths], jax.devices("cpu")[0])[0]
 
 
 def _views(arrays: Sequence[Any]) -> list[Array] | None:
