@@ -22,7 +22,6 @@ cdef extern from "numbers.h" nogil:
         const char *start
         const char *delta
         int type
-    void put_numbers "anydml_put_numbers"(const void *plan, int64_t first, int64_t last) noexcept
 
 cdef bint is_small_number(object value) except -1
 cdef bytes begin_fill(Call *c, object x, object value)

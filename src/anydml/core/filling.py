@@ -4,7 +4,7 @@ import cython
 from cython.cimports.anydml.core.arguments import read_int, read_ints
 from cython.cimports.anydml.core.arrays import RANK, element_count, numpy_dtype
 from cython.cimports.anydml.core.calls import add_fill, add_move, begin, finish, make_result
-from cython.cimports.anydml.core.moving import run_plan
+from cython.cimports.anydml.core.moving import put_numbers, run_plan
 from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.anydml.core.views import read_windows
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -18,8 +18,8 @@ from anydml.core.mirrors import runs
 
 import_array()
 
-NUMBER_EFFORT = cython.declare(int64_t, 8)
-"""Effort of a number of a sequence, in bytes that a plain copy writes in the same time."""
+NUMBER_EFFORT = cython.declare(int64_t, 4)
+"""Effort of a number of a sequence, in bytes that a plain copy writes in the same time, unless it has more bytes."""
 
 
 def is_small_number(value):
@@ -92,7 +92,7 @@ def sequence(x, start, delta, out):
         return None
     plan.to = c.to.data
     count = element_count(c.x.rank, c.x.n)
-    run_plan(put_numbers, cython.address(plan), count, count * NUMBER_EFFORT)
+    run_plan(put_numbers, cython.address(plan), count, count * max(element, NUMBER_EFFORT))
     return finish(c, found)
 
 

@@ -74,6 +74,7 @@ typedef struct {
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
   anydml_lookup_plane lookup_plane, select, check;
+  void (*put_numbers)(const void *, int64_t, int64_t);
   void (*run)(char *, const char *, int64_t);
   void (*side_by_side)(const anydml_task *, int64_t, int64_t), (*weave)(const anydml_task *, int64_t, int64_t), (*transpose_streamed)(const anydml_task *, int64_t, int64_t);
   anydml_weave_vector weave_vector;
@@ -148,6 +149,7 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
 }
 
 static const char *anydml_isa(void) { return anydml_chosen->name; }
+static void anydml_put_numbers(const void *plan, int64_t first, int64_t last) { anydml_chosen->put_numbers(plan, first, last); }
 
 #include "stages.h"
 

@@ -11,3 +11,4 @@ cdef extern from "kernels.h" nogil:
     const char *task_name "anydml_task_name"(const Task *task)
     void check_indices "anydml_check_indices"(const Move *m)
     const char *isa "anydml_isa"()
+    void put_numbers "anydml_put_numbers"(const void *plan, int64_t first, int64_t last) noexcept

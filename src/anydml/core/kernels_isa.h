@@ -4,6 +4,7 @@
 #include "tiles.h"
 #include "lookups.h"
 #include "weaves.h"
+#include "numbers.h"
 
 static const anydml_kernels K(kernels) = {
   .name = ANYDML_NAME,
@@ -14,7 +15,7 @@ static const anydml_kernels K(kernels) = {
   .fill = K(fill), .repeat_element = K(repeat_element), .mirror = K(mirror), .mirror_uneven = K(mirror_uneven),
   .transpose = {[1] = K(transpose), [2] = K(transpose), [3] = K(transpose3), [4] = K(transpose), [8] = K(transpose)},
   .transpose_streamed = K(transpose_streamed),
-  .run = K(copy), .side_by_side = K(side_by_side),
+  .put_numbers = K(put_numbers), .run = K(copy), .side_by_side = K(side_by_side),
   .lookup_plane = K(lookup_plane), .select = K(select_plane), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
 #undef ANYDML_ZIP

@@ -53,5 +53,6 @@ cdef int64_t SHARED_EFFORT, ELEMENT_EFFORT, LOOKUP_EFFORT, ROUND_EFFORT, CLAIMS,
 cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
 cdef int run(const Move *m, int64_t count, int64_t total) except -1
 cdef int run_units(Work work, const void *plan, int64_t units, int64_t total) except -1 nogil
+cdef void put_numbers(const void *plan, int64_t first, int64_t last) noexcept nogil
 cdef int run_plan(Work work, const void *plan, int64_t units, int64_t total) except -1
 cdef void run_backwards(const Move *m, int64_t count) noexcept nogil

@@ -96,6 +96,11 @@ def run_plan(work, plan, units, total):
     return 0
 
 
+def put_numbers(plan, first, last):
+    """Write numbers at equal distances."""
+    kernels.put_numbers(plan, first, last)
+
+
 def has_invalid_index(m, which):
     """Whether lookups in the bit mask `which` have indices out of range; those of skipped elements do not count."""
     refused: int32_t = 0

@@ -9,9 +9,11 @@ typedef struct {
   const char *start, *delta;
   int type;                /* bytes of a number; negative if it is a float */
 } anydml_numbers;
+#endif
 
+#ifdef K
 /* Integers wrap; floats are computed in 64 bits, and rounded once. Plain loops, which compilers vectorize. */
-static void anydml_put_numbers(const void *plan, int64_t first, int64_t last) {
+static void K(put_numbers)(const void *plan, int64_t first, int64_t last) {
   const anydml_numbers *s = (const anydml_numbers *)plan;
 #define ANYDML_NUMBERS(type, value) { \
     typedef type number __attribute__((aligned(1), may_alias)); \
