@@ -62,7 +62,7 @@ enum {
   ANYDML_SINGLE_FROM = 8,  /* elements of a line from which one index for all is resolved first */
   ANYDML_SHORT_LINE = 512, /* elements of a line up to which several lines are resolved at a time */
   ANYDML_DIRECT = 2,       /* non-temporal stores directly from registers */
-  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which its ends may be woven twice */
+  ANYDML_LONG_LINE = 8 << 10, /* bytes of a line from which the rows before its first cache line are woven aside */
   ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which rows are written one by one by plain stores */
   ANYDML_WOVEN = 12 << 10, /* bytes of rows that are woven at a time, vector by vector */
   ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */

@@ -229,6 +229,15 @@ static int64_t K(weave_ahead)(const anydml_weave *w, int j) {
   return lines * m->b[w->dimension[k]];
 }
 
+/* Weave one block aside, and copy `n` of its rows from `skip` on: streamed lines are not written again. */
+static void K(weave_part)(const anydml_weave *w, char *const *to, const char *const *from, anydml_block_span *span, K(sink) *aside, int64_t skip, int64_t n) {
+  char *targets[ANYDML_COLUMNS];
+  for (int j = 0; j < w->targets; j++) targets[j] = aside[j].data;
+  span->blocks = 1;
+  w->block(w, targets, from, span, 0);
+  for (int j = 0; j < w->targets; j++) K(copy)(to[j] + skip * w->target[j].step, targets[j] + skip * w->target[j].step, n * w->target[j].step);
+}
+
 /* Weave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension. */
 static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
@@ -240,20 +249,20 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
     if (first < rows || streamed) { K(weave_rows)(w, to, from, first, last); return; }
     first = last - rows;
   }
-  /* Steps from one block, or line, to the next. Sinks need lines that are contiguous in all targets. */
+  /* Steps from one block, or line, to the next. Sinks need lines that are contiguous in all targets, or room for more rows. */
   int64_t up[ANYDML_COLUMNS], down[ANYDML_COLUMNS];
   anydml_block_span span = {.lines = 1, .blocks = w->n0 / rows, .rest = lines ? w->n0 % rows : 0};
   for (int j = 0; j < w->targets; j++) {
     targets[j] = to[w->target[j].column] + w->target[j].low + first * w->target[j].step;
     up[j] = span.to[j] = lines ? w->column[w->target[j].column].move->a[d] : rows * w->target[j].step;
-    if (lines) streamed &= up[j] == w->n0 * w->target[j].step;
+    streamed &= lines ? up[j] == w->n0 * w->target[j].step : up[j] <= ANYDML_SINK / 2;
   }
   for (int j = 0; j < w->sources; j++) {
     sources[j] = from[w->source[j].column] + first * w->source[j].step;
     down[j] = span.from[j] = lines ? w->column[w->source[j].column].move->b[d] : rows * w->source[j].step;
     span.ahead[j] = K(weave_ahead)(w, j);
   }
-  /* Vectors that are whole lines need no sinks; rows of a long line before the first such block are written twice. */
+  /* Vectors that are whole lines need no sinks; the rows of a line before the first such block are woven aside. */
   int64_t lead = 0, many = 1;
   int direct = 0;
   const int64_t starts = lines ? !span.rest : (last - first) * w->segment < ANYDML_LONG_LINE ? 0 : last - first - rows < rows ? last - first - rows + 1 : rows;
@@ -268,34 +277,34 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   K(sink) sinks[ANYDML_COLUMNS];
   for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
   if (lead) {
-    span.blocks = 1;
-    w->block(w, targets, sources, &span, 0);
+    K(weave_part)(w, targets, sources, &span, sinks, 0, lead);
     for (int j = 0; j < w->targets; j++) targets[j] += lead * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] += lead * w->source[j].step;
   }
   int64_t left = lines ? lines : (last - first - lead) / rows;
-  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / (lines ? w->n0 : rows), most = fit > 0 ? fit : 1;
+  const int64_t rest = lines ? 0 : (last - first - lead) % rows;
+  const int64_t fit = (streamed ? ANYDML_SINK / w->row - rest : ANYDML_WOVEN / w->segment) / (lines ? w->n0 : rows), most = fit > 0 ? fit : 1;
   for (; left > 0; left -= many) {
     many = left < most ? left : most;
     *(lines ? &span.lines : &span.blocks) = many;
+    if (streamed && many == left && !lines) span.rest = rest;
     for (int j = 0; streamed && j < w->targets; j++) targets[j] = sinks[j].data + sinks[j].fill;
     w->block(w, targets, sources, &span, direct ? ANYDML_DIRECT : streamed);
     for (int j = 0; j < w->sources; j++) sources[j] += many * down[j];
     for (int j = 0; j < w->targets; j++) {
       targets[j] += many * up[j];
       if (!streamed) continue;
-      sinks[j].fill += many * up[j];
+      sinks[j].fill += many * up[j] + (lines ? 0 : span.rest * w->target[j].step);
       K(sink_flush)(sinks + j);
     }
   }
   for (int j = 0; streamed && j < w->targets; j++) K(sink_close)(sinks + j);
-  const int64_t rest = lines ? 0 : (last - first - lead) % rows;
-  if (!rest) return;
-  if (streamed) { K(weave_rows)(w, to, from, last - rest, last); return; }
+  if (!rest || streamed) return;
   /* Some rows once more, with the same values. */
-  span.blocks = 1;
   for (int j = 0; j < w->targets; j++) targets[j] += (rest - rows) * w->target[j].step;
   for (int j = 0; j < w->sources; j++) sources[j] += (rest - rows) * w->source[j].step;
+  if (direct) { K(weave_part)(w, targets, sources, &span, sinks, rows - rest, rest); return; }
+  span.blocks = 1;
   w->block(w, targets, sources, &span, 0);
 }
 
@@ -303,7 +312,7 @@ static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
   const anydml_weave *w = (const anydml_weave *)s->table;
   const anydml_move *m = w->column->move;
   const int64_t parts = s->c0;
-  const int several = w->rank && w->n0 <= (s->streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / 2;
+  const int several = w->rank && w->n0 <= (s->streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment / 2);
   int64_t at[ANYDML_RANK], begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes, done = 1;
   if (parts > 1) { begin = first / parts; end = (last - 1) / parts + 1; }
   for (int64_t line = begin; line < end; line += done) {
