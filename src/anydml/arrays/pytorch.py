@@ -16,7 +16,6 @@ from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.quick import TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array, memory_of, numpy_dtype
 from anydml.memory.host import array_at, owner_of
@@ -184,12 +183,12 @@ _is_included, _is_excluded = (
 
 
 @cache
-def register() -> None:
-    """Have compiled code read tensors."""
+def register() -> dict[type, Callable[[], bool]]:
+    """Have compiled code read tensors, and return their types, with functions that say whether calls are traced."""
     kinds = torch.Tensor, torch.nn.Parameter
-    # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
-    TRACED.update(dict.fromkeys(kinds, is_dynamo_compiling))
     if tensors is not None:
         checks = torch._C._is_tracing, _count_modes
         flags = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
         tensors.register(kinds, checks, flags, _bump_versions, _by_code(), _from_lengths)
+    # torch.compile cannot trace compiled code, which makes all other checks itself, in less time.
+    return dict.fromkeys(kinds, is_dynamo_compiling)

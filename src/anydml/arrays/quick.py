@@ -37,7 +37,7 @@ def add_tensors() -> None:
     if not torch.compiler.is_compiling():
         from anydml.arrays import pytorch
 
-        pytorch.register()
+        TRACED.update(pytorch.register())
 
 
 TRACED: dict[type, Callable[[], bool]] = {}
