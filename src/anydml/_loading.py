@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from anydml.arrays.quick import add_tensors
 from anydml.functions.traced import register_functions
 from anydml.tracing.fused import planned_by
 
@@ -30,6 +28,3 @@ def _plan_function(*arguments: Any) -> Any:
 
 register_functions(torch=_torch_functions, dask=_lazy_functions)
 planned_by(_plan_function)
-if hasattr(sys.modules.get("torch"), "Tensor"):
-    # The first call on a tensor finds its type known.
-    add_tensors()

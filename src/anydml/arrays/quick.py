@@ -26,18 +26,14 @@ def are_native(arrays: Any) -> bool:
 def _is_added(kind: type) -> bool:
     """Add PyTorch's tensors at the first call on one, and return whether this type is among them."""
     if kind.__module__.partition(".")[0] == "torch":
-        add_tensors()
+        import torch
+
+        # PyTorch's compiler may not see the change.
+        if not torch.compiler.is_compiling():
+            from anydml.arrays import pytorch
+
+            TRACED.update(pytorch.register())
     return kind in TRACED
-
-
-def add_tensors() -> None:
-    """Add PyTorch's tensors, unless its compiler, which may not see the change, is tracing."""
-    import torch
-
-    if not torch.compiler.is_compiling():
-        from anydml.arrays import pytorch
-
-        TRACED.update(pytorch.register())
 
 
 TRACED: dict[type, Callable[[], bool]] = {}
