@@ -67,7 +67,10 @@ CASES = {
     "many runs": (split((640, 10), 0, [7] * 90 + [10]), "runs"),
     "colour planes": (split((50_000, 3), 1, [1] * 3, UINT8), "weave"),
     # Columns of more than four bytes are woven by vectors of 64 bytes only.
-    "two, one, three": (split((40_000, 6), 1, [2, 1, 3]), "weave" if core.instruction_set() == "x86-64-v4" else "elements"),
+    "two, one, three": (
+        split((40_000, 6), 1, [2, 1, 3]),
+        "weave" if core.instruction_set() == "x86-64-v4" else "elements",
+    ),
     "planes together": (join((50_000, 3), 1, [1] * 3), "weave"),
     "a reversal": (slice1((512, 512), (512, 512), (1, -1)), "mirror"),
     "mirrored pictures": (slice1((4, 8, 800, 3), (4, 8, 800, 3), (1, 1, -1, 1), UINT8), "mirror"),
