@@ -25,6 +25,7 @@ from anydml.tensor import Layout
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import MOST_OPEN, Call
 from anydml.tracing.donating import Pairs
+from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import opened
 from anydml.tracing.refusing import broken
@@ -297,7 +298,8 @@ class Fused(_Calls):
         engine = array_engine(self._name, inputs)
         _offer_to_einops()
         try:
-            returned = opened(self._function)(*given, **named)
+            with none_drawn(self._name, self._function, (arguments, keywords)):
+                returned = opened(self._function)(*given, **named)
             tree, results = results_of(trace, returned, adapters, inputs)
         finally:
             trace.is_over = True

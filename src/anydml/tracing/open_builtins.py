@@ -1,4 +1,7 @@
-"""`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers."""
+"""`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers.
+
+Clocks are replaced as well (see `clocks`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from anydml.tracing.clocks import watched
 from anydml.tracing.sizes import Size
 from anydml.tracing.trace import TracedArray
 
@@ -39,7 +43,7 @@ _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min}
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a Python function that uses these builtins; other callables are returned unchanged.
+    """Return a copy of a Python function that uses these builtins, and no clock; other callables are unchanged.
 
     Functions of the same package that it calls by their names use them, too. A function that assigns global variables
     is returned unchanged: a copy would assign its own.
@@ -57,7 +61,7 @@ def _opened(function: Any, package: str, callers: set[Any]) -> Any:
         return function
     names, callers = {*_names(function.__code__)}, {*callers, function}
     helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
-    helpers = {name: _opened(each, package, callers) for name, each in helpers.items()}
+    helpers = {name: _opened(watched(each), package, callers) for name, each in helpers.items()}
     changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
     cells = tuple(_opened_cell(cell, package, callers) for cell in function.__closure__ or ())
     if not changed and cells == (function.__closure__ or ()) and not {"len", "max", "min"} & names:
@@ -74,7 +78,7 @@ def _opened_cell(cell: types.CellType, package: str, callers: set[Any]) -> types
         value = cell.cell_contents
     except ValueError:  # a variable that has no value yet
         return cell
-    found = _opened(value, package, callers)
+    found = _opened(watched(value), package, callers)
     return cell if found is value else types.CellType(found)
 
 

@@ -1,0 +1,160 @@
+"""Random numbers and times that a traced function takes are refused, as later calls would use the same ones."""
+
+import datetime
+import functools
+import os
+import random
+import secrets
+import threading
+import time
+import types
+import uuid
+from datetime import datetime as moment
+from random import randint
+from time import perf_counter
+
+import numpy as np
+import pytest
+from numpy.random import randint as numpys_randint
+
+import anydml as dml
+
+torch = pytest.importorskip("torch")
+
+X = np.arange(64)
+GENERATOR = np.random.default_rng(0)
+STATE = np.random.RandomState(1)
+PYTHONS = random.Random(2)
+TORCHS = torch.Generator()
+SYSTEMS = random.SystemRandom()
+SETTINGS = types.SimpleNamespace(deep={"generators": [GENERATOR]})
+
+
+def drawn_by_a_helper():
+    return GENERATOR.integers(30)
+
+
+def from_(draw):
+    """Return a function that begins a slice at a drawn number."""
+
+    def sliced(x):
+        start = int(draw()) % 30
+        return x[start : start + 4]
+
+    return sliced
+
+
+class Crop:
+    """A transform that holds its generator."""
+
+    def __init__(self):
+        self.generator = np.random.default_rng(1)
+
+    def __call__(self, x):
+        return x[int(self.generator.integers(30)) :]
+
+    def crop(self, x):
+        return self(x)
+
+
+DRAWS = {
+    "random": from_(lambda: random.randint(0, 30)),
+    "random's own name": from_(lambda: randint(0, 30)),
+    "random, a cached gauss": from_(lambda: random.gauss(0, 9)),
+    "random, a shuffle": from_(lambda: random.shuffle([1, 2, 3]) or 3),
+    "numpy.random": from_(lambda: np.random.randint(30)),
+    "numpy.random's own name": from_(lambda: numpys_randint(30)),
+    "numpy.random, a cached gauss": from_(lambda: np.random.randn() * 9),
+    "numpy.random, a permutation": from_(lambda: np.random.permutation(30)[0]),
+    "torch": from_(lambda: torch.randint(30, ())),
+    "Generator": from_(lambda: GENERATOR.integers(30)),
+    "RandomState": from_(lambda: STATE.randint(30)),
+    "BitGenerator": from_(lambda: GENERATOR.bit_generator.random_raw() % 30),
+    "Random": from_(lambda: PYTHONS.randint(0, 30)),
+    "torch.Generator": from_(lambda: torch.randint(30, (), generator=TORCHS)),
+    "a helper": from_(drawn_by_a_helper),
+    "an attribute": from_(lambda: SETTINGS.deep["generators"][0].integers(30)),
+    "a default": lambda x, by=GENERATOR: x[by.integers(30) :],
+    "a keyword's default": lambda x, *, by=GENERATOR: x[by.integers(30) :],
+    "a callable object": Crop(),
+    "a method": Crop().crop,
+    "a partial": functools.partial(lambda by, x: x[by.integers(30) :], GENERATOR),
+    "a fused function": dml.fuse(from_(drawn_by_a_helper)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_draws_are_refused_and_every_time(name, library):
+    fused = dml.fuse(DRAWS[name])
+    for _ in range(2):
+        with pytest.raises(dml.FuseError, match=r"drew random numbers from .*: pass them as arguments"):
+            fused(library(X))
+
+
+@pytest.mark.parametrize("generator", [GENERATOR, STATE, PYTHONS], ids=["Generator", "RandomState", "Random"])
+@pytest.mark.parametrize("given", [lambda each: each, lambda each: {"by": (each,)}], ids=["itself", "in a structure"])
+def test_draws_from_an_argument_are_refused(generator, given):
+    def crop(x, by):
+        by = by if by is generator else by["by"][0]
+        return x[int(by.normal() if hasattr(by, "normal") else by.random()) % 30 :]
+
+    with pytest.raises(dml.FuseError, match="pass them as arguments"):
+        dml.fuse(crop)(X, given(generator))
+
+
+CLOCKS = {
+    "time.time": lambda: time.time() * 1e6,
+    "time.perf_counter": lambda: perf_counter() * 1e6,
+    "time.monotonic_ns": lambda: time.monotonic_ns() // 8,
+    "the time of day": lambda: moment.now().second,
+    "the time of day ": lambda: datetime.datetime.now().second,
+    "the date": lambda: datetime.date.today().day,
+    "os.urandom": lambda: os.urandom(1)[0],
+    "secrets.randbelow": lambda: secrets.randbelow(30),
+    "uuid.uuid4": lambda: uuid.uuid4().int,
+    "random.SystemRandom.randrange": lambda: SYSTEMS.randrange(30),
+}
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_clocks_are_refused(name):
+    with pytest.raises(dml.FuseError, match=f"{name.strip()} was read .*: pass them as arguments"):
+        dml.fuse(from_(CLOCKS[name]))(X)
+
+
+def test_modules_with_clocks_have_their_other_functions():
+    def named(x):
+        return x[datetime.timedelta(days=2).days : len(os.path.join("a", "b"))]
+
+    assert dml.fuse(named)(X).tolist() == named(X).tolist()
+
+
+def test_draws_outside_the_function_are_no_matter():
+    crop = dml.fuse(lambda x, start: x[start : start + 4])
+    starts = [random.randint(1, 30) for _ in range(5)] + [int(GENERATOR.integers(1, 30)) for _ in range(5)]
+    assert [int(crop(X, start)[0]) for start in starts] == starts
+
+
+def test_generators_that_are_reached_but_not_used_are_no_matter():
+    assert dml.fuse(lambda x, by=GENERATOR: x[1:] if by is GENERATOR else x)(X).tolist() == X[1:].tolist()
+
+
+def test_draws_of_another_thread_are_no_matter():
+    is_over = threading.Event()
+
+    def draw():
+        while not is_over.is_set():
+            random.random()
+            np.random.rand()
+            time.sleep(0)
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    try:
+        for rank in range(1, 20):
+            x = X.reshape((1,) * rank + (-1,))
+            assert dml.fuse(lambda x: x[..., 1:])(x).shape == (*(1,) * rank, 63)
+    finally:
+        is_over.set()
+        thread.join()
