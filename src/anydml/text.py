@@ -70,6 +70,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {IRREGULAR.get(noun) or noun + ('es' if noun.endswith('ch') else 's')}"
 
 
+def missing_bytes(count: int) -> str:
+    """Return what errors say of a file that was cut off: ``"1 byte is missing"``, ``"2 bytes are missing"``."""
+    return f"{counted(count, 'byte')} {'is' if count == 1 else 'are'} missing"
+
+
 EXACT_BYTES = 10_000
 """Counts below this are not rounded: messages often compare two sizes that differ by one byte."""
 

@@ -38,7 +38,7 @@ def _changed_content(rng):
     content, end = sound(rng)
     for _ in range(rng.randint(1, 3)):
         name = rng.choice([*content])
-        way = rng.randrange(5)
+        way = rng.randrange(6)
         entry = content[name]
         if way == 0:
             content[name] = rng.choice(VALUES)
@@ -48,6 +48,8 @@ def _changed_content(rng):
             del entry[rng.choice([*entry])]
         elif way == 3 and isinstance(entry, dict) and isinstance(entry.get("data_offsets"), list):
             entry["data_offsets"] = [rng.randint(-1, end + 8), rng.randint(-1, end + 8)]
+        elif way == 4 and isinstance(entry, dict):
+            entry["more"] = rng.choice(VALUES)
         else:
             end += rng.choice((-4, 4, 1, 100))
     return packed(json.dumps(content).encode(), max(0, end))

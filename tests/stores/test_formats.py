@@ -335,12 +335,31 @@ def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     for size in range(0, len(whole) - 32, 37):
         (tmp_path / "x.gguf").write_bytes(whole[:size])
         assert isinstance(opened(tmp_path / "x.gguf"), str)
+    end = max(each.offset + each.nbytes for each in stores.open(written(tmp_path, whole)).values())
+    assert opened(written(tmp_path, whole[: end - 1])).endswith("1 byte is missing")
+    assert opened(written(tmp_path, whole[: end - 9])).endswith("9 bytes are missing")
+    twice = [("name", 8, struct.pack("<Q", 1) + b"a")] * 2
+    gguf_file(tmp_path / "x.gguf", numbers, twice)
+    assert 'has the key "name" twice' in opened(tmp_path / "x.gguf")
+    gguf_file(tmp_path / "x.gguf", numbers, [("general.alignment", 4, struct.pack("<I", 48))], 48)
+    assert "is 48, where a power of two is expected" in opened(tmp_path / "x.gguf")
+    for offset, said in (5, "begins at byte 5, which is no multiple of the alignment, 32"), (0, "overlaps the tensor"):
+        content = bytearray(whole)
+        at = whole.index(b"blk.1.w") + 7 + 4 + 16 + 4
+        content[at : at + 8] = struct.pack("<Q", offset)
+        assert said in opened(written(tmp_path, content))
     rng = np.random.default_rng(2)
     for _ in range(300):
         content = bytearray(whole)
         content[rng.integers(400)] = rng.integers(256)
         (tmp_path / "x.gguf").write_bytes(content)
         opened(tmp_path / "x.gguf")
+
+
+def written(folder, content):
+    """A file of this content."""
+    (folder / "x.gguf").write_bytes(content)
+    return folder / "x.gguf"
 
 
 def test_gguf_that_is_written(numbers, tmp_path):
@@ -360,6 +379,19 @@ def test_gguf_that_is_written(numbers, tmp_path):
     for name, each in numbers.items():
         assert tuple(found[name].shape)[::-1] == each.shape
         assert found[name].data.tobytes() == each.tobytes()
+
+
+def test_names_of_gguf_are_as_long_as_its_library_reads_them(tmp_path):
+    for name in ("é" * 31 + "x", "x" * 63):
+        stores.create(tmp_path / "x.gguf", shape={name: (1,)}, dtype="f4")
+    for name in ("é" * 32, "x" * 70):
+        with pytest.raises(ModelError, match=r"has a name of \d+ bytes; GGUF's readers take 63 at most"):
+            stores.create(tmp_path / "x.gguf", shape={name: (1,)}, dtype="f4")
+    for key in ("ä", "x" * 65536):
+        with pytest.raises(ModelError, match=r"cannot have the key .*: GGUF has ASCII of at most 65535 bytes"):
+            stores.create(tmp_path / "x.gguf", shape={"x": (1,)}, dtype="f4", metadata={key: "a"})
+    with pytest.raises(ModelError, match=r"has shape \[1, 1, 1, 1, 1\]; GGUF has 1 to 4 dimensions"):
+        stores.create(tmp_path / "x.gguf", shape={"x": (1,) * 5}, dtype="f4")
 
 
 @pytest.mark.parametrize(

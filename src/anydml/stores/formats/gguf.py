@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +17,13 @@ import numpy as np
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import Store
+from anydml.text import missing_bytes
 
 ALIGNMENT = 32
 """Tensors begin at multiples of it, unless a key says otherwise."""
+
+MOST_NAME, MOST_KEY = 63, (1 << 16) - 1
+"""Most bytes of a tensor's name, which ggml reads (the document says 64), and of a key."""
 
 MOST_TENSORS, MOST_KEYS, MOST_TEXT, MOST_DIMENSIONS, MOST_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
 
@@ -103,9 +108,12 @@ def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[st
         tensors, keys = reader.number("Q"), reader.number("Q")
         if tensors > MOST_TENSORS or keys > MOST_KEYS:
             raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
-        metadata = {}
+        metadata, seen = {}, set[str]()
         for _ in range(keys):
             key = reader.text()
+            if key in seen:
+                raise place.error(f"has the key {show(key)} twice")
+            seen.add(key)
             value = reader.value(reader.number("I"))
             if value is not None:
                 metadata[key] = value
@@ -118,19 +126,42 @@ def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[st
             shape = tuple(reader.number("Q") for _ in range(rank))[::-1]
             listed.append((name, shape, reader.number("I"), reader.number("Q")))
         alignment = metadata.get("general.alignment", ALIGNMENT)
-        if type(alignment) is not int or not 0 < alignment <= 1 << 20:
-            raise (place / "general.alignment").error(f"is {show(alignment)}, where a count of bytes is expected")
+        if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
+            raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.left) // alignment) * alignment
-    found: dict[str, Store] = {}
+    found = _stores(path, listed, start, alignment, size, place)
+    return found, {key: str(value) for key, value in metadata.items()}
+
+
+def _stores(
+    path: Path,
+    listed: Sequence[tuple[str, tuple[int, ...], int, int]],
+    start: int,
+    alignment: int,
+    size: int,
+    place: JsonPath,
+) -> dict[str, Store]:
+    """The tensors, by name, of which name, shape, type and offset from the start of all are listed."""
+    found, ends = dict[str, Store](), list[tuple[int, int, str]]()
     for name, shape, kind, offset in listed:
         if kind not in TYPES:
             raise (place / name).error(f"is quantised (type {kind}): only tensors of plain numbers are read")
         if name in found:
             raise place.error(f"has {show(name)} twice")
-        if start + offset + math.prod(shape) * TYPES[kind].itemsize > size or max(shape, default=0) >= 1 << 48:
-            raise (place / name).error(f"has shape {[*shape]} at {offset}, which goes beyond the end of the file")
+        end = start + offset + math.prod(shape) * TYPES[kind].itemsize
+        if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
+            raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
+        if offset % alignment:
+            raise (place / name).error(f"begins at byte {offset}, which is no multiple of the alignment, {alignment}")
+        ends.append((start + offset, end, name))
         found[name] = Store(path, name, shape, TYPES[kind], start + offset)
-    return found, {key: str(value) for key, value in metadata.items()}
+    ends.sort()
+    for (_, end, _), (first, _, name) in pairwise(ends):
+        if first < end:
+            raise (place / name).error("overlaps the tensor before it")
+    if ends and (end := ends[-1][1]) > size:
+        raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
+    return found
 
 
 def make_gguf_header(
@@ -139,7 +170,7 @@ def make_gguf_header(
     """The header of a new file; as `make_header` of safetensors files.
 
     Raises:
-        ModelError: the format has no such dtype, or no so many dimensions.
+        ModelError: the format has no such dtype, or not so many dimensions, or a name or a key is too long.
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
     listed, relative, end = list[bytes](), dict[str, int](), 0
@@ -148,10 +179,16 @@ def make_gguf_header(
             raise (place / name).error(f"is {dtype}, which GGUF has not; it has {', '.join(map(str, kinds))}")
         if not 0 < len(shape) <= MOST_DIMENSIONS:
             raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MOST_DIMENSIONS} dimensions")
+        if (length := len(name.encode())) > MOST_NAME:
+            raise (place / name).error(
+                f"has a name of {length} bytes; GGUF's readers take {MOST_NAME} at most: rename it by a layout"
+            )
         end = -(-end // ALIGNMENT) * ALIGNMENT
         relative[name] = end
         listed.append(_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape[::-1], kinds[dtype], end))
         end += math.prod(shape) * dtype.itemsize
+    if wrong := [key for key in metadata if not key.isascii() or len(key) > MOST_KEY]:
+        raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MOST_KEY} bytes")
     said = {key: value for key, value in metadata.items() if key != "general.alignment"}
     keys = [_text(key) + struct.pack("<I", _TEXT) + _text(value) for key, value in said.items()]
     header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(tensors), len(keys)), *keys, *listed])

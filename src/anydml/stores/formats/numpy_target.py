@@ -22,6 +22,9 @@ from anydml.stores.formats.zip_headers import (
 ALIGNMENT = 64
 """Elements begin at multiples of this."""
 
+MOST_NAME = (1 << 16) - 1 - len(".npy")
+"""Most bytes of a name in a zip file."""
+
 
 class Checksum(NamedTuple):
     """A CRC-32 that is written when all elements are there.
@@ -72,11 +75,13 @@ def npz_headers(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], pl
     """Lay arrays out one after the other.
 
     Raises:
-        ModelError: as `npy_header`.
+        ModelError: as `npy_header`, or a name is too long.
     """
     parts, offsets, places = list[tuple[int, bytes]](), dict[str, int](), list[tuple[int, int, int, int]]()
     directory, end = bytearray(), 0
     for name, (shape, dtype) in tensors.items():
+        if (length := len(name.encode())) > MOST_NAME:
+            raise (place / name).error(f"has a name of {length} bytes; a zip file has at most {MOST_NAME}")
         head = npy_header(shape, dtype, place / name)
         size = len(head) + math.prod(shape) * dtype.itemsize
         bare = end + len(entry_header(f"{name}.npy", size, 0))

@@ -20,6 +20,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.store import PAGE, Store
+from anydml.text import missing_bytes
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
@@ -78,24 +79,36 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
         length = int.from_bytes(file.read(8), "little")
         if not size:
             raise place.error("is no safetensors file: it is empty")
-        if size < 8 or length > size - 8:
+        if size < 8 or (length > size - 8 and (length > MOST_HEADER or file.read(1) not in (b"", b"{"))):
             raise place.error(f"is no safetensors file: {size} bytes cannot hold a header of {length}")
+        if length > size - 8:
+            raise place.error(f"is cut off within its header, of which {missing_bytes(length - size + 8)}")
         if length > MOST_HEADER:
             raise place.error(f"has a header of {length} bytes; {MOST_HEADER} are the most")
         text = file.read(length)
-    content = parse_json(text, place, "header", tuple)
+
+    def refuse(constant: str) -> None:
+        raise place.error(f"has a header that is no JSON: it says {constant}")
+
+    content = parse_json(text, place, "header", tuple, refuse)
     if not isinstance(content, tuple):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
     try:
         entries = unique(content, place, "header")
-        metadata = _metadata(_plain(entries.pop(METADATA, ()), place), place / METADATA)
+        said = entries.pop(METADATA, None)
+        # As in the safetensors library, null is none.
+        metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
         return _stores(path, entries, 8 + length, size, place), metadata
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
 
 
 def parse_json(
-    text: bytes, place: JsonPath, what: str, made_of: Callable[[Sequence[tuple[str, Any]]], Any] | None = None
+    text: bytes,
+    place: JsonPath,
+    what: str,
+    made_of: Callable[[Sequence[tuple[str, Any]]], Any] | None = None,
+    constant: Callable[[str], Any] | None = None,
 ) -> Any:
     """Parse JSON in UTF-8.
 
@@ -104,16 +117,24 @@ def parse_json(
         place: for errors.
         what: it is, likewise.
         made_of: from the names and values of each object to what takes its place; by default a dict, as of `unique`.
+        constant: from NaN, Infinity or -Infinity, which only Python's JSON has, to its value; by default a float.
 
     Raises:
-        ModelError: the text is no JSON, an object repeats a name, or it is nested too deep.
+        ModelError: the text is no JSON, an object repeats a name, it is nested too deep, or half a surrogate pair is in
+            it, which is no character and cannot be written.
     """
+    hook = made_of or (lambda pairs: unique(pairs, place, what))
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=made_of or (lambda pairs: unique(pairs, place, what)))
+        found = json.loads(text.decode("utf-8"), object_pairs_hook=hook, parse_constant=constant)
+        if b"\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()
     except ModelError:
         raise
     except RecursionError:
         raise place.error(f"has a {what} that is nested too deep") from None
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise place.error(f"has a {what} with {half} alone, which is no character") from None
     except UnicodeDecodeError as error:
         raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -122,6 +143,7 @@ def parse_json(
         ) from None
     except ValueError:
         raise place.error(f"has a {what} with a number of too many digits") from None
+    return found
 
 
 def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict[str, Any]:
@@ -162,15 +184,13 @@ def _stores(path: Path, entries: dict[str, Any], start: int, size: int, place: J
         # The text is compared, because equal values, such as true and 1, may not both be valid.
         key = f"{dtype!r} {shape!r}"
         if (kind := known.get(key)) is None:
-            kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), size, place / name)
+            kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
         rows.append((first, last, name, kind))
     rows.sort(key=itemgetter(0, 1))
     found, end = dict[str, Store](), 0
     for first, last, name, (dtype, shape, count) in rows:
-        if not 0 <= first <= last <= size - start:
-            raise (place / name / "data_offsets").error(
-                f"are {show([first, last])}, where two rising numbers up to {size - start} are expected"
-            )
+        if not 0 <= first <= last:
+            raise _not_rising([first, last], place / name)
         if last - first != count:
             raise (place / name).error(
                 f"has {last - first} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
@@ -180,7 +200,9 @@ def _stores(path: Path, entries: dict[str, Any], start: int, size: int, place: J
             raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
         found[name] = Store(path, name, shape, dtype, start + first)
         end = last
-    if start + end != size:
+    if start + end > size:
+        raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
+    if start + end < size:
         raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
     return found
 
@@ -194,7 +216,8 @@ def _fields(said: Any, place: JsonPath, name: str) -> tuple[Any, Any, int, int]:
     except (TypeError, ValueError):
         pass
     found = _plain(said, place)
-    ends = found.get("data_offsets") if isinstance(found, dict) and {*found} == {*ENTRY} else None
+    # As the safetensors library does, keys that the format does not know are passed over.
+    ends = found.get("data_offsets") if isinstance(found, dict) and {*found} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(each) is not int for each in ends):
         raise _refused(found, place / name)
     return found["dtype"], found["shape"], ends[0], ends[1]
@@ -206,19 +229,24 @@ def _refused(said: Any, place: JsonPath) -> ModelError:
         return place.error(f"is {show(said)}, where an object is expected")
     if missing := [key for key in ENTRY if key not in said]:
         return place.error(f"has no {missing[0]}")
-    return (place / "data_offsets").error(f"are {show(said['data_offsets'])}, where two rising numbers are expected")
+    return _not_rising(said["data_offsets"], place)
 
 
-def _kind(name: Any, sizes: Any, size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype, shape and bytes of an entry; counting stops at the size of the file."""
+def _not_rising(said: Any, place: JsonPath) -> ModelError:
+    is_pair = isinstance(said, list) and len(said) == 2
+    shown = f"{show(said[0])} and {show(said[1])}" if is_pair else show(said)
+    return (place / "data_offsets").error(f"are {shown}, where two rising integers from 0 are expected")
+
+
+def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape and bytes of an entry, which 64 bits can count, as in the safetensors library."""
     dtype, shape = _dtype(name, place), _sizes(sizes, place / "shape")
-    # Multiplied one by one, because the product of many large numbers takes too long.
-    elements = 0 if 0 in shape else 1
+    count = dtype.itemsize
     for extent in shape:
-        elements *= extent
-        if elements > size:
-            break
-    return dtype, shape, elements * dtype.itemsize
+        count *= extent
+        if count >= 1 << 64:
+            raise (place / "shape").error(f"is {show(sizes)}, whose bytes 64 bits cannot count")
+    return dtype, shape, count
 
 
 def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
@@ -256,7 +284,7 @@ def make_header(
         The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
 
     Raises:
-        ModelError: the format has no such dtype or name.
+        ModelError: the format has no such dtype or name, or the header would be too long.
     """
     if METADATA in tensors:
         raise place.error(f"cannot have a tensor called {METADATA}")
@@ -276,6 +304,8 @@ def make_header(
         relative[name] = end
         end += size
     text = f"{{{','.join(lines)}}}".encode()
+    if len(text) > MOST_HEADER - PAGE:
+        raise place.error(f"would have a header of {len(text)} bytes; {MOST_HEADER} are the most: write several files")
     text += b" " * (-(8 + len(text)) % PAGE)
     start = 8 + len(text)
     return len(text).to_bytes(8, "little") + text, {name: start + at for name, at in relative.items()}, start + end
