@@ -162,3 +162,45 @@ def test_functions_that_multiply_are_not_run():
     assert [node.op_type for node in slimmed.model.graph.node] == ["f0"]
     assert "not run: " in proved(before, slimmed)[-1]
     assert "functions must be inlined" in proved(before, slimmed)[-1]
+
+
+SAME = [
+    ("g (float[6] x) => (float[A,B] z) <int64[2] n = {2, 3}> { z = Reshape (x, n) }", "{2, 3}", "{3, 2}"),
+    ("g (float[N,6] x) => (float[A,B] z) <int64[2] n = {-1, 3}> { z = Reshape (x, n) }", "{-1, 3}", "{-1, 2}"),
+    ("g (float[6] x) => (float[A] z) <int64[1] n = {6}> { z = Reshape (x, n) }", "{6}", "{6, 1}"),
+    ("g (float[1,6] x) => (float[A] z) <int64[1] n = {0}> { z = Squeeze (x, n) }", "Squeeze", "Unsqueeze"),
+    ("g (float[6] x) => (float[6] z) { z = Neg (x) }", "float[6]", "double[6]"),
+    ("g (float[6] x) => (T[6] z) { z = Cast <to = 10> (x) }", "to = 10", "to = 16"),
+    (
+        """g (float[6] x, bool b) => (float[6] z) { a = Neg (x) c = Abs (x) z = If <
+            then_branch = t () => (float[6] u) { u = Neg (a) }, else_branch = e () => (float[6] v) { v = Abs (x) }
+        > (b) }""",
+        "a = Neg (x)",
+        "a = Sin (x)",
+    ),
+    (
+        "g (float[1,1,6] x) => (float[1,1,A] z) { w = Constant <value = float[1,1,2] {1, 2}> () z = Conv (x, w) }",
+        "{1, 2}",
+        "{1, 3}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "old", "new"), SAME)
+@pytest.mark.parametrize("what", ["", "something else is computed"])
+def test_results_of_another_shape_or_type_or_of_other_values_differ(text, old, new, what):
+    text = f'<ir_version: 9, opset_import: ["": 18]> {text}'.replace("T[6]", "float16[6]")
+    assert old in text
+    before, after = parser.parse_model(text), parser.parse_model(text.replace(old, new))
+    proved(before, claimed(before, what))
+    with pytest.raises(ModelError, match=r"other numbers are computed|is not the same"):
+        proved(before, claimed(after, what))
+
+
+@pytest.mark.parametrize(("old", "new"), [("Neg", "Abs"), ("axis = 0", "axis = 1"), ("(s, w)", "(w, s)")])
+def test_what_computes_must_stay_where_movement_changes(old, new):
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[2,2] x, float[2,2] w) => (float[2,2] z)
+        { a = Neg (x) s = Softmax <axis = 0> (a) z = MatMul (s, w) }"""
+    assert old in text
+    with pytest.raises(ModelError, match="is not the same"):
+        proved(parser.parse_model(text), claimed(parser.parse_model(text.replace(old, new)), ""))

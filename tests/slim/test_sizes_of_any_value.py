@@ -69,3 +69,21 @@ def test_what_is_flattened_may_be_empty(shape, first, last):
         x.flat = range(x.size)
         (wanted,), (found,) = (session.run(None, {"x": x}) for session in both)
         np.testing.assert_array_equal(found, wanted, str(named), strict=True)
+
+
+@pytest.mark.parametrize("shape", ["N,16,H,W", "N,16,H,W,D"])
+def test_tensors_may_have_many_sizes_with_names(shape):
+    """Sizes near 2²⁰ along each axis would be more elements than a tensor can have."""
+    text = f"""g (float[{shape}] x) => (float[{shape.replace("16", "K")}] y)
+        <int64[2] n = {{8, 8}}, int64[1] s = {{0}}, int64[1] e = {{4}}, int64[1] a = {{1}}> {{
+        p = Relu(x)  q = Neg(x)  a1, b = Split <axis = 1> (p, n)  d = Slice(q, s, e, a)
+        c = Concat <axis = 1> (a1, d)  y = Concat <axis = 1> (c, q) }}"""
+    model = onnx.parser.parse_model(BEGIN + text)
+    found = slim(model)
+    assert [node.op_type for node in found.model.graph.node].count("Concat") == 1
+    x = np.random.default_rng(0).standard_normal([2, 16, 3, 4, 5][: len(shape.split(","))], np.float32)
+    for each in (model, found.model):
+        session = onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"])
+        (result,) = session.run(None, {"x": x})
+        expected = np.concatenate([np.maximum(x, 0)[:, :8], -x[:, :4], -x], 1)
+        np.testing.assert_array_equal(result, expected)

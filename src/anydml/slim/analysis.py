@@ -18,7 +18,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, opsets_of
 from anydml.onnx.inference import FOLLOWED, declared, inferred, initial
-from anydml.onnx.lowering import ShapeContext, UnknownElementsError
+from anydml.onnx.lowering import MOST_BYTES, ShapeContext, UnknownElementsError
 from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.values import Array, Sizes, Tensor
@@ -176,6 +176,11 @@ class Analysis:
                 visit = _Visit(node, inputs, self._visited(op, node, inputs))
             self._visits[op] = visit
             self.values.update(visit.outputs)
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether a tensor would have more bytes than any can have."""
+        return any(value.bytes >= MOST_BYTES // 2 for value in self.values.values())
 
     def node(self, op: Op) -> Node | None:
         """Return a node as anydml reads it; None if anydml does not have the operator."""

@@ -23,8 +23,8 @@ SIZES = (1, 2, 3, 5, 8)
 """Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
 
 
-LARGE = (1 << 20) + 7
-"""A value of a symbolic size that most bounds in models are below."""
+LARGE_BITS = (20, 16, 12, 8)
+"""Binary digits of large symbolic sizes, which most bounds in models are below; the first that tensors can have."""
 
 
 def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
@@ -34,13 +34,19 @@ def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
     return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
 
 
-def other_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
-    """Return choices of small numbers for symbolic sizes, and of large ones, falling and rising in the names' order."""
+def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
+    """Yield analyses for small symbolic sizes, and for large ones, falling and rising in the names' order."""
     if not names:
-        return []
-    falling = {name: LARGE - n for n, name in enumerate(names)}
-    rising = {name: LARGE + n for n, name in enumerate(names)}
-    return [dict.fromkeys(names, 1), *small_sizes(names), falling, rising]
+        return
+    for sizes in (dict.fromkeys(names, 1), *small_sizes(names)):
+        yield Analysis(graph, sizes)
+    for bits in LARGE_BITS:
+        large = (1 << bits) + 7
+        falling = Analysis(graph, {name: large - n for n, name in enumerate(names)})
+        if not falling.is_too_large:
+            break
+    yield falling
+    yield Analysis(graph, {name: large + n for n, name in enumerate(names)})
 
 
 def compute_the_same(before: Analysis, after: Analysis, names: Sequence[str]) -> bool:
@@ -96,8 +102,8 @@ def differing_at_other_sizes(before: Analysis, after: Analysis, names: Sequence[
     Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
     """
     found: set[str] = set()
-    for sizes in other_sizes(names):
-        found.update(differing(Analysis(before.graph, sizes), Analysis(after.graph, sizes), by_shape=True))
+    for first in at_other_sizes(before.graph, names):
+        found.update(differing(first, Analysis(after.graph, first.sizes), by_shape=True))
     return found
 
 
@@ -108,10 +114,22 @@ def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
             continue
         other = after.graph.maker(next((name for name in op.outputs if name), ""))
         # Nodes that nothing needs are gone.
-        if other is not None and other.kind == op.kind:
+        if other is None or (op.kind in MOVEMENT and op.kind != other.kind):
+            continue
+        if _is_alike(op, other):
             yield from zip(op.inputs, other.inputs, strict=True)
             yield from ((each, each) for each in op.captured if each in before.values)
+        else:
+            # Nothing that it touches is known to be the same.
+            yield from ((each, "") for each in (*op.inputs, *op.outputs) if each)
     yield from ((name, name) for name in before.graph.outputs)
+
+
+def _is_alike(op: Op, other: Op) -> bool:
+    """Whether two nodes may compute the same: movement may be written in another way, all else with other inputs."""
+    if (op.kind, len(op.inputs)) != (other.kind, len(other.inputs)):
+        return False
+    return op.kind in MOVEMENT or [*op.proto.attribute] == [*other.proto.attribute]
 
 
 def _is_empty(analysis: Analysis, op: Op) -> bool:
@@ -130,9 +148,12 @@ def _are_same(
         return True
     if first is None or second is None:
         return first is None and second is None and old == new
+    types = [(each.dtype, each.shape) for each in (first.tensor, second.tensor) if each is not None]
+    if types[1:] and types[0] != types[1]:
+        return False
     if old == new and (first is second or (first.op is None and second.op is None)):
         return True
-    if first.tensor is None or second.tensor is None or first.sizes != second.sizes:
+    if first.tensor is None or second.tensor is None:
         return False
     if first.tensor.array is not None and second.tensor.array is not None:
         return bool(np.array_equal(first.tensor.array, second.tensor.array))

@@ -36,8 +36,8 @@ class NoFingerprintError(Exception):
     """A model has no fingerprints: it has too many elements, or unknown shapes."""
 
 
-def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str, bytes]:
-    """Return the fingerprints of each output of a graph.
+def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str, tuple[object, ...]]:
+    """Return the type, the shape and the fingerprints of each output of a graph.
 
     Args:
         analysis: the analysis of the graph.
@@ -49,7 +49,8 @@ def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str
     # NumPy warns of overflows of scalars; all arithmetic is modulo 2⁶⁴.
     with np.errstate(over="ignore"):
         found = _Fingerprints(analysis, shared)
-        return {name: found.of(name).tobytes() for name in analysis.graph.outputs}
+        marks = {name: found.of(name) for name in analysis.graph.outputs}
+    return {name: (found.tensor(name).dtype, each.shape, each.tobytes()) for name, each in marks.items()}
 
 
 def of_source(analysis: Analysis, name: str) -> Marks:
@@ -88,11 +89,11 @@ class _Fingerprints:
         self._known: dict[str, Marks] = {}
         self._left = MOST
         graph = analysis.graph
-        drops = last_use([(op.inputs, op.outputs) for op in graph.ops], graph.outputs)
+        drops = last_use([((*op.inputs, *op.captured), op.outputs) for op in graph.ops], graph.outputs)
         for number, op in enumerate(graph.ops):
             self._visit(op)
             for name in drops.get(number, ()):
-                if not analysis.values[name].is_constant:
+                if name in analysis.values and not analysis.values[name].is_constant:
                     self._known.pop(name, None)
 
     def _require(self, count: int) -> None:
@@ -103,11 +104,12 @@ class _Fingerprints:
     def of(self, name: str) -> Marks:
         """Return the fingerprints of a value."""
         if name not in self._known:
-            self._require(self._tensor(name).size)
+            self._require(self.tensor(name).size)
             self._known[name] = of_source(self._analysis, name)
         return self._known[name]
 
-    def _tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> Tensor:
+        """Return the type and shape of a value."""
         value = self._analysis.values.get(name)
         if value is None or value.tensor is None:
             raise NoFingerprintError(name)
@@ -117,7 +119,7 @@ class _Fingerprints:
         if op.kind == "Constant":
             return
         names = [name for name in op.outputs if name]
-        tensors = [self._tensor(name) for name in names]
+        tensors = [self.tensor(name) for name in names]
         arrays = [tensor.array for tensor in tensors if tensor.array is not None]
         if len(arrays) == len(tensors):
             self._known.update(zip(names, map(of_array, arrays), strict=True))
@@ -141,7 +143,7 @@ class _Fingerprints:
             return _product(_seed(_description(op)), *map(self.of, op.inputs))
         if op.kind in ELEMENTWISE and all(op.inputs):
             return _mixed(_seed(_description(op)), *map(self.of, op.inputs))
-        if op.kind == "MatMul" and all(len(self._tensor(name).shape) > 1 for name in op.inputs):
+        if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)
         if op.kind == "Gemm" and is_plain_gemm(op):
             found = self._products(op)
@@ -166,26 +168,27 @@ class _Fingerprints:
         row = _row(np.moveaxis(marks, axes, last).reshape(*kept, -1), -1)
         seed = _seed(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
-            return _mixed(seed, row).reshape(self._tensor(op.outputs[0]).shape)
+            return _mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
         return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Return the fingerprints of the rows or columns of matrices."""
         if name not in self._shared:
             return _row(self.of(name), axis)
-        sizes = [*self._tensor(name).shape]
+        sizes = [*self.tensor(name).shape]
         del sizes[axis]
         return _numbered(_seed(f"axis {axis} of {name}"), sizes)
 
     def _unknown(self, op: Op) -> Sequence[Marks]:
         """Return fingerprints that depend on all inputs and on the place of an element."""
         digest = hashlib.blake2b(_description(op).encode(), digest_size=8)
-        for name in op.inputs:
+        # What subgraphs capture under a name of their own is of no value outside.
+        for name in (*op.inputs, *(each for each in op.captured if each in self._analysis.values)):
             is_constant = name and self._analysis.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
-            digest.update(f";{None if not name or is_constant else self._tensor(name).shape};".encode())
+            digest.update(f";{None if not name or is_constant else self.tensor(name).shape};".encode())
         seed = int.from_bytes(digest.digest(), "little")
-        return [_numbered(seed + k, self._tensor(name).shape if name else ()) for k, name in enumerate(op.outputs)]
+        return [_numbered(seed + k, self.tensor(name).shape if name else ()) for k, name in enumerate(op.outputs)]
 
 
 def _description(op: Op, without: Sequence[str] = ()) -> str:

@@ -73,10 +73,16 @@ def proved(model: ModelProto, slimmed: Slimmed, folder: Folder | None = None) ->
 
 def _check_constants(before: ModelProto, after: ModelProto) -> None:
     """Check that constants with the same name are equal."""
-    old = {tensor.name: tensor for tensor in before.graph.initializer}
-    for tensor in after.graph.initializer:
-        if old.get(tensor.name, tensor) != tensor:
-            raise ModelError(f"{show(tensor.name)} is not the same", tensor.name, rule="both models must have the same")
+    old = _constants(before)
+    for name, constant in _constants(after).items():
+        if old.get(name, constant) != constant:
+            raise ModelError(f"{show(name)} is not the same", name, rule="both models must have the same")
+
+
+def _constants(model: ModelProto) -> dict[str, Any]:
+    """Return initializers, and the attributes of Constant nodes, by the names of their values."""
+    made = {node.output[0]: list(node.attribute) for node in model.graph.node if node.op_type == "Constant"}
+    return {**made, **{tensor.name: tensor for tensor in model.graph.initializer}}
 
 
 def compare(before: ModelProto, after: ModelProto, is_exact: bool = True) -> str:
