@@ -50,6 +50,8 @@ class Tape:
             is_wrong: cython.bint = False
             if instruction.kind == ADD:
                 is_wrong = adds(a, found[instruction.b], to)
+            elif instruction.kind == SUBTRACT:
+                is_wrong = subtracts(a, found[instruction.b], to)
             elif instruction.kind == MULTIPLY:
                 is_wrong = multiplies(a, found[instruction.b], to)
             elif instruction.kind == FLOOR:
@@ -63,10 +65,8 @@ class Tape:
                 is_wrong = a < instruction.b
             elif instruction.kind == AT_MOST:
                 is_wrong = a > instruction.b
-            elif instruction.kind == DIFFERS:
-                is_wrong = a == instruction.b
             else:
-                is_wrong = a % instruction.b != 0
+                is_wrong = a == instruction.b
             if is_wrong:
                 return False
         return True

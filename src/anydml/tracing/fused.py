@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import os
 import sys
 import threading
@@ -30,7 +31,6 @@ from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import opened
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
-from anydml.tracing.scope import INFINITE
 from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
@@ -265,14 +265,18 @@ class Fused(_Calls):
         first = adapters[0]
         is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
         trace = Trace(
-            self._name, TracedTensor if is_pytorchs else TracedNdarray, None if first is None else first.device
+            self._name,
+            TracedTensor if is_pytorchs else TracedNdarray,
+            None if first is None else first.device,
+            given=len(call.numbers),
         )
         names: list[str] = []
+        places = itertools.count()
 
-        def number(value: int, least: float = -INFINITE) -> Any:
+        def number(value: int, least: int | None = None) -> Any:
             if len(inputs) > MOST_OPEN:
                 return value
-            size = trace.scope.variable(value, least)
+            size = trace.scope.variable(next(places), value, least)
             return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
 
         def traced(leaf: Any, path: str) -> Any:
@@ -292,8 +296,8 @@ class Fused(_Calls):
                 strides = [number(stride) for stride in array.strides]
             return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
 
-        places = argument_names(self._function, len(arguments))
-        given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, places, strict=True)]
+        paths = argument_names(self._function, len(arguments))
+        given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, paths, strict=True)]
         named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
         engine = array_engine(self._name, inputs)
         _offer_to_einops()

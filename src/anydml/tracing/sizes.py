@@ -1,13 +1,13 @@
 """Open sizes: integers of a trace that may differ in later calls.
 
-A function is traced once for many shapes. Sizes, strides and integers of its arguments are *variables*; arithmetic on
-them gives polynomials: ``n·m − 1``, or ``n / 2`` if n is known to be even. Each also has its value in the traced call.
+A function is traced once for many shapes. Sizes, strides and integers of its arguments are numbers that calls provide;
+arithmetic on them is recorded on a tape, which computes them anew in every call. Each has a value now.
 
     a comparison  ``if n > 1:`` is decided by the value; the outcome becomes a *guard*: others need another trace
     a number      ``range(n)``, ``len(x)`` need an integer: n is *pinned*, which is a guard on its value
 
-So whatever Python does with a size, the trace is valid for every call that passes its guards; the more stays
-polynomial, the more calls pass.
+So whatever Python does with a size, the trace is valid for every call that passes its guards; the fewer there are, the
+more calls pass. A guard that holds for all numbers excludes no call, so sizes need no algebra.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.polynomials import Terms, add_term, plain, product
-
 
 class Size:  # noqa: PLW1641  # hashing pins it
-    """An open size, used like an integer.
+    """An open size, used like an integer: the number in a register of the trace's tape, and a constant.
 
     Args:
         scope: the trace's `Scope`.
-        terms: the polynomial, which is not constant.
-        value: its value in the traced call.
+        register: the number of the register.
+        plus: the constant.
+        value: their sum in the traced call.
     """
 
-    __slots__ = ("scope", "terms", "value")
+    __slots__ = ("plus", "register", "scope", "value")
 
-    def __init__(self, scope: Any, terms: Terms, value: int) -> None:
-        self.scope, self.terms, self.value = scope, terms, value
+    def __init__(self, scope: Any, register: int, plus: int, value: int) -> None:
+        self.scope, self.register, self.plus, self.value = scope, register, plus, value
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -44,29 +43,14 @@ class Size:  # noqa: PLW1641  # hashing pins it
     def __add__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int:
-            if not other:
-                return self
-            terms = {**self.terms}
-            add_term(terms, (), other)
-            return Size(self.scope, terms, self.value + other)
-        if kind is not Size:
-            return self._with(operator.add, other)
-        terms = {**self.terms}
-        for numbers, factor in other.terms.items():
-            add_term(terms, numbers, factor)
-        return self.scope.size(terms, self.value + other.value)
+            return Size(self.scope, self.register, self.plus + other, self.value + other) if other else self
+        return self.scope.sum(self, other) if kind is Size else self._with(operator.add, other)
 
     def __mul__(self, other: Any) -> Any:
         kind = type(other)
         if kind is int:
-            if other == 1:
-                return self
-            if not other:
-                return 0
-            return Size(self.scope, {m: plain(c * other) for m, c in self.terms.items()}, self.value * other)
-        if kind is not Size:
-            return self._with(operator.mul, other)
-        return self.scope.size(product(self.terms, other.terms), self.value * other.value)
+            return self.scope.times(self, other)
+        return self.scope.product(self, other) if kind is Size else self._with(operator.mul, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -80,7 +64,10 @@ class Size:  # noqa: PLW1641  # hashing pins it
         return -self if self < 0 else self
 
     def __sub__(self, other: Any) -> Any:
-        return self + -other if type(other) in (int, Size) else self._with(operator.sub, other)
+        kind = type(other)
+        if kind is int:
+            return self + -other
+        return self.scope.difference(self, other) if kind is Size else self._with(operator.sub, other)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other if type(other) is int else self._with(_swapped(operator.sub), other)
@@ -111,7 +98,7 @@ class Size:  # noqa: PLW1641  # hashing pins it
 
     def __eq__(self, other: object) -> bool:
         if type(other) is int or type(other) is Size:
-            size = self - other
+            size: Any = self - other
             return bool(self.scope.is_zero(size) if type(size) is Size else size == 0)
         return bool(self._with(operator.eq, other)) if isinstance(other, (int, float, complex, np.generic)) else False
 

@@ -30,10 +30,16 @@ class Trace:
         kind: the class of the traced arrays, which has the methods of their library.
         device: the arrays' device in their library's terms; None for NumPy.
         composer: composes the arrays' values; by default, a new one.
+        given: number of the integers that a call provides, which are open.
     """
 
     def __init__(
-        self, name: str, kind: type[TracedArray], device: Any = None, composer: Composer | None = None
+        self,
+        name: str,
+        kind: type[TracedArray],
+        device: Any = None,
+        composer: Composer | None = None,
+        given: int = 0,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -42,11 +48,12 @@ class Trace:
         self.is_over = False
         self.unsigned: dict[str, int] = {}
         self._constants = 0
+        self._given = given
 
     @cached_property
     def scope(self) -> Scope:
         """The open sizes."""
-        return Scope()
+        return Scope(self._given)
 
     def array(self, array: Any) -> TracedArray:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""

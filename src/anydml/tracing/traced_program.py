@@ -15,8 +15,10 @@ from anydml.tracing.donating import Pairs, in_place
 from anydml.tracing.results import Known, Result, TracedFunction
 from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
-from anydml.tracing.tape import Tape
+from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, Step
 from anydml.tracing.trace import Sizes, Trace
+
+WORD = 1 << 63
 
 WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
@@ -37,19 +39,20 @@ class TracedProgram:
     def __init__(self, trace: Trace, traced: TracedFunction) -> None:
         self.traced = traced
         self.pins = [*trace.scope.pins]
-        self._tape = tape = Tape(trace.scope)
-        self._shapes = [tuple(map(tape.register, result.array.shape)) for result in traced.results]
+        scope = trace.scope
+        self._register = scope.register
+        self._tape = tape = scope.tape
+        self._shapes = [tuple(map(scope.register, result.array.shape)) for result in traced.results]
         self._first = len(tape.steps)
-        self._strides = []
-        for result in traced.results:
-            strides = [trace.scope.variable(0) for _ in result.array.shape]
-            self._strides.append(tape.later(strides))
+        self._strides = [tape.later(len(shape)) for shape in self._shapes]
+        for result, registers in zip(traced.results, self._strides, strict=True):
+            strides: list[Any] = [scope.variable(register, 0) for register in registers]
             trace.composer.output(f"result {result.number}", result.array.value, strides)
         self.program = trace.composer.program(is_simple=False)
         # Registers are assigned now, so that they do not depend on later calls.
         for move in self.program.moves:
-            with_numbers(move, tape.register)
-        self._scratch = [tape.register(each.size) for each in self.program.operands if each.role == "scratch"]
+            with_numbers(move, scope.register)
+        self._scratch = [scope.register(each.size) for each in self.program.operands if each.role == "scratch"]
 
     @property
     def weight(self) -> int:
@@ -87,7 +90,7 @@ class TracedProgram:
         operands = [
             each._replace(size=found[next(sizes)]) if each.role == "scratch" else each for each in self.program.operands
         ]
-        moves = [with_numbers(move, lambda size: found[self._tape.register(size)]) for move in self.program.moves]
+        moves = [with_numbers(move, lambda size: found[self._register(size)]) for move in self.program.moves]
         program = Program(self.traced.name, tuple(operands), simplify(moves))
         if donations:
             outputs = [f"out[{k}]" if len(self.traced.results) > 1 else "out" for k in range(len(self.traced.results))]
@@ -110,7 +113,7 @@ class TracedProgram:
         if adapters[0] is not None and any(result.like is None for result in traced.results):
             return None
         try:
-            form = forms.Form(self.program.moves, len(self.program.operands), self._tape.register)
+            form = forms.Form(self.program.moves, len(self.program.operands), self._register)
         except forms.UnfitError:
             return None
         results = [
@@ -123,7 +126,7 @@ class TracedProgram:
 
         tree = rebuilt(traced.tree, place, "")
         try:
-            tape = tapes.Tape(self._tape.given, self._tape.steps, self._first)
+            tape = tapes.Tape(self._tape.given, [*map(_in_words, self._tape.steps)], self._first)
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
@@ -147,7 +150,7 @@ class TracedProgram:
                 return -1
             if to.operand not in outputs or len(writers[to.operand]) > 1:
                 return -1
-            register, number = self._tape.register, outputs.index(to.operand)
+            register, number = self._register, outputs.index(to.operand)
             packed = Layout.packed(sizes, element).strides
             size = math.prod(sizes) * element
             wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
@@ -156,6 +159,13 @@ class TracedProgram:
             return number if found == wanted and register(operands[scratch].size) == register(size) else -1
 
         return tuple([result_of(number) for number, each in enumerate(operands) if each.role == "scratch"])
+
+
+def _in_words(step: Step) -> Step:
+    """Replace a guard that holds for all numbers of 64 bits, which compiled code is limited to."""
+    kind, _, number = step
+    is_no_guard = (kind == AT_MOST and number >= WORD) or (kind == AT_LEAST and number < -WORD)
+    return (CONSTANT, 0, 0) if is_no_guard else step
 
 
 def _read(move: Move) -> set[int]:
