@@ -20,11 +20,14 @@ zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip ins
 
 SHAPE = (37, 20, 13)
 INDICES = np.array([3, 1, 4, 1, 5, -1])
+MANY = np.random.default_rng(0).integers(-13, 13, 300)
 FUNCTIONS = {
     "transposed": lambda x: np.transpose(x, (2, 0, 1)),
     "sliced": lambda x: x[::-2, 3:18],
     "joined": lambda x: np.concatenate([x[:, :9][:, ::-1], x[:, 12:]], 1),
     "gathered": lambda x: dml.gather(x, INDICES, axis=1),
+    "gathered by many": lambda x: dml.gather(x, MANY, axis=0),
+    "gathered by many inside": lambda x: x[:, MANY],
     "flat": lambda x: x.reshape(SHAPE[0], -1),
     "flat backwards": lambda x: x[:, ::-1].reshape(-1)[::-1][7:7000],
     "merged and cut": lambda x: x.reshape(-1, 13)[5:700:3].T,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.dask.natural_chunks import FEW_MOVES, Bounds, CoordinateMove, natural_bounds
+from anydml.dask.natural_chunks import FEW_MOVES, Bounds, CoordinateMove, Pick, natural_bounds
 from anydml.dask.tasks import ChunkBuilder
 from anydml.errors import BindingError
 from anydml.moves.compose import INPUT, Composer
@@ -102,7 +102,8 @@ def _within_memory(
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    own = [natural_bounds(size, parts, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
+    picks = Pick.every(mapping, bounds)
+    own = [natural_bounds(size, parts, picks, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
     while True:
         found: Needs = {}
         worst = 0, ()  # type: tuple[int, Number]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anydml.moves import Access, Move
 from anydml.stores.planning.regions import RegionMap, box_of, coordinates, reach
+from anydml.tensor import Layout
 
 FEW_MOVES = 64
 """Results of up to this many moves are planned move by move, others chunk by chunk."""
@@ -72,11 +73,115 @@ class CoordinateMove(NamedTuple):
         return cls(start, runs, operand, first, tuple(box) == box_of(move.reads, move, layout))
 
 
+class Pick(NamedTuple):
+    """A move that looks up indices.
+
+    Attributes:
+        places: of the moves that replace it.
+        whole: the move itself; no way leads along what is looked up.
+        widths: by axis of the result along which indices differ, as many coordinates as a chunk of the input has.
+    """
+
+    places: range
+    whole: CoordinateMove
+    widths: Mapping[int, int]
+
+    @classmethod
+    def every(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[Pick]:
+        """The moves of a map that look up indices of its inputs, whose chunk bounds are given."""
+        return [
+            cls(places, CoordinateMove.of(mapping, move), _widths(mapping, move, bounds))
+            for move, places in mapping.picks
+            if move.reads.operand < len(mapping.inputs)
+        ]
+
+
+def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]) -> dict[int, int]:
+    """As `Pick.widths`."""
+    source = move.reads
+    layout, count = mapping.inputs[source.operand], len(move.sizes)
+    picked, own = set[int](), [1] * count
+    for lookup in source.lookups:
+        if not lookup.stride:
+            continue
+        left = _width(lookup.size, abs(lookup.stride), layout, bounds[source.operand])
+        for k in reversed([k for k in range(count) if lookup.strides[k]]):
+            picked.add(k)
+            taken = min(move.sizes[k], left)
+            own[k] *= taken
+            left = max(1, left // taken)
+    found: dict[int, int] = {}
+    by_axis: dict[int, list[tuple[int, int, int]]] = {}
+    for k, stride in enumerate(move.destination.strides):
+        if move.sizes[k] > 1:
+            axis, step = next((a, n) for a, n in enumerate(coordinates(stride, mapping.output)[0]) if n)
+            by_axis.setdefault(axis, []).append((step, move.sizes[k], k))
+    for axis, dimensions in by_axis.items():
+        if picked.isdisjoint(k for _, _, k in dimensions):
+            continue
+        for step, size, k in sorted(dimensions):
+            width = min(own[k], size) if k in picked else size
+            found[axis] = width * step
+            if width < size:
+                break
+    return found
+
+
+def _width(size: int, stride: int, layout: Layout, bounds: tuple[Bounds, ...]) -> int:
+    """How many of `size` elements that are `stride` bytes apart a chunk has, at most."""
+    axis = next(k for k, own in enumerate(layout.strides) if own <= stride)
+    width, left = 1, size * (stride // layout.strides[axis])
+    for k in range(axis, -1, -1):
+        width *= min(left, _widest(bounds[k]))
+        left = -(-left // layout.sizes[k])
+        if left == 1:
+            break
+    return max(1, width * layout.strides[axis] // stride)
+
+
+def _widest(bounds: Bounds) -> int:
+    return max(b - a for a, b in itertools.pairwise(bounds))
+
+
 def natural_bounds(
-    size: int, parts: Sequence[CoordinateMove], axis: int, bounds: Sequence[tuple[Bounds, ...]]
+    size: int,
+    parts: Sequence[CoordinateMove],
+    picks: Sequence[Pick],
+    axis: int,
+    bounds: Sequence[tuple[Bounds, ...]],
 ) -> Bounds:
-    """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible."""
-    cuts, known, widest = {0, size}, 0, 1
+    """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible.
+
+    Where indices are so mixed that this would take more than twice as many chunks as the input has for as many
+    coordinates, chunks are as wide as the input's.
+    """
+    left = {*range(len(parts))}
+    cuts = {0, size}
+    for pick in picks:
+        if not (width := pick.widths.get(axis)):
+            continue
+        left -= {*pick.places}
+        natural, _, _ = _cuts([parts[k] for k in pick.places], axis, bounds)
+        extent = sum((run.size - 1) * run.step for run in pick.whole.runs if run.axis == axis) + 1
+        first = pick.whole.start[axis]
+        grid = {first + extent, *range(first, first + extent, width)}
+        cuts |= grid if len(natural) > 2 * len(grid) - 1 else natural
+    own, known, widest = _cuts([parts[k] for k in sorted(left)], axis, bounds)
+    own = {cut for cut in own if 0 <= cut <= size}
+    if len(own) > 2 * known + 16 and len(parts) > FEW_MOVES:
+        own = {*range(0, size, widest)}
+    return tuple(sorted(cuts | own)) if size else (0,)
+
+
+def _cuts(
+    parts: Sequence[CoordinateMove], axis: int, bounds: Sequence[tuple[Bounds, ...]]
+) -> tuple[set[int], int, int]:
+    """Where moves begin and end along an axis of the result, or go on in other chunks.
+
+    Returns:
+        These places, the number of bounds that the inputs have there, and the size of their widest chunk.
+    """
+    cuts, known, widest = set[int](), 0, 1
     for part in parts:
         own = [run for run in part.runs if run.axis == axis]
         start = part.start[axis]
@@ -90,12 +195,9 @@ def natural_bounds(
                 continue
             starts, first = bounds[part.operand][own_axis], part.first[own_axis]
             known += len(starts)
-            widest = max(widest, *(b - a for a, b in itertools.pairwise(starts)))
+            widest = max(widest, _widest(starts))
             for bound in starts[1:-1]:
                 digit = -((first - bound) // step) if step > 0 else (first - bound) // -step + 1
                 if 0 < digit < outer.size:
                     cuts.add(start + digit * outer.step)
-    cuts = {cut for cut in cuts if 0 <= cut <= size}
-    if len(cuts) > 2 * known + 16 and len(parts) > FEW_MOVES:
-        cuts = {0, size, *range(0, size, widest)}
-    return tuple(sorted(cuts)) if size else (0,)
+    return cuts, known, widest

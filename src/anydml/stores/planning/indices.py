@@ -43,18 +43,23 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
     return read
 
 
-def resolved_moves(program: Program, read: ReadOperand) -> Iterator[Move]:
-    """As `resolved`, with moves for rows as well."""
-    for each in resolved(program, read):
-        if isinstance(each, RunCopies) and each.to.size > MOST_RUNS:
-            raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
-        yield from (each,) if isinstance(each, Move) else each.moves()
+def resolved_moves(program: Program, move: Move, read: ReadOperand) -> Iterator[Move]:
+    """A move, or one per evenly spaced run of indices in place of its lookups; each dimension is one of the move's.
+
+    Raises:
+        As `resolved`.
+    """
+    if not move.has_lookups:
+        yield move
+        return
+    source, by, shift, kept = _shifts(program, move, read)
+    yield from _runs(program, move, source, by, shift, kept)
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
     """The moves of a program, with a move per evenly spaced run of indices in place of each lookup.
 
-    Many runs of contiguous bytes become rows.
+    Many runs of contiguous bytes become rows, which may run over several axes.
 
     Raises:
         BindingError: a destination is looked up, an index depends on another, or there are too many runs.
@@ -63,15 +68,22 @@ def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
     for move in program.moves:
         if not move.has_lookups:
             yield move
-        elif isinstance(move.source, Fill) or move.destination.lookups or any(x.lookups for x in move.source.lookups):
-            raise BindingError(
-                f"{program.name}: writing by indices, or indices of indices, cannot be planned over files"
-            )
-        else:
-            yield from _runs(program, move, move.source, read)
+            continue
+        source, by, shift, kept = _shifts(program, move, read)
+        rows = _rows(program, move, source, by, shift, kept)
+        yield from _runs(program, move, source, by, shift, kept) if rows is None else (rows,)
 
 
-def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> Iterator[Move | RunCopies]:
+def _shifts(program: Program, move: Move, read: ReadOperand) -> tuple[Access, list[int], Array, Array]:
+    """What a move with lookups reads.
+
+    Returns:
+        The source; the dimensions along which indices differ; and for each of their coordinates the bytes that they and
+        the indices add to the offset, and whether it is not skipped.
+    """
+    source = move.source
+    if isinstance(source, Fill) or move.destination.lookups or any(each.lookups for each in source.lookups):
+        raise BindingError(f"{program.name}: writing by indices, or indices of indices, cannot be planned over files")
     by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
     sizes = tuple(move.sizes[k] for k in by)
     shift = np.zeros(sizes, np.int64)
@@ -84,10 +96,12 @@ def _runs(program: Program, move: Move, source: Access, read: ReadOperand) -> It
         shape = [1] * len(by)
         shape[place] = size
         shift += (np.arange(size, dtype=np.int64) * source.strides[k]).reshape(shape)
+    return source, by, shift, kept
+
+
+def _runs(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> Iterator[Move]:
+    sizes = shift.shape
     others = [k for k in range(len(move.sizes)) if k not in by]
-    if rows := _rows(program, move, source, by, shift, kept):
-        yield rows
-        return
     last = sizes[-1] if by else 1
     to = move.destination
     table, keeps = shift.reshape(-1, last), kept.reshape(-1, last)

@@ -105,6 +105,7 @@ class RegionMap:
 
     Attributes:
         moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
+        picks: moves with lookups, and the places in `moves` of those that replace each.
         output: as above.
         inputs: likewise.
 
@@ -130,7 +131,14 @@ class RegionMap:
                     f"{program.name}: a step needs its whole input at once "
                     f"({program.operands[move.source.operand].reason}): {hint}"
                 )
-        self.moves = tuple(map(self._by_axes, resolved_moves(program.with_moves(own), read)))
+        found: list[Move] = []
+        picks: list[tuple[Move, range]] = []
+        for move in own:
+            first = len(found)
+            found += map(self._by_axes, resolved_moves(program, move, read))
+            if move.has_lookups:
+                picks.append((move, range(first, len(found))))
+        self.moves, self.picks = tuple(found), tuple(picks)
         bounds = [box_of(move.destination, move, output) for move in self.moves]
         self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
 

@@ -1,0 +1,134 @@
+"""Gathers of Dask arrays by constant indices, few and many: what NumPy gives, in chunks like those of the input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from how_many import how_many
+
+import anydml as dml
+
+da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
+
+DRAWN = how_many(60)
+
+SHAPES = ((600, 40), (70, 9, 31), (24, 300, 5), (900,), (13, 1, 40, 3))
+
+
+def asked(shape, x):
+    """How many chunks there are in a result that has chunks of the size of the input's largest."""
+    return math.prod(max(1, -(-n // max(sizes))) for n, sizes in zip(shape, x.chunks, strict=True))
+
+
+@pytest.mark.parametrize(
+    "shape, chunks, axis",
+    [((600, 40), (100, 10), 0), ((600, 40), (100, 10), 1), ((600, 400, 5), (100, 100, 5), 0), ((600,), 100, 0)],
+    ids=str,
+)
+@pytest.mark.parametrize("count", [0, 1, 50, 257, 777, 2000])
+def test_many_indices_make_few_chunks(shape, chunks, axis, count):
+    array = np.arange(math.prod(shape)).reshape(shape)
+    x, index = da.from_array(array, chunks=chunks), np.random.default_rng(count).integers(0, shape[axis], count)
+    many = 8 * asked((*shape[:axis], count, *shape[axis + 1 :]), x)
+    for result, wanted in (
+        (dml.gather(x, index, axis), array.take(index, axis)),
+        (dml.fuse(lambda x: x.take(index, axis)[::-1])(x), array.take(index, axis)[::-1]),
+        (dml.gather(x, np.sort(index), axis), array.take(np.sort(index), axis)),
+        (dml.fuse(lambda x: x.take(index, axis, mode="clip").T)(x), array.take(index, axis).T),
+    ):
+        assert result.npartitions <= many
+        np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted)
+
+
+def drawn_indices(rng, size, shape):
+    """Indices as people have them, for an axis of some size: mixed, sorted, in runs, from the end, repeated."""
+    shape = np.atleast_1d(shape)
+    count = int(np.prod(shape))
+    kind = rng.integers(5)
+    if kind == 0:
+        found = rng.integers(-size, size, count)
+    elif kind == 1:
+        found = np.sort(rng.integers(0, size, count))
+    elif kind == 2:
+        found = (np.arange(count) // rng.integers(1, 9) + rng.integers(0, size)) % size
+    elif kind == 3:
+        found = np.full(count, rng.integers(0, size))
+    else:
+        found = rng.integers(0, size, count) * (rng.random(count) < 0.9)
+    return found.reshape(shape).astype(rng.choice([np.int32, np.int64]))
+
+
+def gathered(rng, shape):
+    """A function that gathers, and the same function for NumPy."""
+    axis = int(rng.integers(len(shape)))
+    size = shape[axis]
+    kind = rng.choice(["plain", "clamped", "pairs", "points", "elements", "flat", "chain", "two", "mask", "parts"])
+    counts = [0, 1, 5, 40, 256, 257, 300, *([] if kind in ("elements", "flat", "two") else [777, 2000])]
+    index = drawn_indices(rng, size, int(rng.choice(counts)))
+    at = (slice(None),) * axis
+    if kind == "clamped":
+        wide = index.astype(np.int64) * 3
+        clamped = np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
+        return kind, lambda x: dml.gather(x, wide, axis, out_of_range="clamp"), lambda x: x.take(clamped, axis)
+    if kind == "pairs":
+        index = index[: len(index) // 4 * 4].reshape(-1, 4)
+        return kind, lambda x: dml.gather(x, index, axis), lambda x: x.take(index, axis)
+    if kind == "points" and len(shape) > 1:
+        other = drawn_indices(rng, shape[0], len(index))
+        by = drawn_indices(rng, shape[1], len(index))
+        both = lambda x: x[other, by]  # noqa: E731
+        return kind, dml.fuse(both), both
+    if kind == "elements":
+        many = drawn_indices(rng, size, (*shape[:axis], 2, *shape[axis + 1 :]))
+        along = lambda x: np.take_along_axis(x, many, axis)  # noqa: E731
+        return kind, dml.fuse(along), along
+    if kind == "flat":
+        index = drawn_indices(rng, math.prod(shape), len(index))
+        flat = lambda x: x.reshape(-1)[index]  # noqa: E731
+        return kind, dml.fuse(flat), flat
+    if kind == "chain":
+        step = int(rng.choice([-3, -1, 2]))
+        chain = lambda x: np.moveaxis(x[::-1][(*at, index)], axis, 0)[::step].reshape(-1)  # noqa: E731
+        return kind, dml.fuse(chain), chain
+    if kind == "two" and len(shape) > 1:
+        other = drawn_indices(rng, shape[axis - 1], 20)
+        twice = lambda x: x.take(index, axis).take(other, axis - 1)  # noqa: E731
+        return kind, dml.fuse(twice), twice
+    if kind == "mask":
+        mask = rng.random(size) < rng.random()
+        masked = lambda x: np.compress(mask, x, axis)  # noqa: E731
+        return kind, dml.fuse(lambda x: x[(*at, mask)]), masked
+    if kind == "parts":
+        parts = lambda x: np.concatenate([x, x.take(index, axis), x[:3] if axis else x], axis if axis else 0)  # noqa: E731
+        if axis:
+            parts = lambda x: np.concatenate([x, x.take(index, axis)], axis)  # noqa: E731
+        return kind, dml.fuse(parts), parts
+    return "plain", lambda x: dml.gather(x, index, axis), lambda x: x.take(index, axis)
+
+
+def cut(rng, array):
+    """The same as a Dask array, in even or uneven chunks."""
+    if rng.random() < 0.5:
+        return da.from_array(
+            array, chunks=tuple(int(rng.integers(1, n + 1)) if n < 9 else -(-n // 4) for n in array.shape)
+        )
+    chunks = []
+    for n in array.shape:
+        ends = sorted({0, n, *rng.integers(1, n + 1, int(rng.integers(0, 3))).tolist()})
+        chunks.append(tuple(b - a for a, b in itertools.pairwise(ends)))
+    return da.from_array(array, chunks=tuple(chunks))
+
+
+@pytest.mark.parametrize("seed", range(DRAWN))
+def test_random_gathers_are_numpys(seed):
+    rng = np.random.default_rng(seed)
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    array = rng.integers(0, 1 << 15, shape).astype(rng.choice(["<i2", "<f8", "u1"]))
+    x = cut(rng, array)
+    kind, function, plain = gathered(rng, shape)
+    result, wanted = function(x), plain(array)
+    assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype), kind
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted, err_msg=kind)
+    if kind in ("plain", "clamped"):
+        assert result.npartitions <= 8 * asked(wanted.shape, x), (kind, result.chunks, x.chunks)
