@@ -59,6 +59,7 @@ class LoadPlan:
 
     Attributes:
         tensors: shapes and dtypes by name.
+        remarks: what was assumed, for users.
 
     Examples:
         >>> from anydml import stores
@@ -74,6 +75,7 @@ class LoadPlan:
     _program: AlikeProgram
     _inputs: Sequence[Store]
     _identities: dict[Path, tuple[Any, ...]]
+    remarks: list[str]
 
     def descriptors(self) -> Iterator[ByteRun]:
         """The runs of all tensors, in the order of tensors.
@@ -190,7 +192,7 @@ class LoadPlan:
                 source = box_of(move.reads, move, store.layout.packed)
                 source = source[::-1] if store.fortran_order else source
                 lines[name].append(f"  {to} = {store.path.name}: {store.name}{_slices(source)}")
-        return "\n".join(line for own in lines.values() for line in own)
+        return "\n".join([*(line for own in lines.values() for line in own), *self.remarks])
 
     def to_json(self, gap: int = 0) -> str:
         """JSON of the files with their ranges, the tensors, and the boxes of runs.

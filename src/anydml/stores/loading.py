@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from anydml.errors import ModelError
 from anydml.moves import Fill
 from anydml.stores.checkpoints.composed import StoredTensors, described, program_of
+from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import read_sources
@@ -74,11 +75,17 @@ def plan_load(
         where, (found, _) = str(paths[0]), read_sources(paths, axes, follow)
     made = described(found) if change is None else change(described(found))
     if placement.ranks > 1:
-        made = {name: part for name, part, _ in Placed(made, axes, placement, where).parts(composer, rank)}
+        placed = Placed(made, axes, placement, where, config_beside(where))
+        made = {name: part for name, part, _ in placed.parts(composer, rank)}
+        remarks = placed.remarks
+    else:
+        remarks = axes.remarks
     program, inputs = program_of(composer, [*made.values()])
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
     # By id, because hashing a path is slow.
     identities = identities_of({id(each.path): each.path for each in inputs}.values())
-    return LoadPlan({name: (each.value.sizes, each.dtype) for name, each in made.items()}, program, inputs, identities)
+    return LoadPlan(
+        {name: (each.value.sizes, each.dtype) for name, each in made.items()}, program, inputs, identities, remarks
+    )

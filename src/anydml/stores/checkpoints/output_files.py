@@ -17,6 +17,7 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import cast, config_of, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
+from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
@@ -132,8 +133,9 @@ def plan_checkpoint(
     if not made:
         raise JsonPath(str(out)).error("would have no tensor")
     others: dict[Path, Content] = {}
+    placed = Placed(made, axes, placement or Placement(), str(out), config_beside(inputs[0]))
     if dcp:
-        pieces = [*_pieces(composer, made, axes, placement or Placement(), out)]
+        pieces = [*_pieces(composer, placed)]
         targets, said = new_distributed(out, [[piece for piece, _ in own] for own in pieces])
         parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
         others |= said
@@ -143,7 +145,7 @@ def plan_checkpoint(
         elif out.suffix.lower() != ".gguf":
             metadata.setdefault("format", "pt")
         if placement is not None:
-            files = [*_ranks(composer, made, axes, placement, out, metadata)]
+            files = [*_ranks(composer, placed, out, metadata)]
         elif is_file:
             files = [(out, made, metadata)]
         else:
@@ -162,7 +164,8 @@ def plan_checkpoint(
         others |= {out / each.name: config_of(each, to) for each in copied if each.name == "config.json"}
     plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
     size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
-    plan.remarks = remarks + said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
+    plan.remarks = remarks + placed.remarks
+    plan.remarks += said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
     return plan
 
 
@@ -215,17 +218,9 @@ def index_of(parts: Sequence[OutputFile]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _ranks(
-    composer: Composer,
-    tensors: ComposedTensors,
-    axes: Axes,
-    placement: Placement,
-    out: Path,
-    metadata: Mapping[str, str],
-) -> Iterator[OutputFile]:
+def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str, str]) -> Iterator[OutputFile]:
     """One file per rank."""
-    placed = Placed(tensors, axes, placement, str(out))
-    count = placement.ranks
+    count = placed.placement.ranks
     for rank in range(count):
         own, cuts = ComposedTensors(), dict[str, Any]()
         for name, part, intervals in placed.parts(composer, rank):
@@ -234,16 +229,14 @@ def _ranks(
         yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
 
 
-def _pieces(
-    composer: Composer, tensors: ComposedTensors, axes: Axes, placement: Placement, out: Path
-) -> Iterator[list[tuple[NewPiece, ComposedTensor]]]:
+def _pieces(composer: Composer, placed: Placed) -> Iterator[list[tuple[NewPiece, ComposedTensor]]]:
     """The pieces of each rank; what several ranks have is that of the first."""
-    placed, seen = Placed(tensors, axes, placement, str(out)), set[tuple[str, tuple[int, ...]]]()
+    seen = set[tuple[str, tuple[int, ...]]]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    for rank in range(placement.ranks):
+    for rank in range(placed.placement.ranks):
         made = list[tuple[NewPiece, ComposedTensor]]()
         for name, _, cuts in placed.parts(composer, rank):
-            tensor = tensors[name]
+            tensor = placed.tensors[name]
             for box in product(*cuts):
                 start, shape = tuple(first for first, _ in box), tuple(size for _, size in box)
                 if (name, start) in seen or (0 in shape and 0 not in tensor.shape):

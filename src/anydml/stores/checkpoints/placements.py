@@ -6,14 +6,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.files.json_path import show
+from anydml.files.json_path import names, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.axes import Axes, AxisIntervals
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.axis import AxisIntervals
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
+from anydml.stores.checkpoints.known_axes import Model, weight_of
+from anydml.stores.checkpoints.model_config import ModelConfig
 from anydml.text import counted
 
 MOST_RANKS = 4096
@@ -79,30 +82,47 @@ class Placed:
         axes: along which tensor-parallel ranks share them.
         placement: of the ranks.
         where: the checkpoint, for errors.
+        config: its config.json, if it has one.
 
     Raises:
         ModelError: there are more stages than layers, or experts cannot be shared evenly.
     """
 
-    def __init__(self, tensors: ComposedTensors, axes: Axes, placement: Placement, where: str) -> None:
-        self.axes, self.placement, self._tensors, self._where = axes, placement, tensors, where
-        names = [*tensors]
-        found = [match for name in names if (match := _LAYER.match(name))] if placement.pp > 1 else []
+    def __init__(
+        self, tensors: ComposedTensors, axes: Axes, placement: Placement, where: str, config: ModelConfig | None
+    ) -> None:
+        self.axes, self.placement, self.tensors, self._where = axes, placement, tensors, where
+        self._model = Model(tensors, config, placement.tp)
+        every = [*tensors]
+        found = [match for name in every if (match := _LAYER.match(name))] if placement.pp > 1 else []
         stacks = Counter(match[1] for match in found)
         self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
         self._layers = 1 + max((int(match[2]) for match in found if match[1] == self._stack), default=-1)
         if placement.pp > 1 and self._layers < placement.pp:
             raise ModelError(f"{where} has {counted(self._layers, 'layer')}, too few for {placement.pp} stages")
-        numbers = [int(match[1]) for name in names if (match := _EXPERT.match(name))] if placement.ep > 1 else []
+        numbers = [int(match[1]) for name in every if (match := _EXPERT.match(name))] if placement.ep > 1 else []
         self._experts = 1 + max(numbers, default=-1)
         if self._experts % placement.ep:
             raise ModelError(f"{where} has {self._experts} experts, which {placement.ep} ranks cannot share evenly")
-        self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in names)
+        wanted = config.experts if config is not None and placement.ep > 1 else None
+        if config is not None and wanted and numbers and self._experts != wanted:
+            raise ModelError(f"{where} has {self._experts} experts, where {config.path} tells {wanted}")
+        self._is_tied = placement.pp > 1 and not any("lm_head" in name or "output" in name for name in every)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was assumed so far, for users."""
+        found = self.axes.remarks
+        if self.placement.pp > 1:
+            first = [name for name in self.tensors if not self._stages(name)]
+            if first:
+                found.append(f"puts {counted(len(first), 'tensor')} of no known stage in the first: {names(first)}")
+        return found
 
     def holds(self, name: str, rank: int) -> bool:
         """Whether a rank has a part of a tensor."""
         at, placement = self.placement.at(rank), self.placement
-        if placement.pp > 1 and at.pp not in self._stages(name):
+        if placement.pp > 1 and at.pp not in (self._stages(name) or (0,)):
             return False
         expert = _EXPERT.match(name) if placement.ep > 1 else None
         return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
@@ -113,26 +133,30 @@ class Placed:
         Raises:
             ModelError: as `cuts`.
         """
-        own = self._tensors
+        own = self.tensors
         if self.placement.pp * self.placement.ep > 1:
             own = {name: each for name, each in own.items() if self.holds(name, rank)}
-        known: dict[tuple[int, str], tuple[Value, tuple[AxisIntervals, ...]]] = {}
+        known: dict[Any, tuple[Value, tuple[AxisIntervals, ...]]] = {}
         for kind, name, tensor in zip(self.axes.alike(own), own, own.values(), strict=True):
-            found = known.get((id(tensor.value), kind))
+            weight = weight_of(name, self._model)
+            key = id(tensor.value), tensor.dtype, kind, weight and id(self.tensors[weight].value)
+            found = known.get(key)
             if found is None:
                 cuts = self.cuts(name, tensor.shape, rank)
-                found = known[id(tensor.value), kind] = _part(composer, tensor.value, cuts), cuts
+                found = known[key] = _part(composer, tensor.value, cuts), cuts
             yield name, ComposedTensor(found[0], tensor.dtype, tensor.sources), found[1]
 
     def _stages(self, name: str) -> Sequence[int]:
-        """The stages that have a tensor: tied embeddings are in the first and the last."""
+        """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""
         last = self.placement.pp - 1
         layer = _LAYER.match(name)
         if layer and layer[1] == self._stack:
             return (int(layer[2]) * self.placement.pp // self._layers,)
         if layer is None and _LAST.match(name):
             return (last,)
-        return (0, last) if self._is_tied and layer is None and "embed" in name else (0,)
+        if layer is None and "embed" in name:
+            return (0, last) if self._is_tied else (0,)
+        return ()
 
     def cuts(self, name: str, shape: Sequence[int], rank: int) -> tuple[AxisIntervals, ...]:
         """The part of a rank of a tensor: intervals of each axis.
@@ -143,11 +167,17 @@ class Placed:
         found: list[AxisIntervals] = [((0, size),) for size in shape]
         at, counts = self.placement.at(rank), self.placement
         if counts.tp > 1:
-            axis = self.axes.of(name, len(shape), self._where)
+            axis = self.axes.of(name, self._model, self._where)
             if axis.axis is not None:
                 found[axis.axis] = axis.cut(shape, at.tp, counts.tp, name)
         is_stacked = len(shape) > 1 and "experts" in name.split(".") and not _EXPERT.match(name)
         if counts.ep > 1 and is_stacked:
+            config = self._model.config
+            if config is not None and config.experts and shape[0] % config.experts:
+                raise ModelError(
+                    f"{show(name)} has shape {[*shape]}, whose axis 0 is not that of the {config.experts} experts that "
+                    f"{config.path} tells"
+                )
             if shape[0] % counts.ep or found[0] != ((0, shape[0]),):
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, whose axis 0 {counted(counts.ep, 'rank')} cannot share evenly"

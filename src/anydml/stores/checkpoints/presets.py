@@ -13,9 +13,11 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
-from anydml.stores.checkpoints.axes import ALL, Axes, Axis
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.axis import ALL, Axis
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.experts import projections_of
+from anydml.stores.checkpoints.known_axes import projection_of
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import LayoutRules, parse_layout
 
@@ -131,6 +133,9 @@ def axes_of(model: Any) -> Axes:
     for name, parameter in model.state_dict().items():
         kind = re.sub(r"(?<![^.])[0-9]+(?![^.])", "*", name)
         style = plan.get(kind, plan.get(kind.rpartition(".")[0]))
+        if style == "colwise" and projection_of(name) is not None:
+            # The plan does not tell heads, of which none may be divided; config.json does.
+            continue
         if kind not in found:
             found[kind] = ALL if style is None else _axis(style, parameter.dim(), name)
     return Axes([(Pattern(kind), axis) for kind, axis in found.items()])

@@ -10,7 +10,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.checkpoints.axes import Axis
+from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import ComposedTensors, apart, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.tracing.results import Result, results_of

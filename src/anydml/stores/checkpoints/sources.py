@@ -19,8 +19,11 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
-from anydml.stores.checkpoints.axes import Axes, AxisIntervals, AxisSection
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.axis import AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
+from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
@@ -209,10 +212,11 @@ def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> StoredTensors:
         if different := sorted({*rank} ^ {*ranks[0]}):
             place = JsonPath(str(rank.path))
             raise place.error(f"and {ranks[0].path} differ in {show(different[0])}: ranks have the same tensors")
+    model = Model(ranks[0], config_beside(ranks[0].path), len(ranks), True)
     found = {}
     for name in ranks[0]:
         stores = [rank[name] for rank in ranks]
-        axis = axes.of(name, stores[0].ndim, str(ranks[0].path))
+        axis = axes.of(name, model, str(ranks[0].path))
         if axis.axis is None or len({store.ndim for store in stores}) > 1:
             pieces = [StoredPiece.whole(store) for store in stores]
         else:

@@ -1,0 +1,103 @@
+"""How tensor-parallel ranks share a tensor along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.text import counted
+
+AxisIntervals = tuple[tuple[int, int], ...]
+"""Intervals of an axis, in order: first element and size of each."""
+
+
+class AxisSection(NamedTuple):
+    """A section of an axis that all ranks share.
+
+    Attributes:
+        whole: its size, relative to those of other sections.
+        own: that of the part of a rank.
+        copies: number of consecutive ranks with the same part.
+    """
+
+    whole: int
+    own: int
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How ranks share a tensor.
+
+    Attributes:
+        axis: of the tensor; None where every rank has the whole tensor.
+        heads: number of heads along the axis, none of which is divided; more ranks than heads replicate them. Several
+            numbers where heads of several kinds are concatenated, such as q, k and v.
+        parts: number of concatenated parts of equal size, such as gate and up, each of which is shared.
+    """
+
+    axis: int | None
+    heads: int | tuple[int, ...] | None = None
+    parts: int = 1
+
+    def sections(self, ranks: int, name: str) -> list[AxisSection]:
+        """The sections of the axis.
+
+        Raises:
+            ModelError: neither of heads and ranks divides the other.
+        """
+        if not isinstance(self.heads, tuple):
+            copies = _copies(self.heads, ranks, name)
+            return [AxisSection(1, 1, copies)] * self.parts
+        return [AxisSection(each, each * _copies(each, ranks, name), _copies(each, ranks, name)) for each in self.heads]
+
+    def cut(self, shape: Sequence[int], rank: int, ranks: int, name: str) -> AxisIntervals:
+        """The part of a rank of the axis.
+
+        Raises:
+            ModelError: ranks cannot share it evenly.
+        """
+        size = shape[self.axis or 0]
+        sections = self.sections(ranks, name)
+        total = sum(each.whole for each in sections)
+        heads = self.heads if isinstance(self.heads, int) else total
+        if size % total or size % heads:
+            what = "heads" if self.heads else "parts"
+            raise ModelError(
+                f"{show(name)} has {counted(size, 'row')} along axis {self.axis}, which {heads} {what} do not divide"
+            )
+        found, start = list[tuple[int, int]](), 0
+        for whole, _, copies in sections:
+            whole *= size // total  # noqa: PLW2901
+            if whole % (ranks // copies):
+                raise ModelError(
+                    f"{show(name)} has shape {[*shape]}, whose axis {self.axis} {counted(ranks // copies, 'rank')} "
+                    "cannot share evenly: slices of a layout cut it to a size that they can, and replicate gives all "
+                    "of it to each"
+                )
+            own = whole // (ranks // copies)
+            found.append((start + rank // copies * own, own))
+            start += whole
+        return tuple(found)
+
+
+def _copies(heads: int | None, ranks: int, name: str) -> int:
+    """The number of consecutive ranks with the same heads.
+
+    Raises:
+        ModelError: neither of heads and ranks divides the other.
+    """
+    if heads is None or heads % ranks == 0:
+        return 1
+    if ranks % heads:
+        raise ModelError(
+            f"{show(name)} has {heads} heads, which {counted(ranks, 'rank')} cannot share evenly: "
+            "other ranks can, or a layout whose [[axes]] say other heads"
+        )
+    return ranks // heads
+
+
+ROWS, COLUMNS, ALL = Axis(0), Axis(1), Axis(None)

@@ -1,0 +1,190 @@
+"""Axes of tensors whose names are known, as far as their dtypes, shapes and config.json do not contradict.
+
+A name alone does not tell how ranks share a tensor: what quantisation packs, or keeps beside a weight, has the weight's
+name in its own, and rows of keys and values are divided by heads only. What is not known is not guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.files.json_path import show
+from anydml.stores.checkpoints.axis import ALL, COLUMNS, ROWS, Axis
+from anydml.stores.checkpoints.model_config import Heads, ModelConfig
+from anydml.stores.checkpoints.patterns import Pattern
+from anydml.stores.formats.safetensors import is_own_dtype
+from anydml.text import counted
+
+_BY_ROWS, _BY_COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
+
+KNOWN: tuple[tuple[Pattern, Axis, int], ...] = tuple(
+    (Pattern(text), axis, dimensions)
+    for text, axis, dimensions in (
+        *((f"*.{name}.weight", ROWS, 2) for name in _BY_ROWS),
+        *((f"*.{name}.bias", ROWS, 1) for name in _BY_ROWS),
+        *((f"*.{name}.weight", COLUMNS, 2) for name in _BY_COLUMNS),
+        *((f"*.{name}.bias", ALL, 1) for name in _BY_COLUMNS),
+        *((f"*.{name}.weight", ROWS, 2) for name in ("experts.{k}.w1", "experts.{k}.w3")),
+        *((f"*.{name}.weight", ROWS, 2) for name in ("feed_forward.w1", "feed_forward.w3")),
+        *((f"*.{name}.weight", COLUMNS, 2) for name in ("experts.{k}.w2", "feed_forward.w2")),
+        *((f"{name}.weight", ROWS, 2) for name in ("embed_tokens", "*.embed_tokens", "lm_head")),
+        *((f"*.{name}.weight", ALL, 2) for name in ("block_sparse_moe.gate", "mlp.gate", "mlp.shared_expert_gate")),
+        ("*norm.weight", ALL, 1),
+        ("*norm.bias", ALL, 1),
+        ("*.rotary_emb.inv_freq", ALL, 1),
+    )
+)
+"""Patterns of names of Llama, Mistral, Qwen and Mixtral in transformers, their axes, and their dimensions."""
+
+_ATTENTION = re.compile(r".*\.([qkv]_proj)\.(?:weight|bias)", re.DOTALL)
+_SCALE = re.compile(r"(.*\.weight)_scale(?:_inv)?", re.DOTALL)
+_ONE_SCALE = re.compile(r".*\.(?:weight_scale(?:_inv|_2)?|(?:input|[qkv])_scale)", re.DOTALL)
+_NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
+
+
+class Unknown(NamedTuple):
+    """Why the axis of a tensor is not known, and what a layout may say of it.
+
+    Attributes:
+        reason: continues a sentence that begins with the name.
+        line: of the layout, without the pattern.
+    """
+
+    reason: str
+    line: str = "replicate = true"
+
+
+class Model(NamedTuple):
+    """What is known of a model beside the names of its tensors.
+
+    Attributes:
+        tensors: with their shapes and dtypes, by name.
+        config: its config.json, if it has one.
+        ranks: that share the tensors.
+        are_parts: whether the tensors are those of one rank.
+    """
+
+    tensors: Mapping[str, Any]
+    config: ModelConfig | None
+    ranks: int
+    are_parts: bool = False
+
+    @property
+    def says_heads(self) -> bool:
+        """Whether the number of any heads is known."""
+        return self.config is not None and self.config.says_heads
+
+
+def known_axis(name: str, model: Model) -> Axis | Unknown:
+    """How ranks share a tensor; or why it is not known."""
+    tensor = model.tensors[name]
+    if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
+        return ALL
+    found = next(((axis, n) for pattern, axis, n in KNOWN if pattern.match(name) is not None), None)
+    if found is None:
+        return Unknown("whose axis is not known")
+    axis, dimensions = found
+    if len(tensor.shape) != dimensions:
+        return Unknown(f"whose shape is {[*tensor.shape]}, where {counted(dimensions, 'dimension')} would be known")
+    if not _is_floating(tensor.dtype) and (others := _beside(name, model)):
+        return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
+    part = projection_of(name)
+    return axis if part is None or not model.says_heads else _of_heads(name, part != "q_proj", model)
+
+
+def projection_of(name: str) -> str | None:
+    """Of which projection with heads a weight or bias is: q_proj, k_proj or v_proj."""
+    found = _ATTENTION.fullmatch(name)
+    return found and found[1]
+
+
+def _beside(name: str, model: Model) -> list[str]:
+    """The other tensors of the module of a weight or bias, such as the state of its quantisation."""
+    module = name.rpartition(".")[0]
+    own = {f"{module}.weight", f"{module}.bias"}
+    return [other for other in model.tensors if other.startswith(f"{module}.") and other not in own]
+
+
+def _is_floating(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or not is_own_dtype(dtype)
+
+
+def _of_heads(name: str, of_keys: bool, model: Model) -> Axis | Unknown:
+    """Rows that are divided by heads; those of a rank may be copies of one head if the tensors are parts."""
+    config, rows, ranks = model.config, model.tensors[name].shape[0], model.ranks
+    assert config is not None
+
+    def fits(heads: Heads) -> Any:
+        if not model.are_parts:
+            return heads.number * heads.size == rows
+        if heads.number % ranks:
+            return ranks % heads.number == 0 and heads.size == rows
+        return heads.number * heads.size == rows * ranks
+
+    fitting = [each.number for each in config.heads(of_keys) if fits(each)]
+    if not fitting:
+        said = f"whose {counted(rows, 'row')} are not those of the heads that {config.path} tells"
+        return Unknown(said, "axis = 0, heads = N")
+    wrong = next((count for count in fitting if count % ranks), None)
+    if wrong is None:
+        return Axis(0, fitting[0])
+    if model.are_parts and len({*fitting}) == 1:
+        return Axis(0, wrong)
+    said = f"whose {counted(wrong, 'head')}, as {config.path} tells, {counted(ranks, 'rank')} cannot share evenly"
+    if ranks % wrong:
+        return Unknown(f"{said}; other numbers of ranks can")
+    return Unknown(f"{said}, but with copies of heads", f"axis = 0, heads = {wrong}")
+
+
+def weight_of(name: str, model: Model) -> str | None:
+    """The name of the weight that the scales of a name are for; None if they are none, or one for all of it."""
+    found = _SCALE.fullmatch(name) if "scale" in name else None
+    if found is None or found[1] not in model.tensors or math.prod(model.tensors[name].shape) == 1:
+        return None
+    return found[1]
+
+
+def axis_of_scales(name: str, weight: str, shared: Axis, model: Model) -> Axis | Unknown:
+    """How ranks share the scales of a weight, of which each is for a row, or for a block of rows and columns.
+
+    Args:
+        name: of the scales.
+        weight: its name.
+        shared: how ranks share it.
+        model: that has both.
+    """
+    if shared.axis is None:
+        return ALL
+    axis, scales, sizes = shared.axis, model.tensors[name].shape, model.tensors[weight].shape
+    if len(scales) != 2 or len(sizes) != 2 or shared.parts > 1 or isinstance(shared.heads, tuple):
+        return Unknown(f"whose shape {[*scales]} does not tell which rows and columns of {show(weight)} they are for")
+    if shared.heads is not None and shared.heads % model.ranks:
+        return Unknown(f"whose heads in {show(weight)} are copied to several ranks")
+    if scales[axis] == 1 and not model.are_parts:
+        return ALL
+    if scales[axis] == sizes[axis]:
+        return Axis(axis)
+    block = None if model.config is None else model.config.block(axis)
+    if block is None:
+        return Unknown(f"which are for blocks of {show(weight)} whose sizes no config.json tells, as weight_block_size")
+    what = ("row", "column")[axis]
+    if scales[axis] != -(-sizes[axis] // block):
+        return Unknown(f"whose shape is {[*scales]} for {[*sizes]}, and not one for each {counted(block, what)}")
+    own = sizes[axis] if model.are_parts else sizes[axis] // model.ranks
+    if own % block:
+        return Unknown(f"of which each is for {counted(block, what)}, but a rank has {own}, which would divide one")
+    return Axis(axis)
+
+
+def line_for(name: str, said: str) -> str:
+    """The line of a layout that decides about tensors with this name, and those of other layers."""
+    numbered = _NUMBERED.match(name)
+    pattern = name if numbered is None else f"*{name[numbered.end() :]}"
+    # Strings of TOML are those of JSON; a shortened one would match nothing.
+    return f"axes = [{{match = {json.dumps(pattern, ensure_ascii=False)}, {said}}}]"

@@ -1,0 +1,108 @@
+"""What a config.json says of the sizes of a model's tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.safetensors import parse_json
+
+MOST_BYTES = 16 << 20
+"""Most bytes of a config.json."""
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+"""Keys of the number of experts of a layer."""
+
+
+class Heads(NamedTuple):
+    """Heads of attention.
+
+    Attributes:
+        number: of them.
+        size: rows of each.
+    """
+
+    number: int
+    size: int
+
+
+class ModelConfig(NamedTuple):
+    """A config.json.
+
+    Attributes:
+        path: of the file.
+        parts: its object, and those of text, vision and others in it.
+    """
+
+    path: Path
+    parts: tuple[Mapping[str, Any], ...]
+
+    @property
+    def says_heads(self) -> bool:
+        """Whether it has any number of heads."""
+        return any("num_attention_heads" in part for part in self.parts)
+
+    def heads(self, of_keys: bool) -> Iterator[Heads]:
+        """The heads of queries, or those of keys and values, of each part that says them.
+
+        Args:
+            of_keys: whether those of keys and values are meant.
+        """
+        for part in self.parts:
+            count, size = part.get("num_attention_heads"), part.get("head_dim")
+            if not _is_count(count):
+                continue
+            if not _is_count(size):
+                width = part.get("hidden_size")
+                if not _is_count(width) or width % count:
+                    continue
+                size = width // count
+            groups = part.get("num_key_value_heads")
+            groups = count if groups is None else groups
+            if _is_count(groups):
+                yield Heads(groups if of_keys else count, size)
+
+    def block(self, axis: int) -> int | None:
+        """Rows or columns of a weight that one scale is for; None where they are not said."""
+        for part in self.parts:
+            said = part.get("quantization_config")
+            sizes = said.get("weight_block_size") if isinstance(said, dict) else None
+            if isinstance(sizes, list) and len(sizes) == 2 and all(map(_is_count, sizes)):
+                return int(sizes[axis])
+        return None
+
+    @property
+    def experts(self) -> int | None:
+        """The number of experts of a layer; None where it is not said, or several are."""
+        found = {part[key] for part in self.parts for key in EXPERTS if _is_count(part.get(key))}
+        return found.pop() if len(found) == 1 else None
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value > 0
+
+
+def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
+    """The config.json of a checkpoint; None if it has none.
+
+    Args:
+        path: a folder, or a file beside which it lies.
+
+    Raises:
+        ModelError: it cannot be read, or is no object.
+    """
+    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    found = folder / "config.json"
+    if not found.is_file():
+        return None
+    place = JsonPath(str(found))
+    with place.reading():
+        if found.stat().st_size > MOST_BYTES:
+            raise place.error(f"is larger than {MOST_BYTES} bytes")
+        content = parse_json(found.read_bytes(), place, "text")
+    if not isinstance(content, dict):
+        raise place.error("is no object")
+    return ModelConfig(found, (content, *(each for each in content.values() if isinstance(each, dict))))
