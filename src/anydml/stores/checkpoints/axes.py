@@ -42,7 +42,7 @@ class Axes:
             return []
         which = ", ".join(sorted(self._assumed))
         said = f"assumes that ranks share the heads of {which} evenly, without copies"
-        return [f"{said}: no config.json beside the checkpoint tells their number"]
+        return [f"{said}: no config.json tells their number"]
 
     def alike(self, names: Iterable[str]) -> list[str]:
         """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
@@ -76,7 +76,9 @@ class Axes:
         if isinstance(found, Unknown):
             line = line_for(name, found.line)
             other = ", or axis = 0 in place of replicate" if "replicate" in line else ""
-            raise place.error(f"has {show(name)}, {found.reason}: a layout decides, by {line}{other}")
+            raise place.error(
+                f"has {show(name)}, {found.reason}: a layout for anydml reshard decides, by {line}{other}"
+            )
         if found.axis is None:
             return found
         axis = found.axis + dimensions if found.axis < 0 else found.axis
