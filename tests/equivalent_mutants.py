@@ -17,11 +17,6 @@ EQUIVALENT: dict[str, str] = {
         "dimensions that could merge stay apart, or a move that was merged into another also runs by itself: "
         "the same is written"
     ),
-    "core/tensors.py: return attribute_is_true(library.requires_grad, x) or (found.dtype.code == FLOAT and "
-    "has_even_strides(found) and library.is_negative(x))  →  return attribute_is_true(library.requires_grad, x) or "
-    "(found.dtype.code == FLOAT or has_even_strides(found) or library.is_negative(x))": (
-        "more tensors are left to Python, which does the same, later"
-    ),
     "moves/simplify.py: return Move(columns[-1], destination, source, element_size)  →  "
     "return Move(columns[+1], destination, source, element_size)": (
         "a fill has two columns, the strides of its destination and the sizes"

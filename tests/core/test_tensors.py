@@ -154,6 +154,24 @@ def test_lazy_signs_are_made_real():
                 dml.copy(view.clone(), out=view)
 
 
+def lazily(value):
+    """The same arguments with tensors that are negated, conjugated or both when they are read."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(lazily(each) for each in value)
+    # PyTorch negates neither truth values nor unsigned integers of several bytes.
+    if not isinstance(value, torch.Tensor) or value.dtype in (torch.bool, torch.uint16, torch.uint32, torch.uint64):
+        return value
+    return torch._neg_view((-value).conj_physical().conj())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_lazy_signs_of_all_arguments_are_made_real(name):
+    rng = np.random.default_rng([7, *name.encode()])
+    for number in range(CALLS):
+        given = tensors_of(DRAW[name](rng, np.dtype(("f4", "D", "i8", "f2", "i4")[number % 5]))[0])
+        assert told(FUNCTIONS[name], lazily(given)) == told(FUNCTIONS[name], given), given
+
+
 @pytest.mark.parametrize("quiet", [torch.no_grad, torch.inference_mode])
 def test_recording_is_refused_only_while_it_is_on(quiet):
     recording, out = (2 * drawn()).requires_grad_(), torch.zeros(5, 6)

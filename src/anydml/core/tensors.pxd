@@ -54,9 +54,8 @@ cdef class Library:
 cdef Library library_of(object x)
 cdef bint is_left_to_python(Library library) except -1
 cdef int read_dltensor(Library library, object x, DLTensor *found) except -1
-cdef bint has_even_strides(const DLTensor *found) noexcept
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
-cdef int HOST, FLOAT, COMPLEX
+cdef int HOST, COMPLEX
 cdef double HUGE_PAGES_FROM
 cdef size_t LOWEST_ADDRESS
 cdef dict LIBRARIES

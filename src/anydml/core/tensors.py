@@ -5,8 +5,8 @@ from cython.cimports.anydml.core.pages import advise_huge
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
 
 HOST = 1
-FLOAT, COMPLEX = 2, 5
-"""DLPack's codes for host memory, and for floating-point and complex elements."""
+COMPLEX = 5
+"""DLPack's codes for host memory, and for complex elements."""
 
 HUGE_PAGES_FROM = 4 << 20
 """Bytes of an array from which huge pages are requested, as in NumPy."""
@@ -98,19 +98,9 @@ def read_dltensor(library, x, found):
             # Its storage was freed: this is an offset from a null pointer.
             return 1
     # The table reports neither recorded gradients nor lazy negation and conjugation.
-    if found.dtype.code == COMPLEX and (library.is_conjugate(x) or library.is_negative(x)):
+    if attribute_is_true(library.requires_grad, x) or library.is_negative(x):
         return 1
-    return attribute_is_true(library.requires_grad, x) or (
-        found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x)
-    )
-
-
-def has_even_strides(found):
-    """Whether an array may be the imaginary part of another: only those are negated lazily."""
-    for d in range(found.ndim):
-        if found.shape[d] > 1 and found.strides[d] & 1:
-            return False
-    return True
+    return 1 if found.dtype.code == COMPLEX and library.is_conjugate(x) else 0
 
 
 def new_tensor(library, like, rank, n, bytes, data):
