@@ -4,6 +4,7 @@
 """
 
 import cython
+import numpy as np
 from cython.cimports.anydml.core.arrays import description, read_array
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
@@ -16,6 +17,9 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import PyArray_TYPE, import_array
 
 import_array()
+
+LONG = np.int64
+FLAG = np.bool_
 
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
@@ -88,9 +92,11 @@ def read_item(given, item):
         return append_word(given, ord("n"), 0)
     if type(item) is bool:
         return append_word(given, ord("b"), 1 if item else 0)
-    if type(item) is int:
+    if type(item) is int or type(item) is LONG:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
         return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
+    if type(item) is FLAG:
+        return append_word(given, ord("B"), 1 if item else 0)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
@@ -143,11 +149,15 @@ def read_item_array(given, item):
         return 1
     memcpy(given.number + given.numbers, v.n, 8 * v.rank)
     given.numbers += v.rank
-    packed: cython.bint = is_packed(v, 0, kind.element)
-    if not packed:
+    if is_packed(v, 0, kind.element):
+        step: int64_t = kind.element
+        for d in range(v.rank - 1, -1, -1):
+            given.number[given.numbers + d] = step
+            step *= v.n[d]
+    else:
         memcpy(given.number + given.numbers, v.s, 8 * v.rank)
-        given.numbers += v.rank
-    return append_word(given, ord("p") if packed else ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
+    given.numbers += v.rank
+    return append_word(given, ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 
 def is_packed(v, first, element):

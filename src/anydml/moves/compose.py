@@ -273,7 +273,7 @@ class Composer:
     def _without_fills(self, value: Value) -> Value:
         """Replace fills by constants."""
         pieces = []
-        for piece in value.without_empty().pieces:
+        for piece in value.pieces:
             source = piece.source
             if isinstance(source, Fill):
                 pattern = np.frombuffer(source.pattern * (value.element_size // len(source.pattern)), np.uint8)

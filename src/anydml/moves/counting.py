@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.moves.move import Access, Fill, Lookup
+from anydml.moves.open_numbers import is_one
 from anydml.moves.pieces import Factor, Piece
 
 COUNTING = 4 << 32
@@ -57,7 +58,7 @@ def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | 
     if isinstance(piece.source, Fill):
         return piece.source
     kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
-    own = next((k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1), None)
+    own = next((k for k, factor in enumerate(piece.factors) if factor.axis == axis and not is_one(factor.size)), None)
 
     def along(offset: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         stride = 0 if own is None else strides[own]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from anydml.moves.open_numbers import are_same, is_clamped, is_none, is_one, larger, smaller
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
 MOST_DIGITS = 64
@@ -31,7 +32,7 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
     """Restrict a tidy piece to elements with equal coordinates along two axes, and remove the second axis."""
     factors: list[int | None] = []
     for each in (axis, other):
-        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and factor.size > 1]
+        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and not is_one(factor.size)]
         if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
             raise NotComposableError(f"the elements that axes {axis} and {other} have in common have no common stride")
         factors.append(own[0] if own else None)
@@ -79,10 +80,22 @@ def _count(first: int, last: int) -> Iterator[int]:
         first += 1
 
 
-def crop(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
-    """Restrict a piece to coordinates in [low, high) along an axis."""
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1]
+def crop(piece: Piece, axis: int, low: int, high: int, length: int) -> Iterator[Piece]:
+    """Restrict a piece to coordinates in [low, high) along an axis of a value, whose size is `length`."""
+    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)]
     first = piece.start[axis]
+    if len(own) == 1:
+        _, size, step = piece.factors[own[0]]
+        if is_one(step) and is_none(first) and are_same(size, length):
+            yield _digits(piece, own[0], low, high - low)
+            return
+        if is_clamped(first, low, high, size, step) and not is_one(high - low):
+            begin = larger(0, -((first - low) // step))
+            end = smaller((high - 1 - first) // step + 1, size)
+            yield _digits(piece, own[0], begin, larger(0, end - begin))
+            return
+    if any(piece.factors[k].size == 0 for k in own):
+        return
     reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
     if first >= low and first + reach < high:
         yield piece
@@ -99,12 +112,15 @@ def crop(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
             # Only the digits at the borders: an axis may have billions of digits that lie outside.
             lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
             for digit in (*_count(lowest, min(begin, highest)), *_count(max(end, lowest), highest)):
-                yield from crop(_digits(piece, k, digit, 1), axis, low, high)
+                yield from crop(_digits(piece, k, digit, 1), axis, low, high, length)
 
 
 def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
     """Restrict a piece to coordinates ``origin + by·k`` along an axis, which become the coordinates k."""
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1 and f.step % by]
+    if is_one(by):
+        yield piece._replace(start=(*piece.start[:axis], piece.start[axis] - origin, *piece.start[axis + 1 :]))
+        return
+    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size) and f.step % by]
     offset = origin - piece.start[axis]
     if not own:
         if offset % by == 0:
@@ -134,7 +150,7 @@ def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
     """Split an axis in two, the second of size `inner`."""
     first = piece.start[axis]
     low = first % inner
-    own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1)
+    own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size))
     reach = low
     for step, k in own:
         size = piece.factors[k].size
@@ -150,7 +166,7 @@ def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
     for own_axis, size, step in piece.factors:
         if own_axis != axis:
             factors.append(Factor(own_axis + (own_axis > axis), size, step))
-        elif step % inner == 0 and size > 1:
+        elif step % inner == 0 and not is_one(size):
             factors.append(Factor(axis, size, step // inner))
         else:
             factors.append(Factor(axis + 1, size, step))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from anydml.moves.move import Access, Fill, Lookup, Outside
+from anydml.moves.open_numbers import are_same, is_none, is_one, value_of
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
 
@@ -72,12 +73,33 @@ def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor,
     )
 
 
+def is_whole(piece: Piece, axis: int, size: int) -> bool:
+    """Whether a piece covers an axis of this size by at most one factor."""
+    own = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
+    if not is_none(piece.start[axis]) or len(own) > 1:
+        return False
+    return is_one(own[0].step) and are_same(own[0].size, size) if own else is_one(size)
+
+
+def becomes_whole(piece: Piece, axis: int, size: int) -> bool:
+    """Whether a piece `is_whole`, decided by comparisons if it is not known."""
+    if is_whole(piece, axis, size):
+        return True
+    own = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
+    return not piece.start[axis] and (own == [Factor(axis, size, 1)] if own else size == 1)
+
+
 def tidy(piece: Piece) -> Piece:
     """Drop factors of size 1 and merge adjacent factors that are contiguous in the value and in the source."""
-    if all(factor.size > 1 for factor in piece.factors) and len({f.axis for f in piece.factors}) == len(piece.factors):
+    axes = [factor.axis for factor in piece.factors]
+    if not any(is_one(factor.size) for factor in piece.factors) and len({*axes}) == len(axes):
         return piece
+
+    def is_dropped(factor: Factor) -> bool:
+        return is_one(factor.size) or (axes.count(factor.axis) > 1 and value_of(factor.size) == 1 and factor.size == 1)
+
     order = sorted(
-        (k for k, f in enumerate(piece.factors) if f.size > 1),
+        (k for k, f in enumerate(piece.factors) if not is_dropped(f)),
         key=lambda k: (piece.factors[k].axis, -piece.factors[k].step),
     )
     result = Piece(
@@ -112,6 +134,32 @@ def _every_strides(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
             yield from _every_strides(lookup)
 
 
+def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
+    """Slice an axis that a piece covers as a whole (see `is_whole`)."""
+    k = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
+    if k is None:
+        factors, source = (*piece.factors, Factor(axis, size, 1)), with_zero_strides(piece.source, 1)
+        return piece if is_one(size) else Piece(piece.start, factors, source)
+
+    def sliced(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        return start * strides[k], (*strides[:k], step * strides[k], *strides[k + 1 :])
+
+    factors = (*piece.factors[:k], Factor(axis, size, 1), *piece.factors[k + 1 :])
+    return Piece(piece.start, factors, on_strides(piece.source, sliced))
+
+
+def with_ones(piece: Piece, places: dict[int, int], rank: int) -> Piece:
+    """Return a piece of a value of another rank: all axes that are not in `places`, old and new, are of size 1."""
+    source = piece.source
+    if any(factor.axis not in places for factor in piece.factors):
+        source = source_by_factors(piece, lambda factor: factor.axis in places)
+    start = [0] * rank
+    for old, new in places.items():
+        start[new] = piece.start[old]
+    factors = tuple([Factor(places[axis], size, step) for axis, size, step in piece.factors if axis in places])
+    return Piece(tuple(start), factors, source)
+
+
 def lookup_source(
     piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: Outside, count: int
 ) -> Access | Fill:
@@ -129,7 +177,7 @@ def lookup_source(
     if isinstance(piece.source, Fill):
         return piece.source
     kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
-    replaced = next((k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1), None)
+    replaced = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
     zeros = (0,) * len(kept)
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:

@@ -19,14 +19,19 @@ from dataclasses import replace
 from anydml.moves.counting import is_counting, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
 from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.open_numbers import are_none, are_same, is_none, is_one, value_of
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
     Piece,
+    becomes_whole,
+    is_whole,
     lookup_source,
     other_factors,
+    resized,
     source_by_factors,
     tidy,
+    with_ones,
     with_zero_strides,
 )
 from anydml.records import Record, record
@@ -54,20 +59,18 @@ class Value(Record):
         """A value that is an operand of a program, with strides in bytes."""
         factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
         piece = Piece((0,) * len(factors), factors, Access(operand, 0, tuple(strides)))
-        return cls(tuple(sizes), element_size, () if 0 in sizes else (piece,))
+        return cls(tuple(sizes), element_size, () if are_none(sizes) else (piece,))
 
     @classmethod
     def filled(cls, sizes: Sequence[int], pattern: bytes) -> Value:
         """A value whose elements are all `pattern`."""
         factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
         piece = Piece((0,) * len(factors), factors, Fill(pattern))
-        # Comparing an open size would add a guard, and joins need none: see `without_empty`.
-        is_empty = any(type(size) is int and size == 0 for size in sizes)
-        return cls(tuple(sizes), len(pattern), () if is_empty else (piece,))
+        return cls(tuple(sizes), len(pattern), () if are_none(sizes) else (piece,))
 
     def without_empty(self) -> Value:
-        """Drop fills without elements: all operations except joins require factors of size 1 or more."""
-        pieces = [p for p in self.pieces if not isinstance(p.source, Fill) or all(f.size != 0 for f in p.factors)]
+        """Drop pieces without elements, for operations that would store the value because of them."""
+        pieces = [p for p in self.pieces if all(value_of(f.size) or f.size != 0 for f in p.factors)]
         return self if len(pieces) == len(self.pieces) else replace(self, pieces=tuple(pieces))
 
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
@@ -91,8 +94,9 @@ class Value(Record):
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules: axes are prepended, and axes of size 1 repeated."""
-        value = self.without_empty().reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
-        repeated = [k for k, (old, new) in enumerate(zip(value.sizes, sizes, strict=True)) if old != new]
+        value = self.reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
+        pairs = zip(value.sizes, sizes, strict=True)
+        repeated = [k for k, (old, new) in enumerate(pairs) if not are_same(old, new) and (is_one(old) or old != new)]
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
         pieces = tuple(
             piece._replace(
@@ -101,31 +105,36 @@ class Value(Record):
             )
             for piece in value.pieces
         )
-        return Value(tuple(sizes), self.element_size, () if 0 in sizes else pieces)
+        return Value(tuple(sizes), self.element_size, () if are_none(sizes) else pieces)
 
     def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = self[starts + steps·c]``; all coordinates must be in range."""
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
+            if is_none(start) and is_one(step) and are_same(size, value.sizes[axis]):
+                continue
+            if len(value.pieces) == 1 and is_whole(value.pieces[0], axis, value.sizes[axis]):
+                pieces = [] if is_none(size) else [resized(value.pieces[0], axis, start, size, step)]
+                value = _value((*value.sizes[:axis], size, *value.sizes[axis + 1 :]), self.element_size, pieces)
+                continue
             if step < 0:
                 value = value._flipped(axis)
                 start, step = value.sizes[axis] - 1 - start, -step  # noqa: PLW2901
-            rest = value.sizes[axis] - size
-            if type(rest) is not int or rest:
-                value = value._strided(axis, start, size, step)
+            value = value._strided(axis, start, size, step)
         return value
 
     def _flipped(self, axis: int) -> Value:
-        pieces = self.without_empty().pieces
-        return replace(self, pieces=tuple(flip(piece, axis, self.sizes[axis]) for piece in pieces))
+        return replace(self, pieces=tuple(flip(piece, axis, self.sizes[axis]) for piece in self.pieces))
 
     def _strided(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
         pieces: list[Piece] = []
-        for piece in self.without_empty().pieces:
-            for inside in crop(piece, axis, start, end):
+        for piece in self.pieces:
+            for inside in crop(piece, axis, start, end, self.sizes[axis]):
                 pieces += take_every(inside, axis, start, step)
-        return _value((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, pieces if size else [])
+        return _value(
+            (*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, [] if is_none(size) else pieces
+        )
 
     def reshape(self, sizes: Sequence[int]) -> Value:
         """Reshape in row-major order.
@@ -133,7 +142,13 @@ class Value(Record):
         Raises:
             NotComposableError: the new axes cut a factor at unequal places.
         """
-        if 0 in self.sizes:
+        before, after = ([k for k, size in enumerate(each) if not is_one(size)] for each in (self.sizes, sizes))
+        pairs = [*zip(before, after, strict=False)]
+        if len(before) == len(after) and all(are_same(self.sizes[i], sizes[j]) for i, j in pairs):
+            # Only axes of size 1 come and go.
+            pieces = tuple([with_ones(piece, dict(pairs), len(sizes)) for piece in self.pieces])
+            return Value(tuple(sizes), self.element_size, pieces)
+        if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
         value, axis = self._with_axis(), 0
         for old, new in _groups(value.sizes, sizes or (1,)):
@@ -165,15 +180,14 @@ class Value(Record):
 
     def _without_axis(self) -> Value:
         """Remove the only axis, of size 1."""
-        pieces = self.without_empty().pieces
-        pieces = tuple(Piece((), (), source_by_factors(piece, lambda factor: False)) for piece in pieces)
+        pieces = tuple(Piece((), (), source_by_factors(piece, lambda factor: False)) for piece in self.pieces)
         return Value((), self.element_size, pieces)
 
     def _merged_axes(self, axis: int) -> Value:
         """Merge `axis` and `axis` + 1."""
         inner = self.sizes[axis + 1]
         pieces = []
-        for start, factors, source in self.without_empty().pieces:
+        for start, factors, source in self.pieces:
             merged = tuple(
                 Factor(axis, size, step * inner) if old == axis else Factor(old - (old > axis), size, step)
                 for old, size, step in factors
@@ -225,8 +239,7 @@ class Value(Record):
         for piece in map(tidy, self.without_empty().pieces):
             if is_counting(piece.source):
                 raise NotComposableError("a sequence that is not stored is looked up")
-            whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]
-            if piece.start[axis] or whole != [Factor(axis, size, 1)] * (size > 1):
+            if not becomes_whole(piece, axis, size):
                 raise NotComposableError(f"it is looked up along axis {axis}, which consists of several pieces")
             for index in indices.pieces:
                 if isinstance(index.source, Fill):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from anydml.moves.pieces import Factor, NotComposableError, on_strides, tidy
+from anydml.moves.open_numbers import are_none
+from anydml.moves.pieces import Factor, NotComposableError, becomes_whole, on_strides, tidy
 from anydml.moves.value import Value
 
 
@@ -23,7 +24,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
     pieces = []
     for piece in map(tidy, value.without_empty().pieces):
         own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
-        if piece.start[axis] or [piece.factors[k] for k in own] != [Factor(axis, size, 1)] * (size > 1):
+        if not becomes_whole(piece, axis, size):
             raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
         kept = [k for k in range(len(piece.factors)) if k not in own]
 
@@ -34,4 +35,4 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
         factors = (*(piece.factors[k] for k in kept), Factor(axis, count, 1), Factor(rank, length, 1))
         pieces.append(piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, seen)))
     sizes = (*value.sizes[:axis], count, *value.sizes[axis + 1 :], length)
-    return Value(sizes, value.element_size, () if 0 in sizes else tuple(pieces))
+    return Value(sizes, value.element_size, () if are_none(sizes) else tuple(pieces))

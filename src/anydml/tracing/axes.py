@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from anydml.moves.compose import strided
+from anydml.moves.open_numbers import is_clamped, larger
 from anydml.tracing import verbs
 from anydml.tracing.constants import wholes
 from anydml.tracing.refusing import broken, refused
@@ -204,6 +205,10 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
         if type(total) is int and not total:
             continue
         size = x.shape[one]
+        if is_clamped(total, size):
+            turn = total % larger(1, size)
+            x = join([cut(x, one, size - turn, turn), cut(x, one, 0, size - turn)], one)
+            continue
         turn = total if 0 <= total < size else total + size if -size <= total < 0 else total % size if size else 0
         if turn:
             x = join([cut(x, one, size - turn, turn), cut(x, one, 0, size - turn)], one)

@@ -13,6 +13,7 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
+from anydml.tensor import Layout
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import static_key
 from anydml.tracing.trace import TracedArray
@@ -32,7 +33,7 @@ class Call:
     Attributes:
         inputs: the arrays as engines take them.
         adapters: the arrays' libraries; None for NumPy.
-        numbers: sizes, strides in bytes of arrays that are not packed, and integer arguments.
+        numbers: sizes and strides in bytes of arrays, and integer arguments.
         is_traced: whether an argument is traced, so that the call is part of another function's trace.
         is_lazy: whether an argument is a Dask array, so that the results are, too.
     """
@@ -57,8 +58,8 @@ class Call:
         kind = type(item)
         if kind is np.ndarray:
             return self._layout(item), item.dtype
-        if kind is int:
-            self.numbers.append(item)
+        if kind is int or is_long(item):
+            self.numbers.append(int(item))
             return int
         if kind in _STATIC:
             return static_key(item)
@@ -87,11 +88,21 @@ class Call:
         dtype = getattr(adapter.array, "dtype", None)
         return type(adapter), str(adapter.device), dtype, self._layout(view, adapter), view.dtype
 
-    def _layout(self, array: Array, adapter: ArrayAdapter | None = None) -> tuple[int, bool]:
+    def _layout(self, array: Array, adapter: ArrayAdapter | None = None) -> int:
         self.inputs.append(array)
         self.adapters.append(adapter)
         self.numbers += array.shape
-        is_packed = array.flags.c_contiguous
-        if not is_packed:
-            self.numbers += array.strides
-        return array.ndim, is_packed
+        self.numbers += strides_of(array)
+        return array.ndim
+
+
+def is_long(item: Any) -> bool:
+    """Whether an argument is an integer of NumPy's that has as many bits as sizes, so that it is like Python's."""
+    return isinstance(item, np.signedinteger) and item.itemsize == 8
+
+
+def strides_of(array: Array) -> tuple[int, ...]:
+    """Return an array's strides, which are those of its shape if its elements follow each other."""
+    if array.flags.c_contiguous:
+        return Layout.packed(array.shape, array.itemsize).strides
+    return array.strides

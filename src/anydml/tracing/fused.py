@@ -22,9 +22,8 @@ from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
-from anydml.tensor import Layout
 from anydml.tracing.bridging import MISSED, bridged
-from anydml.tracing.call import MOST_OPEN, Call
+from anydml.tracing.call import MOST_OPEN, Call, is_long, strides_of
 from anydml.tracing.donating import Pairs
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
@@ -244,7 +243,7 @@ class Fused(_Calls):
                 if registers is not None:
                     return plan, registers, False
             try:
-                plan = self._traced(arguments, keywords, call, is_open=True)
+                plan = self._traced(arguments, keywords, call, is_open=True, is_clamped=bool(plans))
             except Exception:
                 # Functions written in C accept only integers; and errors should show numbers.
                 plan = self._traced(arguments, keywords, call, is_open=False)
@@ -258,7 +257,9 @@ class Fused(_Calls):
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
             return plan, registers, True
 
-    def _traced(self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool) -> TracedProgram:
+    def _traced(
+        self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool, is_clamped: bool = False
+    ) -> TracedProgram:
         inputs, adapters = call.inputs, call.adapters
         if not inputs:
             raise broken(f"{self._name} was called without arrays: pass at least one")
@@ -269,6 +270,7 @@ class Fused(_Calls):
             TracedTensor if is_pytorchs else TracedNdarray,
             None if first is None else first.device,
             given=len(call.numbers),
+            is_clamped=is_clamped,
         )
         names: list[str] = []
         places = itertools.count()
@@ -280,8 +282,9 @@ class Fused(_Calls):
             return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
 
         def traced(leaf: Any, path: str) -> Any:
-            if type(leaf) is int:
-                return number(leaf)
+            if type(leaf) is int or is_long(leaf):
+                size = number(int(leaf))
+                return size if is_open else leaf
             if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
                 return leaf
             place = len(names)
@@ -291,9 +294,7 @@ class Fused(_Calls):
             names.append(path)
             check_dtype(array.dtype, path)
             shape = [number(size, 0) for size in array.shape]
-            strides: Any = Layout.packed(tuple(shape), array.itemsize).strides
-            if not array.flags.c_contiguous:
-                strides = [number(stride) for stride in array.strides]
+            strides = [number(stride) for stride in strides_of(array)]
             return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
 
         paths = argument_names(self._function, len(arguments))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
+from anydml.moves.open_numbers import is_clamped, larger, smaller
 from anydml.text import counted
 from anydml.tracing.constants import Array, known, whole
 from anydml.tracing.picking import index_array, pick, pick_points
@@ -116,7 +117,7 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     return _picked(result, arrays, 0 if is_apart else advanced[0][1])
 
 
-def bounds(item: slice, size: int) -> tuple[int, int, int]:
+def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     """Resolve a slice of an axis to start, count and step; an empty slice starts at 0.
 
     Raises:
@@ -127,9 +128,13 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
-    step = 1 if item.step is None else operator.index(item.step)
+    step = 1 if item.step is None else whole(item.step)
     if not step:
         raise ValueError("slice step cannot be zero")
+    if is_clamped(step) and type(step) is Size and item.start is None and item.stop is None:
+        # The axis is read from its end if the step is negative.
+        is_backwards = larger(0, smaller(1, -step))
+        return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
     low, high = (0, size) if step > 0 else (-1, size - 1)
 
     def place(given: Any, default: int) -> int:
@@ -138,13 +143,15 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
         found: int = whole(given)
         if found < 0:
             found += size
-            return low if found < 0 else found
-        return high if found > high else found
+            return larger(found, low) if is_clamped(found) else low if found < 0 else found
+        return smaller(found, high) if is_clamped(found, high) else high if found > high else found
 
     start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
-    if start >= stop if step > 0 else start <= stop:
-        return 0, 0, 1
-    return start, (stop - start - 1) // step + 1 if step > 0 else (start - stop - 1) // -step + 1, step
+    reach = stop - start if step > 0 else start - stop
+    count = (reach - 1) // abs(step) + 1
+    if is_clamped(reach):
+        return start, larger(0, count), step
+    return (start, count, step) if reach > 0 else (0, 0, 1)
 
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:

@@ -30,12 +30,14 @@ def _min(*arguments: Any, **named: Any) -> Any:
 
 
 def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Return the open maximum or minimum of open sizes; if a number is among the arguments, Python compares them."""
+    """Return the maximum or minimum of integers, which is open if one of them is; Python compares other arguments."""
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
-    if len(values) > 1 and all(type(value) is Size for value in values):
-        return values[0].scope.extreme(values, is_least=function is min)
+    if len(values) > 1 and all(type(value) in (int, Size) for value in values):
+        size = next((value for value in values if type(value) is Size), None)
+        if size is not None:
+            return size.scope.extreme(values, is_least=function is min)
     return function(values)
 
 

@@ -29,14 +29,16 @@ class Scope:
 
     Args:
         given: number of the integers that a call provides.
+        is_clamped: whether sizes are compared by maxima and minima where possible, rather than by guards.
 
     Attributes:
         tape: the steps so far.
         pins: descriptions of the pinned sizes and of the lines that needed them.
     """
 
-    def __init__(self, given: int = 0) -> None:
+    def __init__(self, given: int = 0, is_clamped: bool = False) -> None:
         self.tape = Tape(given)
+        self.is_clamped = is_clamped
         self.pins: dict[str, None] = {}
         self._low: dict[int, int] = {}
         self._high: dict[int, int] = {}
@@ -129,12 +131,24 @@ class Scope:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
         if is_least:
             return -self.extreme([-size for size in sizes])
+        if len(sizes) == 2 and (found := self._known_extreme(*sizes)) is not None:
+            return found
         each_once = sorted({self._place(size): size for size in sizes}.items(), key=lambda item: item[0])
         found, *others = [size for _, size in each_once]
         for size in others:
             register = self.tape.step(LARGER, self.register(found), self.register(size))
             found = Size(self, register, 0, max(_value(found), _value(size)))
         return found
+
+    def _known_extreme(self, one: Any, other: Any) -> Any:
+        """Return the larger of two numbers, if it is known; else None."""
+        rest = one - other
+        if type(rest) is Size:
+            low, high = (each.get(rest.register) for each in (self._low, self._high))
+            if low is not None and low + rest.plus >= 0:
+                return one
+            return other if high is not None and high + rest.plus <= 0 else None
+        return one if rest >= 0 else other
 
     @staticmethod
     def _place(size: Any) -> tuple[int, int]:

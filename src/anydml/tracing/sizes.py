@@ -35,6 +35,20 @@ class Size:  # noqa: PLW1641  # hashing pins it
     def __init__(self, scope: Any, register: int, plus: int, value: int) -> None:
         self.scope, self.register, self.plus, self.value = scope, register, plus, value
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The register and the constant, which sizes that are the same share."""
+        return self.register, self.plus
+
+    @property
+    def is_clamped(self) -> bool:
+        """Whether sizes are compared by `larger` where possible."""
+        return bool(self.scope.is_clamped)
+
+    def larger(self, other: Any) -> Any:
+        """Return the larger of two numbers, without a guard on which one it is."""
+        return self.scope.extreme([self, other])
+
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """`int`, so that `isinstance` checks of users pass."""

@@ -31,6 +31,7 @@ class Trace:
         device: the arrays' device in their library's terms; None for NumPy.
         composer: composes the arrays' values; by default, a new one.
         given: number of the integers that a call provides, which are open.
+        is_clamped: see `Scope`.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Trace:
         device: Any = None,
         composer: Composer | None = None,
         given: int = 0,
+        is_clamped: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -48,12 +50,12 @@ class Trace:
         self.is_over = False
         self.unsigned: dict[str, int] = {}
         self._constants = 0
-        self._given = given
+        self._given = given, is_clamped
 
     @cached_property
     def scope(self) -> Scope:
         """The open sizes."""
-        return Scope(self._given)
+        return Scope(*self._given)
 
     def array(self, array: Any) -> TracedArray:
         """Convert to a traced array: anything that NumPy accepts becomes a constant."""

@@ -14,6 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
+from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.value import Value
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
@@ -92,10 +93,15 @@ def broadcast(x: TracedArray, shape: Any) -> TracedArray:
     """
     sizes = sizes_of(shape)
     new = len(sizes) - x.ndim
-    if new < 0 or any(own not in (n, 1) for own, n in zip(x.shape, sizes[new:], strict=True)):
+    if new < 0 or not all(_is_wide(own, n) for own, n in zip(x.shape, sizes[new:], strict=True)):
         raise broken(f"{x!r} does not broadcast to {sizes}")
     check_size(x.trace.name, sizes, x.element)
     return x.made(x.trace.composer.broadcast(x.value, sizes))
+
+
+def _is_wide(size: int, wanted: int) -> bool:
+    """Whether a size broadcasts to another one."""
+    return is_one(size) or are_same(size, wanted) or size in (wanted, 1)
 
 
 def broadcast_all(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
@@ -114,9 +120,11 @@ def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     for shape in shapes:
         found[:0] = [1] * (len(shape) - len(found))
         for k, size in enumerate(reversed(shape), 1):
-            if size != 1 and found[-k] not in (1, size):
+            if _is_wide(size, found[-k]):
+                continue
+            if not _is_wide(found[-k], size):
                 raise broken(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
-            found[-k] = size if size != 1 else found[-k]
+            found[-k] = size
     return tuple(found)
 
 
