@@ -184,13 +184,15 @@ OTHERWISE = {
     "compressed by more, which hold": None,
     "where a scalar is not zero": np.zeros((0, 0)),
     "backwards to the most": f32(),
+    "an axis as it is beside one halved": [[5, 7], [9, 11], [9, 11]],
     "a part as large as the whole": np.stack([[[0, 3], [8, 11], [-1, -1]], [[12, 15], [20, 23], [-1, -1]]]),
 }
 """What ONNX Runtime has otherwise, and why: a mirror of one element repeats it, as DirectML's tables of loose ends have
 it here. No axes are not all of them, as onnx's reference evaluator has it. ONNX's document casts classes to integers,
 allows 0 of them, and has no rows of coordinates for a scalar; a slice backwards ends at its end, too, and a part of an
-image is a part where the size stays, too. It refuses the others: 0 and −1 do not go together where 0 is a size, and a
-condition is a vector, no longer than what it chooses from."""
+image is a part where the size stays, too, as tf_half_pixel_for_nn maps places where the scale is 1. It refuses the
+others: 0 and −1 do not go together where 0 is a size, and a condition is a vector, no longer than what it chooses
+from."""
 
 
 def theirs(model, feeds):

@@ -163,6 +163,14 @@ def test_resize_to_the_same_size_is_nothing(scales, goes):
     assert (whats(slimmed(model(text))) == [RESIZED]) is goes
 
 
+def test_a_mode_that_moves_pixels_at_scale_1_is_kept():
+    text = """g (float[1,4,8,8] x) => (float[1,4,8,8] z) <float[4] s = {1, 1, 1, 1}> {
+        a = Resize <mode = "nearest", nearest_mode = "ceil",
+            coordinate_transformation_mode = "tf_half_pixel_for_nn"> (x, , s)
+        z = Relu (a) }"""
+    assert [node.op_type for node in slim(model(text)).model.graph.node] == ["Resize", "Relu"]
+
+
 def test_other_weights_are_found_out():
     before = model(ATTENTION, **WEIGHTS)
     after = slim(before).model

@@ -24,6 +24,7 @@ from anydml.onnx.nodes import (
     making,
     padding,
     parts,
+    resizing,
     scattering,
     sequences,
     shaping,
@@ -72,9 +73,9 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
     # Blocks of pixels
     ("", "DepthToSpace"): Entry((1, 11, 13, 28), blocks.depth_to_space, as_layout.depth_to_space),
-    ("", "Resize"): Entry((10, 11, 13, 18, 19), blocks.resize, as_layout.upsample, (1, 2, 3)),
+    ("", "Resize"): Entry((10, 11, 13, 18, 19), resizing.resize, as_layout.upsample, (1, 2, 3)),
     ("", "SpaceToDepth"): Entry((1, 13, 28), blocks.space_to_depth, as_layout.space_to_depth),
-    ("", "Upsample"): Entry((1, 7, 9, 10), blocks.resize, as_layout.upsample, (1,)),
+    ("", "Upsample"): Entry((1, 7, 9, 10), resizing.resize, as_layout.upsample, (1,)),
     # Values
     ("", "Constant"): Entry((1, 9, 11, 12, 13, 19, *_RECENT), making.constant),
     ("", "ConstantOfShape"): Entry((9, 20, *_RECENT), making.constant_of_shape, as_values.constant_of_shape, (0,)),

@@ -89,7 +89,8 @@ def is_identity_resize(op: Op, analysis: Analysis) -> bool:
     before, after = (analysis.values.get(name) for name in (op.inputs[0], op.outputs[0]))
     if before is None or after is None or before.tensor is None or after.tensor is None:
         return False
-    if before.sizes != after.sizes or op.get("coordinate_transformation_mode") == b"tf_crop_and_resize":
+    modes = b"tf_crop_and_resize", b"tf_half_pixel_for_nn"
+    if before.sizes != after.sizes or op.get("coordinate_transformation_mode") in modes:
         return False
     if len(op.inputs) > 3 and op.inputs[3]:
         return bool(op.get("keep_aspect_ratio_policy", b"stretch") == b"stretch")

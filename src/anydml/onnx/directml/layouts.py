@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from anydml.onnx.directml.described import Described, filled_up
 from anydml.onnx.lowering import UnknownElementsError
-from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, mapped, resized_axes, rounding, whole_scales
+from anydml.onnx.nodes.blocks import block_order
+from anydml.onnx.nodes.resizing import WHOLE, Scaled, coordinates, mapped, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
 from anydml.onnx.values import Tensor
 from anydml.operators import (
@@ -92,10 +93,9 @@ def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
     Raises:
         UnknownElementsError: the region may lie outside the input, which RESAMPLE2 does not support.
     """
-    if axis == Scaled(size, 1.0):
-        # An axis that is not resized is copied, whatever the mode.
+    if axis.is_copied:
         return 1.0, 0.0, 0.0
-    if axis.region != (0.0, 1.0):
+    if axis.region != WHOLE:
         raise UnknownElementsError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
-    old, new, inner, outer = mapped(mode, axis, size)
-    return (new / old if old else 1.0), inner, outer
+    step, inner, outer = mapped(mode, axis, size)
+    return float(1 / step if step else 1), float(inner), float(outer)
