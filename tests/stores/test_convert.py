@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import struct
@@ -47,12 +48,13 @@ def check(kind, folder):
     saved(tiny_models.tiny_model(kind), folder)
     loaded, said = kind.from_pretrained(folder / "original", output_loading_info=True)
     loaded.save_pretrained(folder / "loaded", save_original_format=False)
+    if drawn := said["missing_keys"]:
+        for to in ("transformers", "original"):
+            with pytest.raises(ModelError, match=f"is without {len(drawn)} tensors? of .*fill with random numbers"):
+                stores.convert(folder / "original", folder / "there", to)
+        return
     stores.convert(folder / "original", folder / "there").run()
-    wanted, found = tensors(folder / "loaded"), tensors(folder / "there")
-    drawn = {*said["missing_keys"]}  # by from_pretrained, at random
-    assert {name: each for name, each in found.items() if name not in drawn} == {
-        name: each for name, each in wanted.items() if name not in drawn
-    }
+    assert tensors(folder / "loaded") == tensors(folder / "there")
     stores.convert(folder / "transformers", folder / "back", to="original").run()
     stores.convert(folder / "original", folder / "again", to="original").run()
     assert tensors(folder / "original") == tensors(folder / "back") == tensors(folder / "again")
@@ -160,28 +162,85 @@ def test_tensors_of_no_model_are_kept(mixtral):
     assert {*stores.open(mixtral / "out")} == {*stores.open(mixtral / "transformers"), "extra.weight"}
 
 
-def test_missing_tensors_are_named(mixtral):
+SIZES = {"vocab_size": 16, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "num_key_value_heads": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_what_from_pretrained_would_draw_at_random_is_refused(is_tied, tmp_path):
     from safetensors.numpy import load_file, save_file
 
-    path = mixtral / "original" / "model.safetensors"
+    config = transformers.LlamaConfig(**SIZES, tie_word_embeddings=is_tied)
+    saved(transformers.LlamaForCausalLM(config), tmp_path)
+    path = tmp_path / "original" / "model.safetensors"
     everything = load_file(path)
-    del everything["model.norm.weight"]
-    save_file(everything, path, {"format": "pt"})
-    plan = stores.convert(mixtral / "original", mixtral / "out")
-    assert 'lacks 1 tensor of MixtralForCausalLM: "model.norm.weight"' in plan.remarks
+    ends = ("lm_head.weight", "model.embed_tokens.weight")
+    everything |= {ends[0]: everything[ends[1]]} if is_tied else {}
+    rng = random.Random(4)
+    for gone in ([], ends[:1], ends[1:], ends, *(rng.sample([*everything], k) for k in range(1, 12))):
+        save_file({name: each for name, each in everything.items() if name not in gone}, path, {"format": "pt"})
+        _, said = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "original", output_loading_info=True)
+        missing = said["missing_keys"]
+        if missing:
+            with pytest.raises(ModelError) as refused:
+                stores.convert(tmp_path / "original", tmp_path / "out", "original")
+            tensor = "tensor" if len(missing) == 1 else "tensors"
+            assert f"is without {len(missing)} {tensor} of LlamaForCausalLM, which from_pretrained" in str(
+                refused.value
+            )
+            assert len(missing) > 10 or all(f'"{name}"' in str(refused.value) for name in missing)
+        else:
+            stores.convert(tmp_path / "original", tmp_path / "out", "original")
 
 
-def test_an_expert_that_is_missing_is_refused(mixtral):
+def test_the_layout_of_another_library_is_no_model_of_transformers(tmp_path):
+    saved(transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)), tmp_path)
+    stores.convert(tmp_path / "original", tmp_path / "vllm", "vllm").run()
+    said = (
+        r"is without 10 tensors of LlamaForCausalLM.*; it has 4 tensors that LlamaForCausalLM does not have.*qkv_proj"
+    )
+    for to in stores.converting.LAYOUTS:
+        with pytest.raises(ModelError, match=said):
+            stores.convert(tmp_path / "vllm", tmp_path / "out", to)
+    with pytest.raises(ModelError, match=said):
+        stores.verify(tmp_path / "vllm", tmp_path / "original", to="original")
+    with pytest.raises(ModelError, match=said):
+        stores.plan_load(tmp_path / "vllm", to="transformers")
+
+
+@pytest.mark.parametrize("layout", ["original", "per-expert"])
+@pytest.mark.parametrize("gone", [("3.up",), ("3.gate", "3.up"), ("1.down",), ("0.gate", "2.up"), ("3.down", "1.down")])
+def test_members_of_experts_that_are_missing_are_named(layout, gone, mixtral):
     from safetensors.numpy import load_file, save_file
 
-    path = mixtral / "original" / "model.safetensors"
+    source = mixtral / "original"
+    if layout == "per-expert":
+        stores.convert(source, mixtral / layout, layout).run()
+        source = mixtral / layout
+    path = source / "model.safetensors"
     everything = load_file(path)
-    gone = next(name for name in everything if ".experts.1.w2" in name)
-    del everything[gone]
-    save_file(everything, path, {"format": "pt"})
-    with pytest.raises(ModelError, match=r"gives .*down_proj.* of shape \[3, .*config.json is of another model"):
-        stores.convert(mixtral / "original", mixtral / "out")
+    names = {"gate": "w1", "up": "w3", "down": "w2"} if layout == "original" else {}
+    ends = [f".experts.{k}.{names.get(part, f'{part}_proj')}.weight" for k, part in (each.split(".") for each in gone)]
+    missing = [name for name in everything if ".layers.1." in name and name.endswith(tuple(ends))]
+    assert len(missing) == len(gone)
+    save_file({name: each for name, each in everything.items() if name not in missing}, path, {"format": "pt"})
+    with pytest.raises(ModelError) as refused:
+        stores.convert(source, mixtral / "out")
+    assert all(f'"{name}"' in str(refused.value) for name in missing)
+    assert f"{len(gone)} tensor" in str(refused.value)
     assert not (mixtral / "out").exists()
+
+
+@pytest.mark.parametrize("to", ["transformers", "original", "per-expert"])
+def test_a_layout_that_a_model_has_already_is_said(to, mixtral):
+    stores.convert(mixtral / "original", mixtral / "once", to).run()
+    plan = stores.convert(mixtral / "once", mixtral / "twice", to)
+    assert plan.remarks[0] == f"changes no tensor: {mixtral / 'once'} is in the layout {to} already"
+    plan.run()
+    assert tensors(mixtral / "once") == tensors(mixtral / "twice")
+    others = {"transformers", "original", "per-expert"} - {to}
+    for other in others:
+        assert "changes no tensor" not in str(stores.convert(mixtral / "once", mixtral / "other", other))
 
 
 def test_models_of_any_size_are_planned(tmp_path):

@@ -12,6 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced, together
+from anydml.stores.checkpoints.missing_members import refused_for
 
 
 class Projection(NamedTuple):
@@ -99,11 +100,18 @@ def per_expert(composer: Composer, tensors: ComposedTensors, model: Any) -> Comp
 
 
 def fused(composer: Composer, tensors: ComposedTensors, model: Any) -> ComposedTensors:
-    """The tensors of a model with fused experts, from tensors with the names of `per_expert`."""
+    """The tensors of a model with fused experts, from tensors with the names of `per_expert`.
+
+    Raises:
+        ModelError: some experts of a layer are missing.
+    """
     made = {**tensors}
     shapes = model.state_dict()
     for each in projections_of(model):
-        names = [each.names(expert) for expert in range(shapes[each.name].shape[0])]
-        if all(name in tensors for own in names for name in own):
-            made[each.name] = each.fused(composer, [[made.pop(name) for name in own] for own in names])
+        every = [each.names(expert) for expert in range(shapes[each.name].shape[0])]
+        gone = [name for own in every for name in own if name not in tensors]
+        if gone and len(gone) < sum(map(len, every)):
+            raise refused_for(each.name, gone)
+        if not gone:
+            made[each.name] = each.fused(composer, [[made.pop(name) for name in own] for own in every])
     return made

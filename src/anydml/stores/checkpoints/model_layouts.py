@@ -19,7 +19,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints import experts
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.composed import ComposedTensors
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart
 from anydml.stores.checkpoints.presets import PRESETS, arranged, axes_of, preset_of
 from anydml.stores.checkpoints.transformers_mapping import Architecture
 from anydml.text import counted
@@ -120,11 +120,14 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
         unknown = [name for name in unknown if name in whole]
     if not made:
         raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
+    others = f"{counted(len(unknown), 'tensor')} that {architecture.name} does not have: {names(unknown)}"
     if missing := architecture.missing(made):
-        remarks.append(f"lacks {counted(len(missing), 'tensor')} of {architecture.name}: {names(missing)}")
+        count = counted(len(missing), "tensor")
+        said = f"is without {count} of {architecture.name}, which from_pretrained would fill with random numbers"
+        has = f"; it has {others}" if unknown else ""
+        raise JsonPath(str(folder)).error(f"{said}: {names(missing)}{has}")
     if unknown:
-        kept = counted(len(unknown), "tensor")
-        remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
+        remarks.append(f"keeps {others}")
     if to == "original":
         made = architecture.to_original(trace, made)
     if to in ("per-expert", "megatron"):
@@ -135,5 +138,13 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
         if name in made:
             raise ModelError(f"convert: two tensors would be called {show(name)}")
         made[name] = tensors[name]
+    if {*made} == {*tensors} and all(_is_same(each, tensors[name]) for name, each in made.items()):
+        remarks.append(f"changes no tensor: {folder} is in the layout {to} already")
     axes = axes_of(architecture.model) if is_shared and to == "transformers" else preset.axes if preset else Axes()
     return Answer(made, trace.composer, remarks, axes)
+
+
+def _is_same(made: ComposedTensor, given: ComposedTensor) -> bool:
+    """Whether a tensor is the given one; what was merged and taken apart again has the sources of all."""
+    own = made if made.value is given.value else apart(made.value, made.dtype, made.sources)
+    return own.sources == given.sources and own.value == given.value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -22,6 +23,7 @@ from anydml.errors import FuseError, ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, apart, together
+from anydml.stores.checkpoints.missing_members import missing_members, refused_for
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace
 
@@ -153,11 +155,15 @@ class Architecture:
                 _grouped(groups, new, by_pattern[pattern], pattern, name)
             else:
                 _put(made, new, tensors[name])
+        origins = dict[str, ConverterGroup]()
         for group in groups.values():
             for new, each in self._converted(trace, group, tensors).items():
                 _put(made, new, each)
+                origins[new] = group
         for name, each in made.items():
             if each.shape != self.shapes.get(name):
+                if name in origins:
+                    self._check_members(origins[name])
                 there = [*self.shapes[name]] if name in self.shapes else "none"
                 raise ModelError(
                     f"convert: the checkpoint gives {show(name)} of shape {[*each.shape]}, where {self.name} has "
@@ -196,8 +202,17 @@ class Architecture:
         return made
 
     def missing(self, tensors: Iterable[str]) -> list[str]:
-        """Names of the model that the tensors lack, except tied ones."""
-        return sorted({*self.shapes} - {*tensors} - {*getattr(self.model, "all_tied_weights_keys", ())})
+        """Names of the model that are not there and that `from_pretrained` would fill, in the model's order.
+
+        Tied tensors are there if one of them is; what transformers makes without saying so is not missing.
+        """
+        there, groups = {*tensors}, dict[str, set[str]]()
+        for name, source in getattr(self.model, "all_tied_weights_keys", {}).items():
+            groups.setdefault(source, {source}).add(name)
+        for own in groups.values():
+            there |= own if own & there else set()
+        made = [re.compile(each) for each in getattr(self.model, "_keys_to_ignore_on_load_missing", None) or ()]
+        return [name for name in self.shapes if name not in there and not any(each.search(name) for each in made)]
 
     def _parted(self, transforms: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Renamings and converters."""
@@ -279,13 +294,25 @@ class Architecture:
         try:
             found = self._called(group, members, known)
         except FuseError as error:
+            self._check_members(group)
             raise ModelError(f"convert: {_told(group)} does more than move elements: {_line(error)}") from None
         except Exception as error:
+            self._check_members(group)
             raise ModelError(f"convert: {_told(group)} fails: {_line(error)}") from None
         for each in found.values():
             if not isinstance(each, TracedTensor):
                 raise ModelError(f"convert: {_told(group)} makes elements of its own")
         return found
+
+    def _check_members(self, group: ConverterGroup) -> None:
+        """Look for what a converter lacks that has failed, or whose results do not fit the model.
+
+        Raises:
+            ModelError: some of its tensors are missing.
+        """
+        gone = missing_members(group.members, next(iter(self.shapes.get(group.first, ())), 0))
+        if gone:
+            raise refused_for(group.first, gone)
 
     def _called(
         self, group: ConverterGroup, members: Mapping[str, Sequence[Any]], known: Known | None = None

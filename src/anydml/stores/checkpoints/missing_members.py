@@ -1,0 +1,47 @@
+"""Which tensors are missing among those that become one, by the numbers in their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from anydml.errors import ModelError
+from anydml.files.json_path import names, show
+from anydml.text import counted
+
+MOST_MEMBERS = 1 << 16
+"""Most members that are counted."""
+
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+"""A part of a name that is a number."""
+
+
+def missing_members(members: Mapping[str, Sequence[str]], count: int = 0) -> list[str]:
+    """Names that would complete others, such as those of a missing expert.
+
+    Args:
+        members: names by a pattern that they match, such as one for gate and one for up projections, of which each has
+            the same numbers.
+        count: of the numbers from 0, if only one of the numbers in the names varies; 0 where the names tell.
+    """
+    keys = {pattern: [tuple(_NUMBER.findall(name)) for name in own] for pattern, own in members.items()}
+    every = {key for own in keys.values() for key in own}
+    if len(lengths := {len(key) for key in every}) != 1:
+        return []
+    varying = [k for k in range(lengths.pop()) if len({key[k] for key in every}) > 1]
+    if len(varying) == 1:
+        at, some = varying[0], next(iter(every))
+        count = max(count, *(1 + int(key[at]) for key in every))
+        every |= {(*some[:at], str(k), *some[at + 1 :]) for k in range(min(count, MOST_MEMBERS))}
+    return [
+        "".join(part + number for part, number in zip_longest(_NUMBER.split(members[pattern][0]), key, fillvalue=""))
+        for pattern, own in keys.items()
+        for key in sorted(every - {*own}, key=lambda key: [*map(int, key)])
+    ]
+
+
+def refused_for(whole: str, missing: Sequence[str]) -> ModelError:
+    """The error of a tensor that cannot be made because others are missing."""
+    count = counted(len(missing), "tensor")
+    return ModelError(f"convert: there is no {names(missing)}: {count} of those that {show(whole)} is made of")
