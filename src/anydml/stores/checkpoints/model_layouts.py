@@ -139,7 +139,7 @@ def answered(folder: Path, to: str, is_shared: bool, tensors: ComposedTensors) -
             raise ModelError(f"convert: two tensors would be called {show(name)}")
         made[name] = tensors[name]
     if {*made} == {*tensors} and all(_is_same(each, tensors[name]) for name, each in made.items()):
-        remarks.append(f"changes no tensor: {folder} is in the layout {to} already")
+        remarks.append(f"changes no tensor: the model is in the layout {to} already")
     axes = axes_of(architecture.model) if is_shared and to == "transformers" else preset.axes if preset else Axes()
     return Answer(made, trace.composer, remarks, axes)
 
