@@ -7,7 +7,8 @@ cdef struct Part:
     const int64_t *s    # strides, in units of `unit` bytes
     int64_t unit
 
-cdef int64_t part_size(int64_t equal, tuple sizes, int i) except? -1
-cdef int check_outputs(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
-cdef object split_axis(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, object out)
+cdef list held(object given)
+cdef int64_t part_size(int64_t equal, list sizes, int i) except? -1
+cdef int check_outputs(Call *c, int64_t axis, int count, int64_t equal, list sizes, list out) except -1
+cdef object split_axis(Call *c, int64_t axis, int count, int64_t equal, list sizes, list out, list parts)
 cdef object join_along(object arrays, object axis, object out, bint is_new, list lengths)

@@ -25,6 +25,15 @@ MOST = cython.declare(int64_t, (1 << 63) - 1)
 """Maximum number of elements along an axis."""
 
 
+def held(given):
+    """The items of a list or tuple, which the call keeps alive from here on; None for anything else.
+
+    Whoever changes a list while memory is allocated, as a finalizer may, changes no list that is read. `tuple` would
+    read the list that it was given.
+    """
+    return [*given] if isinstance(given, (list, tuple)) else None
+
+
 def check_outputs(c, axis, count, equal, sizes, out):
     """Check that the caller's arrays fit the parts and do not overlap; returns 1 to fall back to Python."""
     element: int64_t = c.kind.element
@@ -48,18 +57,15 @@ def part_size(equal, sizes, i):
     return size
 
 
-def split_axis(c, axis, count, equal, sizes, out):
-    """Split an axis into `count` parts of `equal` elements or, if that is negative, of `sizes`, which add up to it."""
-    given: tuple = ()
-    parts: list = []
+def split_axis(c, axis, count, equal, sizes, out, parts):
+    """Split an axis into `count` parts of `equal` elements or, if that is negative, of `sizes`, which add up to it.
+
+    The parts are `out`, if that is not None, and appended to the list `parts`.
+    """
     for i in range(c.x.rank):
         c.n[i] = c.x.n[i]
-    if out is not None:
-        if not isinstance(out, (list, tuple)):
-            return None
-        given = tuple(out)
-        if check_outputs(c, axis, count, equal, sizes, given):
-            return None
+    if out is not None and check_outputs(c, axis, count, equal, sizes, out):
+        return None
     source: cython.p_char = c.x.data
     for i in range(count):
         c.n[axis] = part_size(equal, sizes, i)
@@ -68,7 +74,7 @@ def split_axis(c, axis, count, equal, sizes, out):
             if part is None:
                 return None
         else:
-            part = given[i]
+            part = out[i]
             read_same_kind(part, c.to, c.kind)
             notify_written(part, c.kind)
         parts.append(part)
@@ -83,22 +89,27 @@ def split(x, sizes_or_sections, axis, out):
     count: int64_t
     size: int64_t
     total: int64_t = 0
+    # Objects are made before x is read: the garbage collector runs whatever finalizers there are.
+    parts: list = []
+    sizes: list = held(sizes_or_sections)
+    outputs: list = held(out)
+    if outputs is None and out is not None:
+        return None
     if begin(c, x) or (along := read_axis(axis, c.x.rank)) < 0:
         return None
     if not read_single_int(sizes_or_sections, cython.address(count)):
         if count < 1 or count > MOST_ITEMS or c.x.n[along] % count:
             return None
-        return split_axis(c, along, count, c.x.n[along] // count, (), out)
-    if not isinstance(sizes_or_sections, (list, tuple)):
+        return split_axis(c, along, count, c.x.n[along] // count, sizes, outputs, parts)
+    if sizes is None:
         return None
-    sizes: tuple = tuple(sizes_or_sections)
     for each in sizes:
         if read_int(each, cython.address(size)) or size < 0 or size > c.x.n[along] - total:
             return None
         total += size
     if not sizes or total != c.x.n[along]:
         return None
-    return split_axis(c, along, len(sizes), -1, sizes, out)
+    return split_axis(c, along, len(sizes), -1, sizes, outputs, parts)
 
 
 def split_training(x, split_sizes, axis, num_outputs, out):
@@ -126,9 +137,9 @@ def join_along(arrays, axis, out, is_new, lengths):
     """Join arrays along an axis, which is new if `is_new`; their lengths along it are appended to `lengths`."""
     c: Call[1]
     w: View[1]
-    if not isinstance(arrays, (list, tuple)) or not len(arrays):
+    given: list = held(arrays)
+    if not given:
         return None
-    given: tuple = tuple(arrays)
     count: cython.int = len(given)
     if begin(c, given[0]):
         return None

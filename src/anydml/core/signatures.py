@@ -118,9 +118,14 @@ def read_item(given, item):
             if type(name) is not str or read_item(given, name) or read_item(given, each):
                 return 1
     else:
+        size = len(item)
         for each in item:
+            size -= 1
             if read_item(given, each):
                 return 1
+        if size:
+            # It changed meanwhile, and the key says how many there were.
+            return 1
     given.depth -= 1
     return 0
 
