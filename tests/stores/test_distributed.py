@@ -68,7 +68,9 @@ def test_it_is_listed(saved, capsys):
         assert str([*each.shape]) in lines[name]
         assert str(each.dtype).removeprefix("torch.") in lines[name]
         assert lines[name].endswith("1 piece")
-    assert output.endswith(": 3 arrays, 2418 B\n")
+    *_, total, left_out = output.splitlines()
+    assert total.endswith(": 3 arrays, 2418 B")
+    assert left_out == '  leaves out 1 object that is not an array: "epoch"'
 
 
 @pytest.mark.slow

@@ -74,11 +74,13 @@ def stores(model: str, no_follow: bool) -> None:
     """
     from anydml import stores as api
     from anydml.stores.checkpoints.axes import Axes
+    from anydml.stores.checkpoints.remarks import about
     from anydml.stores.checkpoints.sources import is_distributed, read_sources
 
     opened: Any = None
+    remarks = list[str]()
     if is_distributed(Path(model)):
-        tensors, _ = read_sources([model], Axes(), not no_follow)
+        tensors, _, remarks = read_sources([model], Axes(), not no_follow)
         every = [
             (name, each.dtype, each.shape, each.nbytes, counted(len(each.pieces), "piece"))
             for name, each in tensors.items()
@@ -86,6 +88,8 @@ def stores(model: str, no_follow: bool) -> None:
     else:
         opened = api.open(model, follow=not no_follow)
         arrays = [*opened.values()] if isinstance(opened, api.Checkpoint) else [opened]
+        if isinstance(opened, api.Checkpoint):
+            remarks = about(opened)
         every = [(each.name, each.dtype, each.shape, each.nbytes, each.path.name) for each in arrays]
     cells = [(name, dtype, [*shape], bytes_text(size), where) for name, dtype, shape, size, where in every]
     rows = [[printable(str(cell)) for cell in row] for row in cells]
@@ -96,6 +100,8 @@ def stores(model: str, no_follow: bool) -> None:
     if isinstance(opened, api.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
         say(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
+    for remark in remarks:
+        say(printable(f"  {remark}"))
     if isinstance(opened, api.Checkpoint):
         for key, value in opened.metadata.items():
             say(printable(f"  {key}: {value[:200]}"))
@@ -114,8 +120,8 @@ def reshard(
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
     IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, or a folder of ranks as written by
-    --tp. Several INs are tensor-parallel ranks, in order. OUT is a .safetensors, .gguf or .npz file, or a folder of
-    safetensors files.
+    --tp. Several INs are files of such a folder, in any order, or else tensor-parallel ranks, in order. OUT is a
+    .safetensors, .gguf or .npz file, or a folder of safetensors files.
 
     An interrupted command resumes when it is repeated.
     """
@@ -184,9 +190,11 @@ def verify(
 
     If they differ, print the first difference and exit with code 1.
     """
-    from anydml.stores.verifying import verify as compare
+    from anydml.stores.verifying import compared
 
-    difference = compare(first, second, layout, to, memory, not no_follow, not quiet)
+    difference, remarks = compared(first, second, layout, to, memory, not no_follow, not quiet)
+    for remark in remarks:
+        _say(quiet, printable(remark))
     if difference is not None:
         say(printable(difference))
         return 1

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from anydml.errors import ModelError
 from anydml.moves import Fill
-from anydml.stores.checkpoints.composed import StoredTensors, described, program_of
+from anydml.stores.checkpoints.composed import described, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
-from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.checkpoints.sources import read_sources, sources_of
 from anydml.stores.converting import conversion
 from anydml.stores.formats.store import Checkpoint, uncollected
 from anydml.stores.load_plan import LoadPlan
@@ -33,7 +33,7 @@ def plan_load(
     """Plan the bytes of a checkpoint that a rank loads.
 
     Args:
-        model: a checkpoint, as in `anydml.stores.reshard`, or an open one; or several, one per rank that wrote it.
+        model: a checkpoint, as in `anydml.stores.reshard`, or an open one; or several, as there.
         rank: that loads, from 0.
         ranks: the number of tensor-parallel ranks that share the tensors, or of ranks of each kind by name, as in
             `anydml.stores.reshard`; those of ``tp`` are consecutive, then those of ``ep``, ``fsdp``, ``pp``.
@@ -67,19 +67,18 @@ def plan_load(
     else:
         trace = Trace("plan_load", TracedNdarray)
         composer, (change, axes) = trace.composer, change_of(trace, layout)
-    found: StoredTensors
     if isinstance(model, Checkpoint):
-        where, found = str(model.path), model.stores
+        where, (found, _, remarks) = str(model.path), sources_of([model], axes)
     else:
         paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
-        where, (found, _) = str(paths[0]), read_sources(paths, axes, follow)
+        where, (found, _, remarks) = str(paths[0]), read_sources(paths, axes, follow)
     made = described(found) if change is None else change(described(found))
     if placement.ranks > 1:
         placed = Placed(made, axes, placement, where, config_beside(where))
         made = {name: part for name, part, _ in placed.parts(composer, rank)}
-        remarks = placed.remarks
+        remarks += placed.remarks
     else:
-        remarks = axes.remarks
+        remarks += axes.remarks
     program, inputs = program_of(composer, [*made.values()])
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):

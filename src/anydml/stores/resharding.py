@@ -41,7 +41,8 @@ def reshard(
 
     Args:
         inputs: a file, an index or a folder of whole tensors, of pieces of a distributed checkpoint of PyTorch, or of
-            ranks as this function writes them; or several, one per tensor-parallel rank, in order.
+            ranks as this function writes them; or several: files of such ranks or pieces, in any order, otherwise one
+            per tensor-parallel rank, in order.
         output: a .safetensors file, or a folder, which gets an index if it has more than one file.
         layout: a TOML file with rules for tensors and axes for ranks; or a Python file (.py), which is run, and whose
             function ``layout`` is traced: it takes a dict of all tensors by name, and returns one of the new tensors.
@@ -135,7 +136,7 @@ def consolidate(
         ModelError: a file is broken, or a tensor does not exist.
         BindingError: the memory is too small, or an output is an input.
     """
-    tensors, _ = read_sources([folder], Axes())
+    tensors = read_sources([folder], Axes()).tensors
     if missing := [name for name in numbers if name not in tensors]:
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:

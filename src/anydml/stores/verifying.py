@@ -72,6 +72,19 @@ def verify(
         >>> stores.verify("a.safetensors", "b.safetensors")
         '"w" differs at [1, 1]: 1.0 and 2.0'
     """
+    return compared(first, second, layout, to, memory, follow, progress)[0]
+
+
+def compared(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    layout: str | os.PathLike[str] | None = None,
+    to: str | None = None,
+    memory: int | str = "256MB",
+    follow: bool = True,
+    progress: bool | Callable[[int], None] = False,
+) -> tuple[str | None, list[str]]:
+    """What `verify` returns, and remarks on what was not compared."""
     if layout is not None and to is not None:
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
     change: Change | None
@@ -80,12 +93,13 @@ def verify(
     else:
         trace = Trace("verify", TracedNdarray)
         composer, (change, axes) = trace.composer, change_of(trace, layout)
-    made, _ = sources.read_sources([first], axes, follow)
+    made, _, remarks = sources.read_sources([first], axes, follow)
     wanted = described(made)
     wanted = wanted if change is None else change(wanted)
-    found, _ = sources.read_sources([second], axes, follow)
+    found, _, more = sources.read_sources([second], axes, follow)
+    said = [f"{path}: {remark}" for path, own in ((first, remarks), (second, more)) for remark in own]
     if difference := _described_alike(wanted, found):
-        return difference
+        return difference, said
     pieces, targets, starts = _targets(composer, wanted, found)
     program, inputs = program_of(composer, pieces)
     # Half of the memory is for the bytes that blocks are compared with.
@@ -94,7 +108,7 @@ def verify(
     with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
         blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))
     check_unchanged(plan.name, plan.identities)
-    return min(blocks.differences.items())[1] if blocks.differences else None
+    return min(blocks.differences.items())[1] if blocks.differences else None, said
 
 
 def _described_alike(wanted: ComposedTensors, found: StoredTensors) -> str | None:

@@ -19,7 +19,8 @@ from anydml.stores.checkpoints.casting import cast, config_of, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.placements import Placed, Placement
-from anydml.stores.checkpoints.sources import PARTS, RANK, RANKS, read_sources
+from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.store import uncollected
@@ -127,8 +128,9 @@ def plan_checkpoint(
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     to = None if dtype is None else dtype_of(name, dtype)
-    tensors, metadata = read_sources(inputs, axes, follow)
-    tensors, remarks = (tensors, []) if to is None else cast(name, tensors, to)
+    tensors, metadata, remarks = read_sources(inputs, axes, follow)
+    tensors, casts = (tensors, []) if to is None else cast(name, tensors, to)
+    remarks += casts
     made = described(tensors) if change is None else change(described(tensors))
     if not made:
         raise JsonPath(str(out)).error("would have no tensor")

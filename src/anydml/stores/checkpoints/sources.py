@@ -12,71 +12,116 @@ import os
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import AxisIntervals, AxisSection
-from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
+from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
+from anydml.stores.checkpoints.remarks import check_ends, left_out
+from anydml.stores.checkpoints.sharded import tensor_of
+from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
-from anydml.stores.formats.torch_distributed import METADATA, pieces_of
+from anydml.stores.formats.torch_distributed import METADATA, read_distributed
 from anydml.text import counted
 
-SHARDING = "DCP_SHARDING_INFO"
 DCP_KEYS = (SHARDING, "DCP_VERSION")
-RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
 OWN_KEYS = (*DCP_KEYS, RANK, RANKS, PARTS)
 """Keys of ``__metadata__`` that describe shards rather than tensors."""
 
-COMPARED = 1 << 20
-"""Bytes of replicas that are compared at a time."""
+
+class Sources(NamedTuple):
+    """What was read of a checkpoint.
+
+    Attributes:
+        tensors: by name.
+        metadata: of its files, without what describes shards.
+        remarks: what was left out or could not be checked, for users.
+    """
+
+    tensors: StoredTensors
+    metadata: dict[str, str]
+    remarks: list[str]
 
 
-def read_sources(
-    paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True
-) -> tuple[StoredTensors, dict[str, str]]:
-    """The tensors of a checkpoint, and its metadata.
+def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True) -> Sources:
+    """Read the headers of a checkpoint.
 
     Args:
-        paths: a checkpoint; or several, one per tensor-parallel rank, in order.
-        axes: along which the parts of ranks are joined.
+        paths: a checkpoint; or several: files that say which part of it they hold, in any order, otherwise one per
+            tensor-parallel rank, in order.
+        axes: along which the parts of ranks are joined that do not say so themselves.
         follow: as in `open`.
 
     Raises:
         ModelError: a file is broken, or shards do not make whole tensors.
     """
-    if len(paths) > 1:
-        real = [os.path.realpath(path) for path in paths]
-        twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
-        if twice is not None:
-            raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
-        ranks = [_checkpoint(path, follow) for path in paths]
-        return _joined(ranks, axes), _plain(ranks)
+    real = [os.path.realpath(path) for path in paths]
+    twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
+    if twice is not None:
+        raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
     path = Path(paths[0])
-    found: StoredTensors
+    if len(paths) > 1:
+        return sources_of([_checkpoint(each, follow) for each in paths], axes)
     if is_distributed(path):
-        found = {
-            name: _tensor(name, [StoredPiece.whole(*each) for each in own]) for name, own in pieces_of(path).items()
+        distributed = read_distributed(path)
+        tensors = {
+            name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
+            for name, (shape, own) in distributed.tensors.items()
         }
-        return found, {}
-    if not path.is_dir() or _is_indexed(path):
-        checkpoint = _checkpoint(path, follow)
-        return checkpoint.stores, _plain([checkpoint])
-    opened = [*map(opened_file, safetensors_of(path, follow))]
-    if opened and all(SHARDING in each.metadata for each in opened):
-        return _assembled(opened), _plain(opened)
-    if opened and all(RANK in each.metadata for each in opened):
-        return _parts(_in_order(opened)), _plain(opened)
-    checkpoint = united(path, opened, JsonPath(str(path))) if opened else _checkpoint(path, follow)
-    return checkpoint.stores, _plain([checkpoint])
+        return Sources(tensors, {}, left_out(tensors, distributed.others))
+    if path.is_dir() and not _is_indexed(path) and (files := safetensors_of(path, follow)):
+        place = JsonPath(str(path))
+        check_numbers(files, place)
+        opened = [*map(opened_file, files)]
+        is_sharded = any(key in each.metadata for each in opened for key in (RANK, SHARDING))
+        return sources_of(opened if is_sharded else [united(path, opened, place)], axes)
+    return sources_of([_checkpoint(path, follow)], axes)
+
+
+def sources_of(opened: Sequence[Checkpoint], axes: Axes) -> Sources:
+    """What `read_sources` returns, of checkpoints that are open.
+
+    Args:
+        opened: one, or several that together are one.
+        axes: as in `read_sources`.
+    """
+    place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
+    remarks = list[str]()
+    tensors: StoredTensors
+    said = {key for each in opened for of_file in each.file_metadata.values() for key in of_file}
+    if RANK in said:
+        tensors = _parts(ranks_in_order([*_by_file(opened)], place))
+    elif SHARDING in said:
+        files = [*_by_file(opened)]
+        tensors = _assembled(files, place)
+        check_ends(tensors, files[0].path.parent)
+        remarks.append(
+            f"takes the ends of tensors from {counted(len(files), 'file')}, which cannot tell of further ones"
+        )
+    elif len(opened) > 1:
+        tensors = _joined(opened, axes)
+    else:
+        tensors = opened[0].stores
+        if (count := is_one_of(opened[0].path)) > 1 and opened[0].path.is_file():
+            remarks.append(f"reads one of {count} files that its name counts, without the tensors of the others")
+    others = [name for each in opened for name in each.others]
+    return Sources(tensors, _plain(opened), remarks + left_out(tensors, others))
+
+
+def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
+    """The same tensors, one checkpoint a file."""
+    for each in opened:
+        stores: dict[Path, dict[str, Store]] = {path: {} for path in each.file_metadata}
+        for name, store in each.items():
+            stores[store.path][name] = store
+        for path, said in each.file_metadata.items():
+            yield Checkpoint(path, stores[path], said, {path: said})
 
 
 def is_distributed(path: Path) -> bool:
@@ -102,9 +147,12 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     return {key: value for key, value in every.items() if key not in OWN_KEYS}
 
 
-def _assembled(files: Sequence[Checkpoint]) -> StoredTensors:
+def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
     """Tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[StoredPiece]] = {}
+    if (other := next((each for each in files if SHARDING not in each.metadata), None)) is not None:
+        raise whole.error(f"has files of shards, and {other.path.name}, which is none: name only the shards' files")
+    check_numbers([each.path for each in files], whole)
     for file in files:
         place = JsonPath(str(file.path)) / "__metadata__" / SHARDING
         said = parse_json(file.metadata[SHARDING].encode("utf-8", "replace"), place, "text")
@@ -120,53 +168,7 @@ def _assembled(files: Sequence[Checkpoint]) -> StoredTensors:
                     f"says {show(start)}, where saved_offsets with {store.ndim} integers are expected"
                 )
             pieces.setdefault(name, []).append(StoredPiece.whole(store, tuple(start)))
-    return {name: _tensor(name, found) for name, found in pieces.items()}
-
-
-def _tensor(name: str, pieces: list[StoredPiece], is_compared: bool = False) -> ShardedTensor | Store:
-    """The tensor of pieces that partition it; of equal boxes one is taken."""
-    first = pieces[0].store
-    place = JsonPath(str(first.path)) / name
-    if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
-        raise place.error("has pieces of several dtypes or dimensions")
-    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], StoredPiece] = {}
-    for piece in pieces:
-        known = unique.setdefault((piece.start, piece.shape), piece)
-        if is_compared and known is not piece:
-            _check_equal(name, known, piece)
-    found = [*unique.values()]
-    if len(found) == 1 and found[0].is_whole and not any(found[0].start):
-        return first
-    ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
-    shape = tuple(max(end[k] for end in ends) for k in range(first.ndim))
-    if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
-        raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
-    if len(found) > MOST_PIECES:
-        raise place.error(f"has {len(found)} pieces; {MOST_PIECES} are the most")
-    return ShardedTensor(shape, first.dtype, tuple(found))
-
-
-def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bool:
-    """Whether two pieces overlap."""
-    starts_at, ends_at = np.array([piece.start for piece in pieces]), np.array(ends)
-    if starts_at.shape[-1:] == (0,):
-        return len(pieces) > 1
-    for k in range(len(pieces) - 1):
-        meets = (starts_at[k + 1 :] < ends_at[k]) & (ends_at[k + 1 :] > starts_at[k])
-        if meets.all(1).any():
-            return True
-    return False
-
-
-def _in_order(files: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """The files of ranks, by rank."""
-    by_rank = {file.metadata[RANK]: file for file in files}
-    count = files[0].metadata.get(RANKS)
-    if count != str(len(files)) or {*by_rank} != {str(k) for k in range(len(files))}:
-        raise JsonPath(str(files[0].path.parent)).error(
-            f"has files of ranks {', '.join(sorted(by_rank))[:200]}, where {show(count)} ranks are expected"
-        )
-    return [by_rank[str(k)] for k in range(len(files))]
+    return {name: tensor_of(name, found) for name, found in pieces.items()}
 
 
 def _parts(ranks: Sequence[Checkpoint]) -> StoredTensors:
@@ -180,7 +182,7 @@ def _parts(ranks: Sequence[Checkpoint]) -> StoredTensors:
             if cuts is None or not _is_cuts(cuts, store.shape):
                 raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
             pieces.setdefault(name, []).extend(_boxes(store, cuts))
-    return {name: _tensor(name, own, True) for name, own in pieces.items()}
+    return {name: tensor_of(name, own, is_compared=True) for name, own in pieces.items()}
 
 
 def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
@@ -221,7 +223,7 @@ def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> StoredTensors:
             pieces = [StoredPiece.whole(store) for store in stores]
         else:
             pieces = [*_shares(stores, axis.axis, axis.sections(len(ranks), name))]
-        found[name] = _tensor(name, pieces, True)
+        found[name] = tensor_of(name, pieces, is_compared=True)
     return found
 
 
@@ -239,37 +241,3 @@ def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection])
             yield StoredPiece(store, tuple(start), tuple(inside), tuple(shape))
             at += shape[axis] if rank % copies == copies - 1 else 0
         base, done = at, done + own
-
-
-def _check_equal(name: str, first: StoredPiece, other: StoredPiece) -> None:
-    """Refuse replicas that differ, because either might be right."""
-    try:
-        with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
-            is_equal = all(
-                _read(one, at, size) == _read(two, to, size)
-                for (at, size), (to, _) in zip(_runs(first), _runs(other), strict=True)
-            )
-    except OSError as error:
-        raise ModelError(f"{first.store.path} cannot be read: {error.strerror or error}") from None
-    if not is_equal:
-        raise (JsonPath(str(other.store.path)) / name).error(
-            f"differs from {first.store.path}'s, but every rank has all of it: if ranks have parts of it, say its axis"
-        )
-
-
-def _read(file: BinaryIO, at: int, size: int) -> bytes:
-    file.seek(at)
-    return file.read(size)
-
-
-def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
-    """Offsets and lengths of the bytes of a piece in its file."""
-    store = piece.store
-    last = max((k for k, size in enumerate(piece.shape) if size != store.shape[k]), default=0)
-    length = math.prod(piece.shape[last:]) * store.dtype.itemsize
-    steps = store.strides
-    first = store.offset + sum(start * step for start, step in zip(piece.inside, steps, strict=True))
-    for digits in np.ndindex(*piece.shape[:last]):
-        at = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
-        for done in range(0, length, COMPARED):
-            yield at + done, min(COMPARED, length - done)

@@ -16,7 +16,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import FileContent, Store
 from anydml.text import missing_bytes
 
 ALIGNMENT = 32
@@ -93,7 +93,7 @@ class _Reader:
         self.left -= size
 
 
-def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+def read_gguf(path: Path, place: JsonPath) -> FileContent:
     """Read the header of a GGUF file: its tensors, and the keys with texts or numbers.
 
     Raises:
@@ -130,7 +130,7 @@ def read_gguf(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[st
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.left) // alignment) * alignment
     found = _stores(path, listed, start, alignment, size, place)
-    return found, {key: str(value) for key, value in metadata.items()}
+    return FileContent(found, {key: str(value) for key, value in metadata.items()})
 
 
 def _stores(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import FileContent, Store
 
 _LOCAL = struct.Struct("<4s22xHH")
 """The header before an entry: its signature, and the sizes of the name and of the extra field after it."""
@@ -101,13 +101,13 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None) -> dic
     return found
 
 
-def read_npz(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+def read_npz(path: Path, place: JsonPath) -> FileContent:
     """The arrays of a .npz file.
 
     Raises:
         ModelError: the file is broken or compressed.
     """
-    return {store.name: store for store in _arrays(path, place)}, {}
+    return FileContent({store.name: store for store in _arrays(path, place)}, {})
 
 
 def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:

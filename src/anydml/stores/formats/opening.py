@@ -11,10 +11,11 @@ from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_order
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
-from anydml.stores.formats.store import Checkpoint, Store, uncollected
+from anydml.stores.formats.store import Checkpoint, FileContent, Store, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
@@ -94,7 +95,12 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
         known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
         hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
         raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
-    return united(path, map(opened_file, files), place)
+    check_numbers(files, place)
+    opened = [*map(opened_file, files)]
+    found = united(path, opened, place)
+    if any(RANK in each.metadata for each in opened):
+        ranks_in_order(opened, place)
+    return found
 
 
 def safetensors_of(folder: Path, follow: bool) -> list[Path]:
@@ -117,8 +123,8 @@ def opened_file(path: Path) -> Checkpoint:
     if path.suffix.lower() not in READERS:
         raise place.error(f"is none of {', '.join(READERS)}")
     with place.reading():
-        found, said = READERS[path.suffix.lower()](path, place)
-    return Checkpoint(path, found, said, {path: said})
+        found = READERS[path.suffix.lower()](path, place)
+    return Checkpoint(path, found.stores, found.metadata, {path: found.metadata}, found.others)
 
 
 def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
@@ -130,6 +136,7 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
     stores: dict[str, Store] = {}
     metadata: dict[str, str] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
+    others: list[str] = []
     for file in files:
         if (twice := next(filter(stores.__contains__, file.stores), None)) is not None:
             raise place.error(
@@ -139,10 +146,11 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
         stores |= file.stores
         metadata.update(file.metadata)
         by_file |= file.file_metadata
-    return Checkpoint(path, stores, metadata, by_file)
+        others += file.others
+    return Checkpoint(path, stores, metadata, by_file, others)
 
 
-READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping[str, str]]]] = {
+READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
     ".safetensors": read_safetensors,
     ".pt": read_torch,
     ".pth": read_torch,
@@ -151,7 +159,7 @@ READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping
     ".npz": read_npz,
     ".gguf": read_gguf,
 }
-"""Readers of files of several arrays, by suffix; each returns the arrays and the metadata by name."""
+"""Readers of files of several arrays, by suffix."""
 
 
 def _indexed(index: Path, place: JsonPath) -> Checkpoint:

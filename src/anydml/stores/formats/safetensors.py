@@ -19,7 +19,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.store import PAGE, Store
+from anydml.stores.formats.store import PAGE, FileContent, Store
 from anydml.text import missing_bytes
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -66,7 +66,7 @@ METADATA, ENTRY = "__metadata__", ("dtype", "shape", "data_offsets")
 """Names of the objects of a header, and of a tensor's fields."""
 
 
-def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+def read_safetensors(path: Path, place: JsonPath) -> FileContent:
     """Read the header of a safetensors file: its tensors, in file order, and its metadata.
 
     Raises:
@@ -98,7 +98,7 @@ def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Map
         said = entries.pop(METADATA, None)
         # As in the safetensors library, null is none.
         metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
-        return _stores(path, entries, 8 + length, size, place), metadata
+        return FileContent(_stores(path, entries, 8 + length, size, place), metadata)
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
 

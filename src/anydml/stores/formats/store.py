@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -168,6 +168,20 @@ class Store(StoredArray):
         return f"<store{name} {str(self.path)!r}: {self.dtype} {self.shape}>"
 
 
+class FileContent(NamedTuple):
+    """What a file of several arrays contains.
+
+    Attributes:
+        stores: the arrays by name.
+        metadata: texts by key.
+        others: names of what is not an array.
+    """
+
+    stores: dict[str, Store]
+    metadata: Mapping[str, str]
+    others: Sequence[str] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint(Mapping[str, Store]):
     """The tensors of a safetensors file, or of a folder of them, by name.
@@ -177,6 +191,7 @@ class Checkpoint(Mapping[str, Store]):
         stores: the tensors by name.
         metadata: ``__metadata__`` of all files together.
         file_metadata: the same by file.
+        others: names of what else the files contain, which is not an array.
 
     Examples:
         >>> from anydml import stores
@@ -192,6 +207,7 @@ class Checkpoint(Mapping[str, Store]):
     stores: Mapping[str, Store] = field(repr=False)
     metadata: Mapping[str, str] = field(repr=False)
     file_metadata: Mapping[Path, Mapping[str, str]] = field(repr=False)
+    others: Sequence[str] = field(default=(), repr=False)
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
@@ -19,8 +19,20 @@ from anydml.stores.formats.torch_save import read_torch
 METADATA = ".metadata"
 
 
-def pieces_of(folder: Path) -> dict[str, list[tuple[Store, tuple[int, ...]]]]:
-    """The pieces of each tensor, and their first coordinates in it.
+class Distributed(NamedTuple):
+    """What a distributed checkpoint contains.
+
+    Attributes:
+        tensors: their shapes, and their pieces with first coordinates, by name.
+        others: names of what is not a tensor.
+    """
+
+    tensors: dict[str, tuple[tuple[int, ...], list[tuple[Store, tuple[int, ...]]]]]
+    others: list[str]
+
+
+def read_distributed(folder: Path) -> Distributed:
+    """Read the metadata of a distributed checkpoint and the headers of its pieces.
 
     Args:
         folder: with a ``.metadata`` file.
@@ -32,24 +44,31 @@ def pieces_of(folder: Path) -> dict[str, list[tuple[Store, tuple[int, ...]]]]:
     with place.reading(), (folder / METADATA).open("rb") as file:
         content = read_pickle(file.read(MOST_BYTES + 1), place)
     state = _fields(content)
-    described = {
-        name: _fields(each) for name, each in _pairs(state.get("state_dict_metadata")) if isinstance(name, str)
-    }
-    chunks = {
-        (name, _sizes(_fields(chunk).get("offsets"))): _sizes(_fields(chunk).get("sizes"))
-        for name, each in described.items()
-        for chunk in (each["chunks"] if isinstance(each.get("chunks"), list) else ())
-    }
-    found: dict[str, list[tuple[Store, tuple[int, ...]]]] = {}
+    found = Distributed({}, [])
+    chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
+    for name, entry in _pairs(state.get("state_dict_metadata")):
+        said = _fields(entry)
+        if not isinstance(name, str) or "chunks" not in said:
+            found.others.append(str(name))
+            continue
+        shape = _sizes(said.get("size"))
+        if shape is None:
+            raise (place / name).error("has no size, which each tensor of .metadata has")
+        if not isinstance(said["chunks"], list) or not said["chunks"]:
+            raise (place / name).error(f"has no pieces for its shape {[*shape]}")
+        found.tensors[name] = shape, []
+        for chunk in said["chunks"]:
+            box = _fields(chunk)
+            chunks[name, _sizes(box.get("offsets"))] = _sizes(box.get("sizes"))
     for index, info in _pairs(state.get("storage_data")):
         said = _fields(index)
         name, start = said.get("fqn"), _sizes(said.get("offset"))
-        shape = chunks.pop((name, start), None) if isinstance(name, str) else None
-        if not isinstance(name, str) or start is None or shape is None:
+        size = chunks.pop((name, start), None) if isinstance(name, str) else None
+        if not isinstance(name, str) or start is None or size is None:
             continue
-        if len(start) != len(shape):
-            raise (place / name).error(f"has a piece of shape {[*shape]} at {[*start]}")
-        found.setdefault(name, []).append((_piece(folder, name, shape, _fields(info), place / name), start))
+        if len(start) != len(size):
+            raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
+        found.tensors[name][1].append((_piece(folder, name, size, _fields(info), place / name), start))
     if chunks:
         raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
     return found
@@ -65,7 +84,7 @@ def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, A
     path = inside(folder, written, place)
     try:
         with place.reading():
-            (store,) = read_torch(path, place, offset, length)[0].values()
+            (store,) = read_torch(path, place, offset, length).stores.values()
     except ModelError:
         raise
     except ValueError:

@@ -13,7 +13,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.npz import ZipEntry, entries
 from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, PickledReference, read_pickle
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import FileContent, Store
 
 MOST_DEPTH = 64
 """Most nested dicts and lists."""
@@ -31,9 +31,7 @@ _STORAGES = {
 _UTILS = "torch._utils"
 
 
-def read_torch(
-    path: Path, place: JsonPath, start: int = 0, length: int | None = None
-) -> tuple[dict[str, Store], Mapping[str, str]]:
+def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> FileContent:
     """Read the tensors of a file of ``torch.save``; a tensor that was saved alone has an empty name.
 
     Args:
@@ -60,16 +58,21 @@ def read_torch(
             file.seek(order.offset)
             if file.read(order.size) != b"little":
                 raise place.error("is of a machine whose byte order is big-endian")
-    tensors: dict[str, Store] = {}
-    for tensor_name, call in _tensors(content, "", place, 0, set()):
-        if tensor_name in tensors:
-            raise place.error(f"has {show(tensor_name)} twice")
-        tensors[tensor_name] = _store(path, root, found, tensor_name, call, place / tensor_name)
-    return tensors, {}
+    stores, others = dict[str, Store](), list[str]()
+    for name_in_file, call in _named(content, "", place, 0, set()):
+        if call is None:
+            others.append(name_in_file)
+            continue
+        if name_in_file in stores:
+            raise place.error(f"has {show(name_in_file)} twice")
+        stores[name_in_file] = _store(path, root, found, name_in_file, call, place / name_in_file)
+    return FileContent(stores, {}, others)
 
 
-def _tensors(value: Any, name: str, place: JsonPath, depth: int, seen: set[int]) -> Iterator[tuple[str, PickledCall]]:
-    """Tensors of nested dicts and lists."""
+def _named(
+    value: Any, name: str, place: JsonPath, depth: int, seen: set[int]
+) -> Iterator[tuple[str, PickledCall | None]]:
+    """Tensors of nested dicts and lists, and None for what contains no tensor."""
     if isinstance(value, PickledCall) and value.function == PickledName(_UTILS, "_rebuild_parameter"):
         value = value.arguments[0] if isinstance(value.arguments, tuple) and value.arguments else None
     if (
@@ -86,15 +89,23 @@ def _tensors(value: Any, name: str, place: JsonPath, depth: int, seen: set[int])
     elif isinstance(value, (list, tuple)) and not isinstance(value, (PickledName, PickledReference)):
         items = [*enumerate(value)]
     else:
-        return
-    if id(value) in seen or depth > MOST_DEPTH:
-        if items:
-            raise place.error(f"has {show(name)} inside itself, twice, or too deep")
-        return
+        items = []
+    if items and (id(value) in seen or depth > MOST_DEPTH):
+        raise place.error(f"has {show(name)} inside itself, twice, or too deep")
     seen.add(id(value))
-    for key, each in items:
-        if isinstance(key, (str, int)):
-            yield from _tensors(each, f"{name}.{key}" if name else str(key), place, depth + 1, seen)
+    found = [
+        each
+        for key, inner in items
+        for each in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, depth + 1, seen)
+    ]
+    if any(call for _, call in found):
+        yield from found
+    else:
+        yield name, None
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) else str(key)[:60]
 
 
 def _store(
@@ -110,11 +121,18 @@ def _store(
         raise place.error("is no tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
-    if which == "_rebuild_tensor_v3":
+    if asked_is_given := which == "_rebuild_tensor_v3":
         asked = arguments[6] if len(arguments) > 6 else None
     else:
         kind_name = kind.name.removesuffix("Storage") if isinstance(kind, PickledName) else ""
         asked = PickledName("torch", _STORAGES.get(kind_name, kind_name))
+    # The last argument says how elements differ from those in the file.
+    bits = dict(
+        each for more in arguments[7 if asked_is_given else 6 :] if isinstance(more, PickledDict) for each in more
+    )
+    if lazy := sorted(str(bit) for bit, is_set in bits.items() if is_set):
+        how = {"conj": "conjugated: save x.resolve_conj()", "neg": "negated: save x.resolve_neg()"}
+        raise place.error(f"is lazily {' and '.join(how.get(bit, f'changed by {bit[:60]}') for bit in lazy)} instead")
     dtype_name = asked.name if isinstance(asked, PickledName) and asked.module == "torch" else ""
     if dtype_name not in BY_TORCH:
         raise place.error(f"is of dtype {show(str(asked)[:60])}, which is not known")

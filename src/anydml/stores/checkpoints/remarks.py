@@ -1,0 +1,98 @@
+"""Remarks on checkpoints: what is left out, what is not part of a model, and what contradicts its size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
+from anydml.stores.formats.completeness import RANK, RANKS, SHARDING, is_one_of
+from anydml.stores.formats.store import Checkpoint
+from anydml.text import counted
+
+TRAINING = (
+    "optim",
+    "scheduler",
+    "lr_",
+    "rng",
+    "random",
+    "cuda_rng",
+    "scaler",
+    "grad_scaler",
+    "dataloader",
+    "train",
+    "ema",
+)
+"""How names begin of what trains a model, and is not part of it."""
+
+
+def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Remarks on what a checkpoint contains beside a model.
+
+    Args:
+        tensors: names of all tensors.
+        others: names of what is not a tensor.
+    """
+    remarks = list[str]()
+    first = Counter(name.partition(".")[0] for name in tensors)
+    if any(name.lower().startswith(TRAINING) for name in first):
+        groups = ", ".join(f"{count} of {name}" for name, count in first.most_common(10))
+        remarks.append(f"contains tensors that train a model, under their own names: {groups}")
+    if gone := [*others]:
+        remarks.append(f"leaves out {counted(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
+                       f"{'an array' if len(gone) == 1 else 'arrays'}: {names(gone)}")  # fmt: skip
+    return remarks
+
+
+def about(checkpoint: Checkpoint) -> list[str]:
+    """Remarks on files that were opened as they are: which part of a checkpoint they hold, and what is left out."""
+    remarks = left_out(checkpoint, checkpoint.others)
+    for path, said in checkpoint.file_metadata.items():
+        if RANK in said:
+            remarks.append(f"{path.name} holds the parts of rank {said[RANK]} of {said.get(RANKS)}")
+        elif SHARDING in said:
+            remarks.append(f"{path.name} holds pieces, at offsets that it records")
+        elif (count := is_one_of(path)) > 1 and len(checkpoint.file_metadata) == 1:
+            remarks.append(f"{path.name} is one of {count} files that its name counts")
+    return remarks
+
+
+def check_ends(tensors: StoredTensors, folder: Path) -> None:
+    """Check that tensors whose files say nothing of their size are as large as others and config.json say.
+
+    Args:
+        tensors: by name.
+        folder: in which a config.json may lie.
+
+    Raises:
+        ModelError: a tensor is shorter.
+    """
+    for name, rows, why in _expected(tensors, config_beside(folder)):
+        if name in tensors and tensors[name].shape[0] < rows:
+            there = counted(tensors[name].shape[0], "row")
+            raise (JsonPath(str(folder)) / name).error(
+                f"has {there} in these files, where {why} says {rows}: files are missing"
+            )
+
+
+def _expected(tensors: StoredTensors, config: ModelConfig | None) -> Iterator[tuple[str, int, str]]:
+    """Names of tensors, the rows that they have at least, and what says so."""
+    for name, tensor in tensors.items():
+        module, _, last = name.rpartition("down_proj.weight")
+        if not last and tensor.ndim == 2:
+            for other in ("up_proj", "gate_proj"):
+                yield f"{module}{other}.weight", tensor.shape[1], show(name)
+        elif name.endswith("embed_tokens.weight") and tensor.ndim == 2:
+            width, prefix = tensor.shape[1], name.removesuffix("embed_tokens.weight")
+            yield f"{prefix}norm.weight", width, show(name)
+            for each in tensors:
+                if each.startswith(prefix) and each.endswith(
+                    ("input_layernorm.weight", "post_attention_layernorm.weight")
+                ):
+                    yield each, width, show(name)
+            for part in config.parts if config else ():
+                if type(part.get("vocab_size")) is int and part.get("hidden_size") == width:
+                    yield name, part["vocab_size"], "vocab_size of config.json"

@@ -1,0 +1,101 @@
+"""Tensors of pieces that partition them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath
+from anydml.moves.value import MOST_PIECES
+from anydml.stores.checkpoints.composed import ShardedTensor
+from anydml.stores.formats.store import Store, StoredPiece
+from anydml.text import counted
+
+COMPARED = 1 << 20
+"""Bytes of replicas that are compared at a time."""
+
+
+def tensor_of(
+    name: str, pieces: list[StoredPiece], size: tuple[int, ...] | None = None, is_compared: bool = False
+) -> ShardedTensor | Store:
+    """The tensor of pieces that partition it; of equal boxes one is taken.
+
+    Args:
+        name: of the tensor.
+        pieces: at least one.
+        size: of the tensor; None if it ends with its pieces.
+        is_compared: whether equal boxes must have equal bytes.
+    """
+    first = pieces[0].store
+    place = JsonPath(str(first.path)) / name
+    if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
+        raise place.error("has pieces of several dtypes or dimensions")
+    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], StoredPiece] = {}
+    for piece in pieces:
+        known = unique.setdefault((piece.start, piece.shape), piece)
+        if is_compared and known is not piece:
+            _check_equal(name, known, piece)
+    found = [*unique.values()]
+    shape = first.shape if size is None else size
+    if len(found) == 1 and found[0].is_whole and not any(found[0].start) and found[0].shape == shape:
+        return first
+    ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
+    reached = tuple(max(end[k] for end in ends) for k in range(first.ndim))
+    shape = reached if size is None else size
+    if len(shape) != first.ndim or any(end > most for end, most in zip(reached, shape, strict=True)):
+        raise place.error(f"has pieces up to {[*reached]}, outside its shape {[*shape]}")
+    if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
+        raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
+    if len(found) > MOST_PIECES:
+        raise place.error(f"has {len(found)} pieces; {MOST_PIECES} are the most")
+    return ShardedTensor(shape, first.dtype, tuple(found))
+
+
+def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bool:
+    """Whether two pieces overlap."""
+    starts_at, ends_at = np.array([piece.start for piece in pieces]), np.array(ends)
+    if starts_at.shape[-1:] == (0,):
+        return len(pieces) > 1
+    for k in range(len(pieces) - 1):
+        meets = (starts_at[k + 1 :] < ends_at[k]) & (ends_at[k + 1 :] > starts_at[k])
+        if meets.all(1).any():
+            return True
+    return False
+
+
+def _check_equal(name: str, first: StoredPiece, other: StoredPiece) -> None:
+    """Refuse replicas that differ, because either might be right."""
+    try:
+        with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
+            is_equal = all(
+                _read(one, at, size) == _read(two, to, size)
+                for (at, size), (to, _) in zip(_runs(first), _runs(other), strict=True)
+            )
+    except OSError as error:
+        raise ModelError(f"{first.store.path} cannot be read: {error.strerror or error}") from None
+    if not is_equal:
+        raise (JsonPath(str(other.store.path)) / name).error(
+            f"differs from {first.store.path}'s, but every rank has all of it: if ranks have parts of it, say its axis"
+        )
+
+
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    file.seek(at)
+    return file.read(size)
+
+
+def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:
+    """Offsets and lengths of the bytes of a piece in its file."""
+    store = piece.store
+    last = max((k for k, size in enumerate(piece.shape) if size != store.shape[k]), default=0)
+    length = math.prod(piece.shape[last:]) * store.dtype.itemsize
+    steps = store.strides
+    first = store.offset + sum(start * step for start, step in zip(piece.inside, steps, strict=True))
+    for digits in np.ndindex(*piece.shape[:last]):
+        at = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
+        for done in range(0, length, COMPARED):
+            yield at + done, min(COMPARED, length - done)

@@ -1,0 +1,83 @@
+"""Whether all files of a checkpoint are there, as far as their names and metadata can tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.formats.store import Checkpoint
+from anydml.text import counted
+
+RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
+"""Keys of ``__metadata__`` in files of ranks: the rank, the number of ranks, and the rank's part of each tensor."""
+
+SHARDING = "DCP_SHARDING_INFO"
+"""Key of ``__metadata__`` in files of ``HuggingFaceStorageWriter``, with the offsets of pieces."""
+
+_NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>\d{1,18})-of-(?P<count>\d{1,18})(?P<tail>\.\w+)")
+"""Names such as ``model-00001-of-00003.safetensors``."""
+
+_SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
+"""How names of the files of ``HuggingFaceStorageWriter`` begin."""
+
+
+def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
+    """Check that files whose names count them are all there, such as ``model-00001-of-00003.safetensors``.
+
+    Numbers begin at 0 or 1.
+
+    Raises:
+        ModelError: files are missing.
+    """
+    sets: dict[tuple[str, int, str], dict[int, int]] = {}
+    shards = set[int]()
+    for file in files:
+        if found := _NUMBERED.fullmatch(file.name):
+            kind = found["head"], int(found["count"]), found["tail"]
+            sets.setdefault(kind, {})[int(found["number"])] = len(found["number"])
+            if shard := _SHARD.match(file.name):
+                shards.add(int(shard["number"]))
+    for (head, count, tail), numbers in sets.items():
+        first = 0 if 0 in numbers else 1
+        missing = (number for number in range(first, first + count) if number not in numbers)
+        if some := [*islice(missing, 10)]:
+            digits, width = next(iter(numbers.values())), len(str(count))
+            lost = (f"{head}{number:0{digits}}-of-{count:0{max(digits, width)}}{tail}" for number in some)
+            raise place.error(
+                f"has {len(numbers)} of {counted(count, 'file')} that their names count, and lacks {names(lost)}: "
+                "name a single file to read it without the others"
+            )
+    # The number of shards stands nowhere, but their numbers have no gaps.
+    if gaps := sorted({*range(1, max(shards, default=0))} - shards):
+        raise place.error(f"has files of shard {max(shards)}, but none of {', '.join(map(str, gaps[:10]))}")
+
+
+def is_one_of(file: Path) -> int:
+    """The number of files that the name of a file counts, or 1."""
+    found = _NUMBERED.fullmatch(file.name)
+    return int(found["count"]) if found else 1
+
+
+def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
+    """The files of ranks, by rank.
+
+    Raises:
+        ModelError: some are no files of ranks, are of different numbers of ranks, are missing, or there twice.
+    """
+    others = [file for file in files if RANK not in file.metadata]
+    if others:
+        raise place.error(f"has files of ranks, and {others[0].path.name}, which is none: name only the ranks' files")
+    counts = {file.metadata.get(RANKS) for file in files}
+    (count,) = counts if len(counts) == 1 else (None,)
+    by_rank = {file.metadata[RANK]: file for file in files}
+    if count != str(len(files)) or {*by_rank} != {str(k) for k in range(len(files))}:
+        numbers = ", ".join(sorted(file.metadata[RANK] for file in files))[:200]
+        expected = f"{show(count)} ranks" if len(counts) == 1 else "one number of ranks"
+        raise place.error(
+            f"has files of {'rank' if len(files) == 1 else 'ranks'} {numbers}, where {expected} are expected: "
+            "name the files of all ranks, or their folder"
+        )
+    return [by_rank[str(k)] for k in range(len(files))]

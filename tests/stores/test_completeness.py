@@ -1,0 +1,294 @@
+"""Checkpoints of which files, pieces or signs are missing are refused, and what is left out is said."""
+
+import itertools
+import json
+import pickle
+import random
+import shutil
+import warnings
+
+import pytest
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import ModelError
+from anydml.stores.loading import plan_load
+from anydml.stores.verifying import compared
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+
+LAYER = "model.layers.{}.self_attn.{}_proj.weight"
+WHOLE = {
+    **{LAYER.format(layer, each): torch.arange(512.0).reshape(64, 8) + layer for layer in (0, 1) for each in "ov"},
+    "model.norm.weight": torch.arange(8.0),
+}
+RANKS = {"fsdp": {"fsdp": 4}, "tp": {"tp": 4}, "pp": {"pp": 2}, "tp and pp": {"tp": 2, "pp": 2}}
+
+
+def read(path):
+    return {name: store.read() for name, store in stores.open(path).items()}
+
+
+def assert_whole(path, wanted=WHOLE):
+    found = safetensors.load_file(path)
+    assert {*found} == {*wanted}
+    for name, each in wanted.items():
+        assert torch.equal(found[name], each)
+
+
+@pytest.fixture
+def ranks(tmp_path, request):
+    """Files of ranks."""
+    safetensors.save_file(WHOLE, tmp_path / "whole.safetensors")
+    stores.reshard([tmp_path / "whole.safetensors"], tmp_path / "ranks", ranks=RANKS[request.param]).run()
+    return sorted((tmp_path / "ranks").iterdir())
+
+
+@pytest.mark.parametrize("ranks", RANKS, indirect=True)
+def test_files_of_ranks_say_themselves_what_they_hold(ranks, tmp_path):
+    random.Random(1).shuffle(ranks)
+    for number, file in enumerate(ranks):
+        # Names of files say nothing.
+        ranks[number] = file.rename(tmp_path / f"{number}.safetensors")
+    out = tmp_path / "out.safetensors"
+    stores.reshard(ranks, out).run()
+    assert_whole(out)
+    loaded = plan_load(ranks).load()
+    assert all((loaded[name] == each.numpy()).all() for name, each in WHOLE.items())
+    assert stores.verify(out, tmp_path / "whole.safetensors") is None
+
+
+@pytest.mark.parametrize("ranks", RANKS, indirect=True)
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_rank_that_is_missing_is_an_error(ranks, tmp_path, is_folder):
+    for lost in range(len(ranks)):
+        left = [file for number, file in enumerate(ranks) if number != lost]
+        if is_folder:
+            folder = tmp_path / f"without {lost}"
+            folder.mkdir()
+            for file in left:
+                shutil.copy(file, folder / f"x{file.name[-13:]}")
+            left = [folder]
+        for make in (
+            lambda left=left: stores.reshard(left, tmp_path / "out.safetensors"),
+            lambda left=left: plan_load(left),
+        ):
+            with pytest.raises(ModelError, match=r"where \"\d\" ranks are expected"):
+                make()
+    if is_folder:
+        with pytest.raises(ModelError, match=r"ranks are expected|in both"):
+            stores.open(folder)
+
+
+@pytest.mark.parametrize("ranks", ["fsdp"], indirect=True)
+def test_ranks_that_do_not_belong_together_are_refused(ranks, tmp_path):
+    out = tmp_path / "out.safetensors"
+    for paths, words in (
+        (ranks[:1], "has files of rank 0"),
+        ([*ranks[:3], tmp_path / "whole.safetensors"], "is none"),
+        ([*ranks[:3], shutil.copy(ranks[0], tmp_path / "again.safetensors")], "ranks 0, 0, 1, 2"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            stores.reshard(paths, out)
+        with pytest.raises(ModelError, match=words):
+            plan_load(paths)
+    with pytest.raises(ModelError, match="has files of rank 0"):
+        stores.verify(ranks[0], tmp_path / "whole.safetensors")
+    with pytest.raises(ModelError, match="has files of rank 0"):
+        plan_load(stores.open(ranks[0]))
+
+
+@pytest.mark.parametrize("ranks", ["tp"], indirect=True)
+def test_a_rank_is_listed_as_one(ranks, capsys):
+    with pytest.raises(SystemExit):
+        main(["stores", str(ranks[2])])
+    assert f"{ranks[2].name} holds the parts of rank 2 of 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("lost", range(3))
+def test_numbers_in_names_are_complete(tmp_path, first, lost):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    files = [folder / f"model-{number + first:05}-of-00003.safetensors" for number in range(3)]
+    for number, file in enumerate(files):
+        safetensors.save_file({f"x{number}": torch.ones(2)}, file)
+    assert [*stores.open(folder)] == ["x0", "x1", "x2"]
+    files[lost].unlink()
+    for make in (
+        lambda: stores.open(folder),
+        lambda: plan_load(folder),
+        lambda: stores.reshard([folder], tmp_path / "out.safetensors"),
+    ):
+        with pytest.raises(ModelError, match="has 2 of 3 files that their names count, and lacks"):
+            make()
+    alone = stores.reshard([files[lost - 1]], tmp_path / "out.safetensors")
+    assert "reads one of 3 files that its name counts, without the tensors of the others" in alone.remarks
+
+
+SHARDS = 4
+
+
+def shards_of(folder, wanted):
+    """Files as `HuggingFaceStorageWriter` writes them, of rows that ranks share."""
+    folder.mkdir()
+    files = []
+    for rank in range(SHARDS):
+        own = {name: (each.chunk(SHARDS)[rank], rank * -(-len(each) // SHARDS)) for name, each in wanted.items()}
+        said = {name: {"saved_offsets": [at, *[0] * (part.ndim - 1)]} for name, (part, at) in own.items()}
+        files.append(folder / f"shard-{rank + 1:05}-model-00001-of-00001.safetensors")
+        parts = {name: part.clone() for name, (part, _) in own.items()}
+        safetensors.save_file(parts, files[-1], {"DCP_SHARDING_INFO": json.dumps(said), "DCP_VERSION": "1.0"})
+    return files
+
+
+EMBEDDED, DOWN = "model.embed_tokens.weight", "model.layers.0.mlp.down_proj.weight"
+MODEL = {
+    EMBEDDED: torch.arange(128.0).reshape(16, 8),
+    "model.layers.0.input_layernorm.weight": torch.arange(8.0),
+    DOWN: torch.arange(192.0).reshape(8, 24),
+    "model.layers.0.mlp.up_proj.weight": torch.arange(192.0).reshape(24, 8),
+    "model.norm.weight": torch.arange(8.0),
+}
+
+
+def test_shards_of_files_that_say_their_places(tmp_path):
+    files = shards_of(tmp_path / "in", MODEL)
+    for paths in ([tmp_path / "in"], files, files[::-1]):
+        plan = stores.reshard(paths, tmp_path / "out.safetensors", overwrite=True)
+        assert "takes the ends of tensors from 4 files, which cannot tell of further ones" in plan.remarks
+        plan.run()
+        assert_whole(tmp_path / "out.safetensors", MODEL)
+
+
+@pytest.mark.parametrize("lost", range(SHARDS))
+@pytest.mark.parametrize("shorter", [name for name in MODEL if name != DOWN])
+def test_shards_that_are_missing_are_told_by_others(tmp_path, lost, shorter):
+    files = shards_of(tmp_path / "in", {name: MODEL[name] for name in {shorter: 0, EMBEDDED: 0, DOWN: 0}})
+    if shorter == EMBEDDED:
+        (tmp_path / "in" / "config.json").write_text(json.dumps({"vocab_size": 16, "hidden_size": 8}))
+    files.pop(lost).unlink()
+    for paths in ([tmp_path / "in"], files):
+        with pytest.raises(ModelError, match=r"files are missing|leave holes|but none of [123]"):
+            stores.reshard(paths, tmp_path / "out.safetensors")
+
+
+@pytest.fixture
+def distributed(tmp_path):
+    """A distributed checkpoint, and a way to change what its metadata say."""
+    import torch.distributed.checkpoint as dcp
+
+    folder = tmp_path / "dcp"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        state = {
+            "x": torch.arange(10.0),
+            "y": torch.ones(2, 3),
+            "epoch": 3,
+            "optimizer": {"m": torch.ones(2), "lr": 0.1},
+        }
+        dcp.save(state, checkpoint_id=folder, no_dist=True)
+    file = folder / ".metadata"
+
+    def change(function):
+        said = pickle.loads(file.read_bytes())
+        function(said)
+        file.write_bytes(pickle.dumps(said))
+
+    return folder, change
+
+
+def cut(chunk, start, size):
+    from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+
+    return ChunkStorageMetadata(torch.Size(start), torch.Size(size))
+
+
+def resize(*sizes):
+    return lambda said: setattr(said.state_dict_metadata["x"], "size", torch.Size(sizes))
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (resize(11), r"leave holes in shape \[11\]"),
+        (resize(9), r"has pieces up to \[10\], outside its shape \[9\]"),
+        (resize(0), r"outside its shape \[0\]"),
+        (resize(), r"outside its shape \[\]"),
+        (resize(10, 1), r"outside its shape \[10, 1\]"),
+        (lambda said: setattr(said.state_dict_metadata["x"], "chunks", []), "has no pieces for its shape"),
+        (lambda said: delattr(said.state_dict_metadata["x"], "size"), "has no size"),
+    ],
+)
+def test_declared_sizes_are_the_truth(distributed, tmp_path, change, words):
+    folder, changed = distributed
+    changed(change)
+    for make in (
+        lambda: stores.reshard([folder], tmp_path / "out.safetensors"),
+        lambda: plan_load(folder),
+        lambda: stores.verify(folder, folder),
+    ):
+        with pytest.raises(ModelError, match=words):
+            make()
+    with pytest.raises(SystemExit) as ended:
+        main(["stores", str(folder)])
+    assert ended.value.code == 2
+
+
+def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path, capsys):
+    folder, _ = distributed
+    nested = {"model": {"w": torch.ones(2)}, "optimizer": {"state": {0: {"m": torch.ones(2), "step": 4}},
+              "param_groups": [{"lr": 0.1}]}, "epoch": 3, (1, "a"): {"rest": None}}  # fmt: skip
+    torch.save(nested, tmp_path / "t.pt")
+    for path, counts, others in (
+        (folder, "1 of x, 1 of y, 1 of optimizer", '2 objects that are not arrays: "epoch", "optimizer.lr"'),
+        (
+            tmp_path / "t.pt",
+            "1 of model, 1 of optimizer",
+            '4 objects that are not arrays: "optimizer.state.0.step", "optimizer.param_groups", "epoch", "(1, \'a\')"',
+        ),
+    ):
+        expected = [f"contains tensors that train a model, under their own names: {counts}", f"leaves out {others}"]
+        assert stores.reshard([path], tmp_path / "out.safetensors").remarks[:2] == expected
+        assert plan_load(path).remarks == expected
+        assert compared(path, path) == (None, [f"{path}: {each}" for each in expected * 2])
+        for command in ["stores", str(path)], ["reshard", "--dry-run", str(path), str(tmp_path / "out.safetensors")]:
+            with pytest.raises(SystemExit) as ended:
+                main(command)
+            assert not ended.value.code
+            printed = capsys.readouterr()
+            assert all(each in printed.out + printed.err for each in expected)
+
+
+LAZY = {
+    "conj": lambda: torch.tensor([1 + 2j, 3 - 1j]).conj(),
+    "neg": lambda: torch._neg_view(torch.ones(3)),
+    "imag": lambda: torch.tensor([1 + 2j, 3 - 1j]).conj().imag,
+    "parameter": lambda: torch.nn.Parameter(torch.tensor([1 + 2j]).conj()),
+    "both": lambda: torch._neg_view(torch.tensor([1 + 2j]).conj()),
+    "bfloat16": lambda: torch._neg_view(torch.ones(3).bfloat16()),
+    "uint8": lambda: torch._neg_view(torch.ones(3, dtype=torch.uint8)),
+}
+
+
+@pytest.mark.parametrize("name, is_distributed", [*itertools.product(LAZY, [False, True])])
+def test_signs_that_files_leave_to_their_readers_are_refused(tmp_path, name, is_distributed):
+    import torch.distributed.checkpoint as dcp
+
+    x = LAZY[name]()
+    path = tmp_path / "in" if is_distributed else tmp_path / "in.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if is_distributed:
+            dcp.save({"x": x}, checkpoint_id=path, no_dist=True)
+        else:
+            torch.save({"x": x}, path)
+            assert torch.equal(torch.load(path)["x"], x)
+    if is_distributed and name == "imag":
+        # PyTorch copies a part of a larger storage, and so makes its signs real.
+        stores.reshard([path], tmp_path / "out.safetensors").run()
+        assert_whole(tmp_path / "out.safetensors", {"x": x})
+        return
+    with pytest.raises(ModelError, match=r"is lazily (conjugated|negated).*resolve_(conj|neg)\(\)"):
+        stores.reshard([path], tmp_path / "out.safetensors")
