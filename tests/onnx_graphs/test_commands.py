@@ -56,6 +56,42 @@ def test_run_writes_what_is_asked_for_and_prints_the_rest(folder, anydml):
     assert sorted(path.name for path in folder.iterdir()) == ["b.npy", "model.onnx", "s.npy", "x.npy"]
 
 
+def test_what_exists_is_replaced_only_if_asked(folder, anydml):
+    model(SPLIT)
+    given = ["--input", "x=x.npy", "--input", "s=s.npy"]
+    before = {name: (folder / name).read_bytes() for name in ("x.npy", "s.npy", "model.onnx")}
+    for name in before:
+        for options in ([], ["--overwrite"]):
+            code, out, err = anydml("run", "model.onnx", *given, "--output", f"b={name}", *options)
+            assert (code, out) == (2, "")
+            assert err == f"anydml: --output b={name}: is the file that is read: write to another one\n"
+    code, _, err = anydml("run", "model.onnx", *given, "--output", "a=o.npy", "--output", "b=./o.npy")
+    assert (code, err) == (2, "anydml: --output b=o.npy: 'a' is written there, too\n")
+    assert not (folder / "o.npy").exists()
+    (folder / "o.npy").write_text("kept")
+    code, out, err = anydml("run", "model.onnx", *given, "--output", "b=o.npy")
+    assert (code, out) == (2, "")
+    assert "--output b=o.npy: exists already" in err
+    assert (folder / "o.npy").read_text() == "kept"
+    assert anydml("run", "model.onnx", *given, "--output", "b=o.npy", "--overwrite")[0] == 0
+    assert np.load("o.npy").tolist() == [2, 3, 4, 5]
+    model("g (float[2,3] x) => (float[3,2] y) { y = Transpose <perm = [1, 0]> (x) }", "t.onnx")
+    for arguments, name in (
+        (["onnx", "portable", "model.onnx"], "p.onnx"),
+        (["explain", "t.onnx", "--html"], "p.html"),
+        (["explain", "t.onnx", "--svg"], "p.svg"),
+    ):
+        (folder / name).write_text("kept")
+        code, _, err = anydml(*arguments, name)
+        assert (code, (folder / name).read_text()) == (2, "kept")
+        assert f"{name}: exists already: name another, or let it be replaced by --overwrite" in err
+        assert anydml(*arguments, name, "--overwrite")[::2] == (0, "")
+        assert (folder / name).read_text("utf-8", "replace") != "kept"
+    code, _, err = anydml("onnx", "portable", "model.onnx", "model.onnx", "--overwrite")
+    assert (code, err) == (2, "anydml: model.onnx: is the file that is read: write to another one\n")
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
 def test_long_outputs_are_cut(folder, anydml):
     model("g (float[N] x) => (float[N] y) { y = Identity (x) }")
     np.save("x.npy", np.zeros(1000, "f"))

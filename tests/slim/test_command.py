@@ -134,3 +134,60 @@ def test_old_models_are_copied(anydml):
     assert code == 0
     assert "nothing is changed before opset 11 and IR version 4" in out
     assert onnx.load("out.onnx") == onnx.load("model.onnx")
+
+
+def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
+    save(PAIR)
+    given = (tmp_path / "model.onnx").read_bytes()
+    for options in ((), ("--overwrite",)):
+        for name in ("model.onnx", "./model.onnx", "link.onnx"):
+            if name == "link.onnx" and not options:
+                (tmp_path / name).symlink_to("model.onnx")
+            code, out, err = anydml("model.onnx", "-o", name, *options)
+            assert (code, out) == (2, "")
+            assert err == f"anydml: -o {name}: is the file that is read: write to another one\n"
+    for option, name in (("-o", "out.onnx"), ("--report", "page.html")):
+        (tmp_path / name).write_text("kept")
+        others = () if option == "-o" else ("-o", "other.onnx")
+        code, out, err = anydml("model.onnx", option, name, *others)
+        assert (code, out) == (2, "")
+        assert f"{option} {name}: exists already: name another, or let it be replaced by --overwrite" in err
+        assert (tmp_path / name).read_text() == "kept"
+        assert not (tmp_path / "other.onnx").exists()
+    code, _, err = anydml("model.onnx", "-o", "out.onnx", "--report", "page.html", "--overwrite")
+    assert (code, err) == (0, "")
+    assert (tmp_path / "out.onnx").read_bytes() != b"kept"
+    assert (tmp_path / "model.onnx").read_bytes() == given
+
+
+def test_data_beside_a_model_is_not_replaced(anydml, tmp_path):
+    save("g (float[1,64] x) => (float[1,16] z) { t = Transpose <perm = [1, 0]> (w) z = MatMul (x, t) }")
+    model = onnx.load("model.onnx")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((16, 64), np.float32), "w"))
+    onnx.save(model, "model.onnx", save_as_external_data=True, location="w.onnx", size_threshold=0)
+    (tmp_path / "out.onnx.data").write_text("kept")
+    code, _, err = anydml("model.onnx", "-o", "out.onnx")
+    assert code == 2
+    assert err.startswith("anydml: model.onnx: out.onnx.data: exists already")
+    code, _, err = anydml("model.onnx", "-o", "w.onnx", "--overwrite")
+    assert code == 2
+    assert "w.onnx: is the file that is read" in err
+    assert not (tmp_path / "out.onnx").exists()
+    assert (tmp_path / "out.onnx.data").read_text() == "kept"
+    assert (tmp_path / "w.onnx").read_bytes() == np.ones((16, 64), np.float32).tobytes()
+    code, _, err = anydml("model.onnx", "-o", "out.onnx", "--overwrite", "--prove")
+    assert (code, err) == (0, "")
+
+
+def test_sizes_that_have_names_are_said(anydml, tmp_path):
+    """Each counts as a prime, which is no batch that anybody has."""
+    save("""g (float[batch,3] x, float[?,2] y) => (float[A,B] z, float[C,D] u)
+        { a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) z = Relu (b) u = Relu (y) }""")
+    code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--report", "page.html")
+    assert code == 0
+    first = out.splitlines()[0]
+    assert first == (
+        'model.onnx: 10.13 kB moved by 2 nodes before, 0 B by 0 after, counted where "batch" = 211, axis 0 of "y" = '
+        "223, written to 'out.onnx'"
+    )
+    assert "counted where &quot;batch&quot; = 211" in (tmp_path / "page.html").read_text("utf-8")

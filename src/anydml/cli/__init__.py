@@ -20,7 +20,7 @@ from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
-from anydml.cli.output import fail, libraries_warnings, say, warn
+from anydml.cli.output import fail, libraries_warnings, overwrites, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
@@ -141,17 +141,18 @@ def anydml() -> None:
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
+@overwrites
 @click.option("--quiet", is_flag=True, help="Show no progress of long work.")
 def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
-    outputs: tuple[str, ...], quiet: bool, **timing: Any,
+    outputs: tuple[str, ...], overwrite: bool, quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
     """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, or an ONNX file (.onnx)."""
     if is_onnx(model):
         refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
-        run_onnx(model, inputs, outputs, allow_outside, say, explain)
+        run_onnx(model, inputs, outputs, allow_outside, overwrite, say, explain)
         return
-    refuse_options(click.get_current_context(), ["inputs", "outputs"], "ONNX models")
+    refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
     from anydml import dxdispatch
 
     dxdispatch.run(

@@ -9,7 +9,7 @@ import click
 
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
-from anydml.cli.output import check_target, say, warn
+from anydml.cli.output import check_target, overwrites, say, warn
 from anydml.text import printable
 
 
@@ -19,7 +19,10 @@ from anydml.text import printable
 @click.option("--svg", metavar="FILE.svg", type=click.Path(), help="Write the picture of the first operator.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
-def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool) -> None:
+@overwrites
+def explain(
+    model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool, overwrite: bool
+) -> None:
     """Explain the data movement of MODEL, a JSON or ONNX file, without running it.
 
     Without --html and --svg, print tensors, moves and kernels as text. Pages and pictures show every element of small
@@ -29,8 +32,8 @@ def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...
     from anydml.explain import explain as explained
     from anydml.explain.terminal import notation
 
-    check_target("--html", html, ".html")
-    check_target("--svg", svg, ".svg")
+    check_target("--html", html, ".html", [model], overwrite)
+    check_target("--svg", svg, ".svg", [model], overwrite)
     if is_onnx(model):
         named: dict[str, Any] = {**read_sizes(sizes)}
         found = load_onnx(model, partial(explained, **named))

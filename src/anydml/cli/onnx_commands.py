@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from anydml.cli.output import say
+from anydml.cli.output import overwrites, say
 from anydml.errors import ModelError
 from anydml.text import printable
 
@@ -48,7 +48,13 @@ def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> N
 
 
 def run_onnx(
-    model: str, inputs: Sequence[str], outputs: Sequence[str], allow_outside: bool, log: Log, explain: bool = False
+    model: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    allow_outside: bool,
+    overwrite: bool,
+    log: Log,
+    explain: bool = False,
 ) -> None:
     """Run an ONNX file.
 
@@ -57,6 +63,7 @@ def run_onnx(
         inputs: ``NAME=FILE.npy`` for each input without a default.
         outputs: ``NAME=FILE.npy`` for outputs to write; the others are printed.
         allow_outside: whether external data may lie outside the model's folder.
+        overwrite: whether existing files may be replaced.
         log: called with each line of output.
         explain: whether to log the nodes and moves of each program.
 
@@ -64,9 +71,11 @@ def run_onnx(
         ModelError: a file or the graph is invalid, or an input does not match the graph.
     """
     _need_onnx()
+    from anydml.files.folder import check_replaceable
     from anydml.files.json_path import JsonPath, names, show
     from anydml.onnx import load, npy
     from anydml.onnx.budget import Budget
+    from anydml.onnx.external import external_files
     from anydml.onnx.program import Program
 
     place = JsonPath(model)
@@ -76,6 +85,13 @@ def run_onnx(
         wrong = next((name for name in given if name not in known), None)
         if wrong is not None:
             raise ModelError(f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(known)}", field=wrong)
+    data = external_files(load(model, external_data=False), Path(model).parent) if targets else ()
+    written: dict[Path, str] = {}
+    for name, path in targets.items():
+        check_replaceable(path, [Path(model), *sources.values(), *data], overwrite, JsonPath(f"--output {name}={path}"))
+        other = written.setdefault(path.resolve(), name)
+        if other != name:
+            raise ModelError(f"--output {name}={path}: '{other}' is written there, too", field=name)
     arrays = {
         name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
@@ -122,7 +138,8 @@ def onnx_group() -> None:
 @onnx_group.command(short_help="Replace training operators by standard ones.")
 @click.argument("source", metavar="IN.onnx", type=click.Path())
 @click.argument("target", metavar="OUT.onnx", type=click.Path())
-def portable(source: str, target: str) -> None:
+@overwrites
+def portable(source: str, target: str, overwrite: bool) -> None:
     """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
 
     The two operators are replaced by standard Split, Concat and shape arithmetic. Nothing else changes; a model without
@@ -130,15 +147,16 @@ def portable(source: str, target: str) -> None:
     IN.onnx.
     """
     _need_onnx()
-    from anydml.files.folder import write_whole
+    from anydml.files.folder import check_replaceable, write_whole
     from anydml.files.json_path import JsonPath
     from anydml.onnx import load, make_portable
     from anydml.onnx.checks import check, serialized
-    from anydml.onnx.external import external_tensors
+    from anydml.onnx.external import external_files, external_tensors
     from anydml.onnx.portable import training_nodes
 
     place, out = JsonPath(source), Path(target)
     model = load(source, external_data=False)
+    check_replaceable(out, [Path(source), *external_files(model, Path(source).parent)], overwrite, JsonPath(target))
     count = len(training_nodes(model))
     _placed(place, lambda: check(model))
     if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:

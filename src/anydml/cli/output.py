@@ -7,13 +7,15 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from anydml.text import printable
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""
@@ -64,16 +66,29 @@ def libraries_warnings() -> Iterator[None]:
         yield
 
 
-def check_target(option: str, path: str | None, suffix: str) -> None:
-    """Check the name of a file that an option asks to write, and that its folder exists.
+def overwrites(command: F) -> F:
+    """Add the option --overwrite to a command that writes files."""
+    return click.option("--overwrite", is_flag=True, help="Replace files that exist.")(command)
+
+
+def check_target(option: str, path: str | None, suffix: str, sources: Iterable[str | Path], overwrite: bool) -> None:
+    """Check the name of a file that an option asks to write, that its folder exists, and that nothing is lost.
 
     Raises:
         ClickException: the name has another suffix, or there is no such folder.
+        ModelError: it is one of `sources`, or exists and may not be replaced.
     """
-    if path is not None and Path(path).suffix.lower() != suffix:
-        raise click.ClickException(f"{option} {path}: its name must end in {suffix}")
-    if path is not None and not Path(path).parent.is_dir():
-        raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
+    if path is None:
+        return
+    from anydml.files.folder import check_replaceable
+    from anydml.files.json_path import JsonPath
+
+    named = f"{option} {path}"
+    if Path(path).suffix.lower() != suffix:
+        raise click.ClickException(f"{named}: its name must end in {suffix}")
+    if not Path(path).parent.is_dir():
+        raise click.ClickException(f"{named}: there is no folder {Path(path).parent}")
+    check_replaceable(Path(path), map(Path, sources), overwrite, JsonPath(named))
 
 
 def fail(message: str) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.output import check_target, say
+from anydml.cli.output import check_target, overwrites, say
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ SHOWN = 20
 @click.option("--prove", is_flag=True, help="Compare both models for more sizes, and run both on ONNX Runtime.")
 @click.option("--report", metavar="PAGE.html", type=click.Path(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
-def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, allow_outside: bool) -> None:
+@overwrites
+def slim(
+    model: str, output: str, exact: bool, prove: bool, report: str | None, allow_outside: bool, overwrite: bool
+) -> None:
     """Rewrite MODEL.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
@@ -40,8 +43,8 @@ def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, 
     """
     if not is_onnx(model):
         raise click.ClickException(f"{model}: its name must end in .onnx")
-    check_target("-o", output, ".onnx")
-    check_target("--report", report, ".html")
+    check_target("-o", output, ".onnx", [model], overwrite)
+    check_target("--report", report, ".html", [model], overwrite)
 
     def work(loaded: ModelProto) -> list[str]:
         from anydml.files.folder import Folder
@@ -50,7 +53,7 @@ def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, 
         folder = Folder(Path(model).resolve().parent, allow_outside)
         found = slim(loaded, folder, exact)
         proof = proved(loaded, found, folder) if prove else []
-        write(loaded, found, Path(output), folder)
+        write(loaded, found, Path(output), folder, overwrite)
         lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
         if report is not None:
             from anydml.slim.report import report as made

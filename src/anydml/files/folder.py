@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -72,6 +72,26 @@ def _portable(written: str) -> str:
 def extension(written: str) -> str:
     """The extension that says what a file is: ``".npy"``, in lower case."""
     return Path(_portable(written)).suffix.lower()
+
+
+def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, place: JsonPath) -> None:
+    """Check that writing a file loses nothing: neither what is read, nor what exists unless it may be replaced.
+
+    Args:
+        target: the file that will be written.
+        sources: the files that are read.
+        overwrite: whether an existing file may be replaced.
+        place: names the target in errors.
+
+    Raises:
+        ModelError: `target` is one of `sources`, or exists and may not be replaced.
+    """
+    if not target.is_file():
+        return
+    if any(source.exists() and target.samefile(source) for source in sources):
+        raise place.error("is the file that is read: write to another one")
+    if not overwrite:
+        raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
 
 
 def write_whole(target: Path, write: Callable[[BinaryIO], object], place: JsonPath) -> None:

@@ -24,8 +24,8 @@ class FileRange:
     length: int
     place: JsonPath
 
-    def load(self) -> None:
-        """Read the bytes into the tensor.
+    def read(self) -> bytes:
+        """Read the bytes.
 
         Raises:
             ModelError: the file cannot be read, or was truncated.
@@ -38,7 +38,15 @@ class FileRange:
             raise self.place.error(f"{printable(str(self.path))} cannot be read: {error.strerror}") from None
         if len(data) != self.length:
             raise self.place.error(f"{printable(str(self.path))} changed while it was read")
-        self.tensor.raw_data = data
+        return data
+
+    def load(self) -> None:
+        """Read the bytes into the tensor.
+
+        Raises:
+            ModelError: the file cannot be read, or was truncated.
+        """
+        self.tensor.raw_data = self.read()
         self.tensor.data_location = TensorProto.DEFAULT
         del self.tensor.external_data[:]
 
@@ -46,6 +54,12 @@ class FileRange:
 def external_tensors(model: ModelProto) -> list[TensorProto]:
     """Return the tensors of a model with external data, including those in subgraphs and functions."""
     return [tensor for tensor in tensors(model) if tensor.data_location == TensorProto.EXTERNAL]
+
+
+def external_files(model: ModelProto, root: Path) -> set[Path]:
+    """Return the files that a model's external data is stored in, relative to the folder `root`."""
+    entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
+    return {root / entry.value for entry in entries if entry.key == "location"}
 
 
 def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileRange:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,9 @@ FEW = 1 << 20
 
 MOST = 1 << 23
 """Total number of elements that are compared one by one."""
+
+ROWS = 64
+"""Fewest rows that are compared at once: one may be strided, and these share its cache lines."""
 
 SIZES = (1, 2, 3, 5, 8)
 """Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
@@ -164,11 +168,20 @@ def _are_same(
             return True
         known = elements.of_constant(before, ours), elements.of_constant(after, theirs)
         if known[0] is not None and known[1] is not None:
-            return known[0].tobytes() == known[1].tobytes()
+            return _are_equal(known[0], known[1])
     left, right = elements.of(before, old), elements.of(after, new)
     if by_shape and (left is None or right is None):
         return True
     return left is not None and right is not None and np.array_equal(left, right)
+
+
+def _are_equal(first: Array, second: Array) -> bool:
+    """Whether arrays have equal elements in row-major order."""
+    # A contiguous one takes the shape of the other, so that neither is copied.
+    shape = max(first, second, key=lambda each: each.ndim).shape
+    a, b = (each.reshape(shape) for each in (first, second))
+    rows = max(ROWS, FEW // max(1, math.prod(shape[1:])))
+    return all(np.array_equal(a[k : k + rows], b[k : k + rows]) for k in range(0, len(a), rows))
 
 
 def _pieces(analysis: Analysis, name: str) -> Pieces | None:
@@ -203,9 +216,11 @@ class _Elements:
         if piece.size > array.size or piece.is_reversed:
             return None
         flat = array[piece.offset :]
-        sizes = [digit.size for digit in piece.digits]
-        strides = [digit.stride * flat.itemsize for digit in piece.digits]
-        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, strides, writeable=False))
+        sizes = [digit.size for digit in piece.digits] or [1]
+        strides = [digit.stride * flat.itemsize for digit in piece.digits] or [flat.itemsize]
+        # As unsigned integers, so that NaN equals itself and 0 differs from −0.
+        bits = flat.view(f"{'u' if flat.itemsize <= 8 else 'V'}{flat.itemsize}")
+        return np.lib.stride_tricks.as_strided(bits, sizes, strides, writeable=False)
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
         """Return fingerprints of a value; None if there are too many, or they cannot be moved."""

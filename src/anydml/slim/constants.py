@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+import math
+import sys
+from collections.abc import Callable, Hashable
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper
 
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
-from anydml.onnx.tensors import to_array
+from anydml.onnx.tensors import bits_of, numpy_type, tensor_shape, to_array
 from anydml.onnx.values import Array
 
 NUMBERS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
@@ -56,11 +58,6 @@ class Constants:
             self.made[self._names[key]] = packed
         return self._names[key]
 
-    def added(self) -> Iterator[tuple[str, TensorProto]]:
-        """Yield new constants, by name, as initializers."""
-        for name, array in self.made.items():
-            yield name, numpy_helper.from_array(array, name)
-
     def read(self, name: str) -> Array:
         """Return the elements of a constant.
 
@@ -71,19 +68,26 @@ class Constants:
             return self.made[name]
         if name not in self._arrays:
             tensor = self._tensors[name]
-            if tensor.data_location == TensorProto.EXTERNAL:
-                tensor = self._loaded(tensor)
-            self._arrays[name] = np.asarray(to_array(tensor, Budget()))
+            is_external = tensor.data_location == TensorProto.EXTERNAL
+            self._arrays[name] = self._external(tensor) if is_external else np.asarray(to_array(tensor, Budget()))
         return self._arrays[name]
 
-    def _loaded(self, tensor: TensorProto) -> TensorProto:
+    def _external(self, tensor: TensorProto) -> Array:
         if self._folder is None:
             message = f"tensor {show(tensor.name)} is stored in another file; read the model with anydml.onnx.load"
             raise ModelError(message, field=tensor.name, rule="tensors must be loaded before they are moved")
+        found = find_external(tensor, self._folder, JsonPath(str(self._folder.root)))
+        dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
+        is_plain = dtype is not None and not dtype.hasobject and bits_of(dtype) == 8 * dtype.itemsize
+        if dtype is not None and is_plain and found.length == math.prod(shape) * dtype.itemsize:
+            # Its bytes are its elements: weights may have gigabytes, which are not copied again.
+            Budget().ask(f"tensor {show(tensor.name)}", "reading it", found.length)
+            array = np.frombuffer(found.read(), np.uint8).view(dtype).reshape(shape)
+            return array if sys.byteorder == "little" else array.byteswap()
         copy = TensorProto()
         copy.CopyFrom(tensor)
         _load(copy, self._folder)
-        return copy
+        return np.asarray(to_array(copy, Budget()))
 
 
 def with_data(model: ModelProto, folder: Folder | None) -> ModelProto:

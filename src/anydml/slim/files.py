@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from onnx import ModelProto, StringStringEntryProto, TensorProto
+import numpy as np
+from onnx import ModelProto
 
 from anydml.errors import ModelError
-from anydml.files.folder import Folder, write_whole
+from anydml.files.folder import Folder, check_replaceable, write_whole
 from anydml.files.json_path import JsonPath
 from anydml.onnx.checks import check, serialized
-from anydml.onnx.external import external_tensors
+from anydml.onnx.external import external_files
+from anydml.onnx.tensors import bits_of
+from anydml.onnx.values import Array
 from anydml.slim.slimming import Slimmed
 
 LARGE = 1024
@@ -20,7 +26,7 @@ ALIGNMENT = 4096
 """Alignment of tensors in a data file, so that it can be mapped."""
 
 
-def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder) -> None:
+def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder, overwrite: bool = False) -> None:
     """Write a slimmed model.
 
     Args:
@@ -28,39 +34,44 @@ def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder) -> 
         slimmed: the result of `slim`.
         target: the file. New constants of a model with external data are written to ``NAME.onnx.data`` beside it.
         folder: folder of the model's external data.
+        overwrite: whether existing files may be replaced.
 
     Raises:
-        ModelError: it cannot be written, or its folder is not that of the external data.
+        ModelError: it cannot be written, exists already, or its folder is not that of the external data.
     """
-    result = slimmed.model
-    if external_tensors(model):
-        if target.resolve().parent != folder.root:
-            raise ModelError(f"the model has external data beside it; write {target.name} into the same folder")
-        result = _with_new_data(model, result, target)
+    old = external_files(model, folder.root)
+    check_replaceable(target, old, overwrite, JsonPath(str(target)))
+    if old and target.resolve().parent != folder.root:
+        raise ModelError(f"the model has external data beside it; write {target.name} into the same folder")
+    graph = slimmed.stages[-1].graph if slimmed.stages else None
+    result, large = slimmed.original, list[tuple[Array, int]]()
+    path = target.with_name(f"{target.name}.data")
+    if graph is not None:
+        size = 0
+
+        def place(array: Array) -> dict[str, str] | None:
+            """Return where a new constant is stored, if it becomes external data."""
+            nonlocal size
+            if array.nbytes < LARGE or array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
+                return None
+            large.append((array, -size % ALIGNMENT))
+            offset = size + -size % ALIGNMENT
+            size = offset + array.nbytes
+            return {"location": path.name, "offset": str(offset), "length": str(array.nbytes)}
+
+        result = graph.to_model(place if old else None)
+    if large:
+        check_replaceable(path, old, overwrite, JsonPath(str(path)))
     check(result)
     data = serialized(result)
+    if large:
+        write_whole(path, lambda file: _write_data(file, large), JsonPath(str(path)))
     write_whole(target, lambda file: file.write(data), JsonPath(str(target)))
 
 
-def _with_new_data(model: ModelProto, result: ModelProto, target: Path) -> ModelProto:
-    """Write large new constants to a data file; return the model that refers to it."""
-    old = {tensor.name for tensor in model.graph.initializer}
-    copy = ModelProto()
-    copy.CopyFrom(result)
-    data = bytearray()
-    path = target.with_name(f"{target.name}.data")
-    for tensor in copy.graph.initializer:
-        if tensor.name in old or len(tensor.raw_data) < LARGE:
-            continue
-        data += bytes(-len(data) % ALIGNMENT)
-        entries = {"location": path.name, "offset": str(len(data)), "length": str(len(tensor.raw_data))}
-        data += tensor.raw_data
-        tensor.ClearField("raw_data")
-        tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.extend(StringStringEntryProto(key=key, value=value) for key, value in entries.items())
-    if data:
-        locations = {e.value for each in external_tensors(model) for e in each.external_data if e.key == "location"}
-        if path.name in locations:
-            raise ModelError(f"{path.name} holds the model's own data; write to a file of another name")
-        write_whole(path, lambda file: file.write(data), JsonPath(str(path)))
-    return copy
+def _write_data(file: BinaryIO, arrays: Sequence[tuple[Array, int]]) -> None:
+    """Write arrays in little-endian byte order, each after some zeros."""
+    for array, gap in arrays:
+        file.write(bytes(gap))
+        little = array if sys.byteorder == "little" else array.byteswap()
+        file.write(little.reshape(-1).view(np.uint8).data)

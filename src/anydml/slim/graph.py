@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
-from onnx import ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from anydml.files.folder import Folder
 from anydml.onnx.graph import opsets_of
@@ -135,8 +135,12 @@ class Graph:
         """Return the name of a constant that equals an array; a new one is named after `base`."""
         return self.constants.new(array, lambda: self._fresh.new(base, "constant"))
 
-    def to_model(self) -> ModelProto:
-        """Return the model of this graph, without initializers and declarations that only removed nodes needed."""
+    def to_model(self, place: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
+        """Return the model of this graph, without initializers and declarations that only removed nodes needed.
+
+        Args:
+            place: returns the entries of a new constant that becomes external data, and None for others.
+        """
         result = ModelProto()
         result.CopyFrom(self.model)
         graph = result.graph
@@ -147,7 +151,16 @@ class Graph:
         inputs = {value.name for value in graph.input}
         gone = {tensor.name for tensor in graph.initializer if tensor.name in formerly - used - inputs}
         _keep(graph.initializer, {tensor.name for tensor in graph.initializer} - gone)
-        graph.initializer.extend(tensor for name, tensor in self.constants.added() if name in used)
+        for name, array in self.constants.made.items():
+            if name in used:
+                entries = None if place is None else place(array)
+                if entries is None:
+                    graph.initializer.append(numpy_helper.from_array(array, name))
+                    continue
+                tensor = graph.initializer.add(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
+                tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+                for key, value in entries.items():
+                    tensor.external_data.add(key=key, value=value)
         _keep(graph.value_info, self.makers.keys())
         annotations = [each for each in graph.quantization_annotation if each.tensor_name not in gone]
         del graph.quantization_annotation[:]

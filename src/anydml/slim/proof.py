@@ -18,7 +18,7 @@ from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import compute_the_same, differing, small_sizes
 from anydml.slim.constants import with_data
 from anydml.slim.graph import Graph
-from anydml.slim.sizes import size_names, unnamed_size
+from anydml.slim.sizes import show_size, size_names, unnamed_size
 from anydml.slim.slimming import Slimmed
 from anydml.text import counted
 
@@ -59,7 +59,7 @@ def proved(model: ModelProto, slimmed: Slimmed, folder: Folder | None = None) ->
                 continue
             wrong = next(differing(before, after), None)
             if wrong is not None:
-                shown = ", ".join(f"{show(name)} = {size}" for name, size in sizes.items())
+                shown = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())
                 message = f"{show(wrong)} is not the same{f' where {shown}' if shown else ''}"
                 raise ModelError(message, field=wrong, rule="both models must move the same")
     count = len(slimmed.changed)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import ModelProto
 
+from anydml.files.json_path import show
+
 PRIMES = (211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313, 317, 331, 337)
 
 MOST_SETS = 3
@@ -57,6 +59,12 @@ class StandIns:
 def unnamed_size(value: str, axis: int) -> str:
     """Return a name for an input's size that has none; names in models contain no line breaks."""
     return f"{value}\n{axis}"
+
+
+def show_size(name: str) -> str:
+    """Return the name of a size for messages."""
+    value, is_unnamed, axis = name.partition("\n")
+    return f"axis {axis} of {show(value)}" if is_unnamed else show(name)
 
 
 def size_names(model: ModelProto) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from onnx import ModelProto
 
@@ -20,7 +20,7 @@ from anydml.slim.planning import Plan
 from anydml.slim.products import fused_products
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.rewrites import REWRITES
-from anydml.slim.sizes import StandIns, size_names
+from anydml.slim.sizes import StandIns, show_size, size_names
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
@@ -66,7 +66,7 @@ class Slimmed:
     """A slimmed model.
 
     Attributes:
-        model: the new model; the original if nothing could be improved.
+        original: the model that was given.
         regions: the movement nodes of the original, with their costs before and after composition.
         notes: what was left alone, and why.
         before: the analysis of the original.
@@ -74,12 +74,17 @@ class Slimmed:
         after: cost of all movement in the new model.
     """
 
-    model: ModelProto
+    original: ModelProto
     regions: list[Region] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     before: Analysis | None = None
     stages: list[Stage] = field(default_factory=list)
     after: Cost = NOTHING
+
+    @cached_property
+    def model(self) -> ModelProto:
+        """The new model; the original if nothing could be improved."""
+        return self.stages[-1].graph.to_model() if self.stages else self.original
 
     @property
     def changed(self) -> list[Region]:
@@ -162,8 +167,8 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         rewritten, final = rewrite(is_right)
     stages += rewritten
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
-    result = final.graph.to_model() if stages else model
-    return Slimmed(result, first.regions, notes, analyses[0], stages, final.after)
+    assert not stages or stages[-1].graph is final.graph, "the last stage is what was made"
+    return Slimmed(model, first.regions, notes, analyses[0], stages, final.after)
 
 
 def _rewritten(
@@ -223,10 +228,13 @@ def _composed(
 
 
 def total(slimmed: Slimmed) -> str:
-    """Return the bytes and nodes of a model's movement, before and after, as a text."""
+    """Return the bytes and nodes of a model's movement, before and after, and for which sizes, as a text."""
     before, after = Cost.sum(region.before for region in slimmed.regions), slimmed.after
     first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
-    return f"{first}, {bytes_text(after.moved)} by {after.nodes} after"
+    sizes = {} if slimmed.before is None else slimmed.before.sizes
+    counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())
+    where = f", counted where {counted_at}" if sizes else ""
+    return f"{first}, {bytes_text(after.moved)} by {after.nodes} after{where}"
 
 
 def listed(kinds: list[str]) -> str:
