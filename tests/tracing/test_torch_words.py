@@ -325,3 +325,41 @@ def test_results_of_other_dtypes_go_to_out():
         given[k] = torch.empty_like(out[k], dtype=wrong)
         with pytest.raises(dml.BindingError, match=rf"out\[{k}\] is"):
             fused(x, out=tuple(given))
+
+
+ON_SCALARS = {
+    "flipud": torch.flipud,
+    "fliplr": torch.fliplr,
+    "fliplr of a row": lambda x: torch.fliplr(x[None]),
+    "roll": lambda x: torch.roll(x, 1),
+    "roll along 0": lambda x: torch.roll(x, 1, 0),
+    "roll along -1": lambda x: x.roll((1,), (-1,)),
+    "rot90": torch.rot90,
+    "flip": lambda x: torch.flip(x, [0]),
+    "flip none": lambda x: torch.flip(x, []),
+    "narrow from -5": lambda x: torch.narrow(x.expand(4), 0, torch.tensor(-5), 2),
+    "narrow from -2": lambda x: torch.narrow(x.expand(4), 0, torch.tensor(-2), 2),
+    "narrow from 3": lambda x: x.expand(4).narrow(0, 3, 2),
+}
+
+
+@pytest.mark.parametrize("name", ON_SCALARS)
+def test_tensors_without_dimensions(name):
+    function, x = ON_SCALARS[name], torch.tensor(3.0)
+    try:
+        expected = function(x)
+    except (RuntimeError, IndexError):
+        with pytest.raises((dml.FuseError, IndexError)):
+            dml.fuse(function)(x)
+    else:
+        assert torch.equal(dml.fuse(function)(x), expected)
+
+
+def test_a_traced_start_is_in_range():
+    narrowed = lambda x, start: torch.narrow(x, 1, start, 2)  # noqa: E731
+    x, fused = torch.arange(12.0).reshape(3, 4), dml.fuse(narrowed)
+    for start in range(3):
+        assert torch.equal(fused(x, torch.tensor(start)), narrowed(x, torch.tensor(start)))
+    for start in (-5, -2, 3, 4):
+        with pytest.raises(IndexError, match=f"index {start} in start is out of range"):
+            fused(x, torch.tensor(start))

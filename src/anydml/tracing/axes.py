@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from anydml.errors import FuseIndexError
 from anydml.moves.compose import strided
 from anydml.moves.open_numbers import is_clamped, larger
 from anydml.tracing import verbs
@@ -180,6 +181,13 @@ def flip(x: TracedArray, axis: Any = None) -> TracedArray:
     return x
 
 
+def flip_of(x: TracedArray, axis: int) -> TracedArray:
+    """Reverse an axis that must be there."""
+    if x.ndim <= axis:
+        raise broken(f"Input must be >= {axis + 1}-d.")
+    return flip(x, axis)
+
+
 def rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArray:
     """Rotate by 90 degrees, `k` times."""
     first, second = axes_of(x, axes)
@@ -220,7 +228,9 @@ def roll_dims(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
     by, along = wholes(shifts), wholes([] if dims is None else dims)
     if len(by) != max(len(along), 1):
         raise broken(f"torch.roll by {len(by)} shifts along {len(along)} dims: there must be one shift per dim")
-    return roll(x, by, tuple(along) if along and x.ndim else None)
+    if along and not x.ndim:
+        raise broken(f"Dimension specified as {along[0]} but tensor has no dimensions", FuseIndexError)
+    return roll(x, by, tuple(along) if along else None)
 
 
 def shift(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:

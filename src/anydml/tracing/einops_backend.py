@@ -59,7 +59,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def concat(self, tensors: Sequence[Any], axis: int) -> TracedArray:
         """Concatenate along an axis."""
         with named("einops"):
-            return verbs.join([*map(trace_of(tensors).array, tensors)], axis)
+            return verbs.join_native([*map(trace_of(tensors).array, tensors)], axis)
 
     def is_float_type(self, x: TracedArray) -> bool:
         """Whether the dtype is floating-point."""

@@ -13,19 +13,32 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.fields import MOST_ITEMS
 from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
-from anydml.tracing.constants import arrays_of, is_list, known, trace_of, whole, wholes
+from anydml.tracing.constants import arrays_of, dtype_of, is_list, known, trace_of, whole, wholes
 from anydml.tracing.indexing import at
 from anydml.tracing.picking import pick
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import astype, axis_of, broadcast, cut, fill, join, parts_of, reshape, resized
+from anydml.tracing.verbs import (
+    astype,
+    axis_of,
+    broadcast,
+    cut,
+    fill,
+    join,
+    join_native,
+    parts_of,
+    reshape,
+    resized,
+)
 
 
 def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None) -> TracedArray:
     """Join arrays along an axis; flattened if it is None."""
-    found = join(arrays, axis) if axis is not None else join([ravel(array) for array in arrays], 0)
-    return astype(found, dtype)
+    parts = arrays if axis is not None else [ravel(array) for array in arrays]
+    if parts and dtype is not None and all(part.element == dtype_of(part, dtype) for part in parts):
+        return join(parts, axis or 0)
+    return astype(join_native(parts, axis or 0), dtype)
 
 
 def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:
@@ -52,7 +65,7 @@ def stack_along(arrays: Sequence[TracedArray], dtype: Any = None, rank: int = 1,
 
 def column_stack(arrays: Sequence[TracedArray]) -> TracedArray:
     """Join columns, as which arrays of fewer than two dimensions count."""
-    return join([transpose(at_least(array, 2)) if array.ndim < 2 else array for array in arrays], 1)
+    return join_native([transpose(at_least(array, 2)) if array.ndim < 2 else array for array in arrays], 1)
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
@@ -67,7 +80,7 @@ def block(arrays: Any) -> TracedArray:
 
     def joined(tree: Any, axis: int) -> TracedArray:
         if isinstance(tree, list):
-            return join([joined(each, axis + 1) for each in tree], axis)
+            return join_native([joined(each, axis + 1) for each in tree], axis)
         array = trace.array(tree)
         return reshape(array, (*(1,) * (rank - array.ndim), *array.shape))
 

@@ -14,7 +14,7 @@ from anydml.tensor import Layout
 from anydml.tracing.picking import check_dtype_of, index_array
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, broadcast_all, common_shape, fill, reshape
+from anydml.tracing.verbs import broadcast, broadcast_all, common_shape, fill, native, reshape
 
 REASON = "elements are written over others"
 
@@ -134,6 +134,7 @@ def choose(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     """Set elements on one side of a diagonal to zero: above diagonal k of matrices, or below it if `is_upper`."""
+    x = native(x)
     if x.ndim == 1:
         x = broadcast(x, (x.shape[0], x.shape[0]))
     if x.ndim < 2:

@@ -18,7 +18,19 @@ from anydml.tracing.putting import Along, At, check_same, choose, put, put_at
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.selecting import diagonal, diagonal_at, within
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import axis_of, broadcast, cast, common_shape, cut, fill, join, reshape, resized, sizes_of
+from anydml.tracing.verbs import (
+    axis_of,
+    broadcast,
+    cast,
+    common_shape,
+    cut,
+    fill,
+    join,
+    native,
+    reshape,
+    resized,
+    sizes_of,
+)
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
@@ -175,4 +187,6 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
 def resize(x: TracedArray, new_shape: Any) -> TracedArray:
     """Repeat the flattened array until a shape is filled."""
     sizes = sizes_of(new_shape)
-    return reshape(again(ravel(x), 0, 0, math.prod(sizes)), sizes) if x.count and 0 not in sizes else fill(x, sizes)
+    if not x.count or 0 in sizes:
+        return fill(x, sizes)
+    return native(reshape(again(ravel(x), 0, 0, math.prod(sizes)), sizes))

@@ -181,7 +181,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     """Choose between two arrays of one dtype, or an array and a number that its dtype holds."""
     if x is None or y is None:
         raise refused("where of a condition alone", "shapes would depend on elements")
-    return choose(mask, *arrays_of(mask.trace, (x, y), is_weak=True))
+    return choose(mask, *map(verbs.native, arrays_of(mask.trace, (x, y), is_weak=True)))
 
 
 def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:
@@ -192,7 +192,7 @@ def select_first(condlist: Sequence[Any], choicelist: Sequence[Any], default: An
     conditions = [trace.array(each) for each in condlist]
     if any(each.element.kind != "b" for each in conditions):
         raise broken("conditions must be arrays of bools")
-    *choices, found = arrays_of(trace, (*choicelist, default), is_weak=True)
+    *choices, found = map(verbs.native, arrays_of(trace, (*choicelist, default), is_weak=True))
     shape = common_shape([each.shape for each in (*conditions, *choices, found)])
     for condition, choice in [*zip(conditions, choices, strict=True)][::-1]:
         found = choose(condition, choice, found)

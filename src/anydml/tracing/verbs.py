@@ -14,8 +14,10 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
+from anydml.moves import Access, Move
 from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.value import Value
+from anydml.tensor import Layout
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
@@ -147,6 +149,35 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     like = next((array.like for array in arrays if array.like is not None), None)
     value = first.trace.composer.join([array.value for array in arrays], axis)
     return first.trace.made(value, first.element, like)
+
+
+def native(x: TracedArray) -> TracedArray:
+    """Return x with elements in the machine's byte order, as NumPy promotes the dtypes of arrays that it combines.
+
+    Raises:
+        FuseError: the elements are structures in another byte order.
+    """
+    dtype = x.element.newbyteorder("=")
+    if x.element.isnative:
+        return x
+    if x.element.kind not in "iufcmMU":
+        raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
+    unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
+
+    def lower(inputs: Sequence[Layout], results: Sequence[Layout]) -> Sequence[Move]:
+        (given,), (made,) = inputs, results
+        sizes = (*x.shape, x.itemsize // unit, unit)
+        source = Access(0, unit - 1, (*given.strides, unit, -1))
+        return (Move(sizes, Access(1, 0, (*made.strides, unit, 1)), source, 1),)
+
+    (found,) = x.trace.composer.moved([x.value], [x.shape], x.itemsize, lower, "the bytes of elements are swapped")
+    return x.trace.made(found, dtype)
+
+
+def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
+    """As `join`, with the result of `native`; arrays may differ in their byte order."""
+    are_alike = len({array.element for array in arrays}) < 2
+    return native(join(arrays if are_alike else [*map(native, arrays)], axis))
 
 
 def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = None) -> TracedArray:

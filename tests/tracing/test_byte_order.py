@@ -1,0 +1,65 @@
+"""Words on arrays of another byte order: results have NumPy's dtype, which is native where NumPy promotes dtypes."""
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.errors import FuseError
+
+DTYPES = (">f2", ">f8", ">i2", ">u4", ">c8", ">c16", ">M8[s]", ">U3", "<f8", "u1")
+WORDS = {
+    "concatenate": lambda x, y, m: np.concatenate([x, y]),
+    "concatenate flat": lambda x, y, m: np.concatenate([x, y], None),
+    "concatenate one": lambda x, y, m: np.concatenate([x]),
+    "concatenate by dtype": lambda x, y, m: np.concatenate([x, y], dtype=x.dtype),
+    "stack": lambda x, y, m: np.stack([x, y], -1),
+    "hstack": lambda x, y, m: np.hstack([x, y[:, :0], y]),
+    "column_stack": lambda x, y, m: np.column_stack([x[0], y[1]]),
+    "append": lambda x, y, m: np.append(x, y),
+    "block": lambda x, y, m: np.block([[x, y], [y, x]]),
+    "block of an array": lambda x, y, m: np.block(x),
+    "where": lambda x, y, m: np.where(m, x, y),
+    "select": lambda x, y, m: np.select([m], [x], y),
+    "choose": lambda x, y, m: np.choose([1, 0, 1], [x, y]),
+    "resize": lambda x, y, m: np.resize(x, (4, 5)),
+    "tril": lambda x, y, m: np.tril(x),
+    "triu": lambda x, y, m: np.triu(x[::-1], 1),
+    "twice": lambda x, y, m: np.stack([np.concatenate([x, y]), np.concatenate([y, x])]).T,
+    "pad": lambda x, y, m: np.pad(x, 1),
+    "roll": lambda x, y, m: np.roll(x, 1),
+    "tile": lambda x, y, m: np.tile(x, 2),
+    "insert": lambda x, y, m: np.insert(x, 1, y[0], 0),
+    "take": lambda x, y, m: np.take(x, [1, 0], 1),
+    "view": lambda x, y, m: x[::-1].T,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WORDS)
+def test_dtypes_are_numpys(name, dtype):
+    rng = np.random.default_rng(1)
+    fused = dml.fuse(WORDS[name])
+    for shape in ((3, 3), (4, 3), (0, 3)):
+        if name in ("choose", "twice", "column_stack", "insert") and 0 in shape:
+            continue
+        x, y = (rng.integers(0, 99, shape).astype(np.int64).astype(dtype) for _ in range(2))
+        mask = rng.random(shape) < 0.5
+        for given in ((x, y, mask), (x[::-1], np.asfortranarray(y), mask)):
+            found, wanted = fused(*given), WORDS[name](*given)
+            assert found.dtype == wanted.dtype
+            assert found.dtype.byteorder == wanted.dtype.byteorder
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_orders_may_be_mixed():
+    x = np.arange(6, dtype=">i4").reshape(2, 3)
+    mixed = lambda x, y: np.concatenate([x, y, x.T.reshape(2, 3)])  # noqa: E731
+    for other in (x.astype("<i4"), x):
+        found = dml.fuse(mixed)(x, other)
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, mixed(x, other))
+
+
+def test_structures_in_another_order_are_refused():
+    with pytest.raises(FuseError, match=r"in the machine's byte order.*: pass it as"):
+        dml.fuse(lambda x: np.concatenate([x, x]))(np.zeros(2, [("a", ">f4"), ("b", "i2")]))
