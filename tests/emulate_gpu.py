@@ -22,8 +22,9 @@ from anydml.engines.cuda import engine, launch, operands, plan
 from anydml.engines.cuda.arrays import DeviceArrays, block_starts
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.functions.calling import PLANS
-from anydml.moves import Operand, Program, simplify
-from anydml.operators.parts import part_moves
+from anydml.functions.lowering import lowered
+from anydml.moves import simplify
+from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 
 HOST_TENSORS = ("SplitTensor", "PerInputLengthTensor")
@@ -191,9 +192,8 @@ def check_parts(rng, count, is_equal, size, rows):
     block = gpu.put(np.zeros(starts[-1] * size, np.uint8))
     gpu.written[:] = 0
     layouts = [Layout.packed(shape, size) for shape in shapes]
-    moves = part_moves((0, Layout.of(x)), [*enumerate(layouts, 1)], 1, into_whole=False)
-    operands = (Operand("input", "x"), *(Operand("output", "part") for _ in shapes))
-    DeviceArrays(0).compile_program(Program("split", operands, moves), shapes, size).run((x, block))
+    program = lowered("split", FUNCTIONS["split"], [Layout.of(x)], layouts, (tuple(sizes), 1))
+    DeviceArrays(0).compile_program(program, shapes, size).run((x, block))
     whole = block.view((np.void, size))
     in_block = [whole[s : s + p.size].reshape(p.shape) for s, p in zip(starts, parts, strict=False)]
     compare(in_block, parts, f"block of {size} B into {sizes}")

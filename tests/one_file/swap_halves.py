@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from anydml import infer
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Composing, Inferred, Sizes, function
+from anydml.operators.function import Array, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, int64, rule
 from anydml.records import record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
-def halves_moves(source: Layout, output: Layout, axis: int) -> tuple[Move, ...]:
-    """Two moves, one a half."""
-    half = source.sizes[axis] // 2
-    sizes = (*source.sizes[:axis], half, *source.sizes[axis + 1 :])
-    return tuple(
-        Move(
-            sizes,
-            Access(1, (1 - k) * half * output.strides[axis], output.strides),
-            Access(0, k * half * source.strides[axis], source.strides),
-            source.element_size,
-        )
-        for k in (0, 1)
-    )
+@rule
+def halves_rule(make: Maker, x: View, axis: int) -> None:
+    """Two cuts."""
+    half: int64 = x.n[axis] // 2
+    to: View = make.result(make.sizes(x))
+    make.copy(make.cut(to, axis, half, half, 1), make.cut(x, axis, 0, half, 1))
+    make.copy(make.cut(to, axis, 0, half, 1), make.cut(x, axis, half, half, 1))
 
 
 @record
@@ -61,10 +55,9 @@ class SwapHalvesOperatorDesc(OperatorDesc):
         if not broken and self.input_tensor.sizes[self.axis] % 2:
             yield self.problem("Axis", f"Axis is {self.axis}, whose size is odd", "the axis has two equal halves")
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Two moves."""
-        source, output = layouts or self.layouts()
-        return halves_moves(source, output, self.axis)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Swap the halves of Axis."""
+        halves_rule(make, inputs[0], self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The formula."""
@@ -75,19 +68,13 @@ class SwapHalvesOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(source)
 
 
-def _infer(name: str, shape: Sizes, axis: int) -> Inferred:
+def _check(name: str, shape: Sizes, axis: int) -> Parameters:
     axis = infer.axis_of(name, len(shape), axis)
     infer.equal_parts(name, 2, shape[axis], axis, "halves")
-    return Inferred((axis,), [tuple(shape)])
+    return (axis,)
 
 
-def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    (x,), (axis,) = inputs, inferred.parameters
-    half = x.shape[axis] // 2
-    return [make.join([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]
-
-
-@function(_infer, halves_moves, compose=_compose)
+@function(_check, rule=halves_rule)
 def swap_halves(x: Array, axis: int = 0, *, out: Array | None = None) -> Array:
     """The second half of an axis, then the first.
 

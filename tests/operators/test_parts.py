@@ -7,9 +7,6 @@ from odd_arrays import DTYPES, random_array
 from refused import f32, refused
 
 import anydml as dml
-from anydml.moves import simplify
-from anydml.operators.parts import packed_part_moves, part_moves
-from anydml.tensor import Layout
 
 X = f32(1, 1, 6, 2)
 F16 = dml.TensorDesc("FLOAT16", [1, 1, 3, 2])
@@ -128,22 +125,6 @@ def test_descs_are_values():
     assert one != other
     with pytest.raises(AttributeError):
         one.axis = 2
-
-
-@pytest.mark.parametrize("into_whole", [False, True])
-def test_packed_parts_have_the_moves_that_their_layouts_have(into_whole):
-    rng = np.random.default_rng(8)
-    for _ in range(500):
-        before, after = (tuple(rng.integers(1, 4, int(rng.integers(0, 3))).tolist()) for _ in range(2))
-        sizes = rng.integers(0, 4, int(rng.integers(1, 5))).tolist()
-        item = int(rng.choice([1, 2, 4, 16, 3]))
-        parts = [Layout.packed((*before, size, *after), item) for size in sizes]
-        whole = Layout.packed((*before, sum(sizes), *after), item)
-        first = 0 if into_whole else 1
-        place = (len(sizes) if into_whole else 0, whole)
-        expected = simplify(part_moves(place, [*enumerate(parts, first)], len(before), into_whole))
-        runs = [size * int(np.prod(after)) * item for size in sizes]
-        assert packed_part_moves(int(np.prod(before)), runs, into_whole) == expected
 
 
 def test_packed_and_strided_parts_agree_in_python():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from anydml.functions.derived import derived
-from anydml.operators.function import Array, Inferred, Sizes, described
-from anydml.operators.slice import slice_moves
+from anydml.operators.element_wise_identity import copy_rule
+from anydml.operators.function import Array, Parameters, Sizes, described
 
 
-def _infer_copy(name: str, shape: Sizes) -> Inferred:
-    return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
+def _check(name: str, shape: Sizes) -> Parameters:
+    return ()
 
 
-@lambda stub: derived(described(stub, _infer_copy, slice_moves))
+@lambda stub: derived(described(stub, _check, rule=copy_rule))
 def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 

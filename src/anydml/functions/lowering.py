@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.moves import Operand, Program
+from anydml.moves import Access, Fill, Operand, Program
 from anydml.operators.element import ZERO, Element
 from anydml.operators.function import Function, Inferred, Parameters
 from anydml.tensor import Layout
@@ -25,16 +25,41 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
     try:
         if function.shortcuts.by_numpy is not None:
             function.shortcuts.by_numpy(inputs, inferred, outputs)
-        elif inferred.views:
-            for output, view in zip(outputs, inferred.views, strict=True):
-                output[...] = inputs[0][view]
-        else:
+        elif not _by_views(function, inputs, inferred, outputs):
             _by_numbers(function, inputs, inferred, outputs)
     except MemoryError:
         # NumPy's message would be about a temporary array.
         shapes = " and ".join([str(each.shape) for each in inputs])
         message = f"there is no memory to move {outputs[0].dtype} elements of arrays of shapes {shapes}"
         raise MemoryError(f"{function.label}: {message}") from None
+
+
+def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
+    """Move elements from view to view; return False if there are indices, fills, or dtypes that views do not have."""
+    operands = [*inputs, *outputs]
+    if function.rule is None or any(each.dtype.kind not in "OUS" for each in operands):
+        return False
+    layouts = [Layout.of(each) for each in operands]
+    moves, _ = function.lowered(layouts[: len(inputs)], layouts[len(inputs) :], inferred.parameters)
+    if any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
+        return False
+    for move in moves:
+        _viewed(operands, move.destination, move.sizes)[...] = _viewed(operands, move.reads, move.sizes)
+    return True
+
+
+class _Viewed:
+    """A view of an array, by NumPy's protocol, which keeps the array."""
+
+    def __init__(self, array: Array, access: Access, sizes: tuple[int, ...]) -> None:
+        own = array.__array_interface__
+        place = own["data"][0] + access.offset, own["data"][1]
+        self.__array_interface__ = {**own, "data": place, "shape": sizes, "strides": access.strides}
+        self.array = array
+
+
+def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -> Array:
+    return np.asarray(_Viewed(operands[access.operand], access, sizes))
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
@@ -74,6 +99,6 @@ def lowered(
     """Return the program of a call."""
     operands = [Operand("input", field) for field in function.input_names(len(inputs))]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    constants = function.constants(inputs, results, parameters)
+    moves, constants = function.lowered(inputs, results, parameters, is_in_place)
     operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
-    return Program(name, tuple(operands), function.moves(inputs, results, parameters, is_in_place))
+    return Program(name, tuple(operands), moves)

@@ -36,10 +36,10 @@ class Node:
         if self._has_scratch:
             self._run_stored(desc, label)
             return
-        self._moves = desc.moves(tuple(map(symbolic_layout, self._tensors)))
+        self._moves, constants = desc.lowered(tuple(map(symbolic_layout, self._tensors)))
         self._constants = {
             len(self._tensors) + k: composer.constant_bytes(f"{label}: constant {k}", array)
-            for k, array in enumerate(desc.constants)
+            for k, array in enumerate(constants)
         }
 
     def value(self, output: int) -> Value:
@@ -119,10 +119,11 @@ class Node:
                 raise AssertionError("a stored value is one access")
             numbers.append(found.operand)
             layouts.append(Layout(tensor.sizes, found.strides[:-1], size))
-        known = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(desc.constants)]
+        moves, constants = desc.lowered(layouts)
+        known = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
         own = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
         places = dict(enumerate((*numbers, *known, *own)))
-        composer.move([renumbered(move, places) for move in desc.moves(layouts)])
+        composer.move([renumbered(move, places) for move in moves])
 
     def _moves_into(self, number: int) -> list[Move]:
         return [move for move in self._moves if move.destination.operand == number and 0 not in move.sizes]

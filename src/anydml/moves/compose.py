@@ -173,9 +173,8 @@ class Composer:
         values: Sequence[Value],
         shapes: Sequence[Sequence[int]],
         element_size: int,
-        lower: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Move]],
+        lower: Callable[[Sequence[Layout], Sequence[Layout]], tuple[Sequence[Move], Sequence[Constant]]],
         reason: str,
-        constants: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Constant]] | None = None,
     ) -> list[Value]:
         """Run the caller's own moves on values, with results in scratch.
 
@@ -183,9 +182,9 @@ class Composer:
             values: the sources; stored first if necessary.
             shapes: the results' shapes.
             element_size: bytes per element of the results.
-            lower: returns the moves, given the layouts of the values (operands 0 …) and of the results (next operands).
+            lower: returns the moves, and constants that they read (last operands), given the layouts of the values
+                (operands 0 …) and of the results (next operands).
             reason: why scratch is needed.
-            constants: returns constants that the moves read (operands after the results), given the same layouts.
         """
         inputs = [self._as_access(value, reason) for value in values]
         results = []
@@ -194,11 +193,9 @@ class Composer:
             scratch = Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason)
             layout = Layout.packed(tuple(shape), element_size)
             results.append((self._add(SCRATCH, scratch), layout))
-        layouts = [layout for _, layout in inputs], [layout for _, layout in results]
-        known = [] if constants is None else constants(*layouts)
+        moves, known = lower([layout for _, layout in inputs], [layout for _, layout in results])
         more = [self._add(CONSTANT, Operand("constant", f"constant {k}", value=each)) for k, each in enumerate(known)]
         numbers = [access.operand for access, _ in inputs] + [number for number, _ in results] + more
-        moves = lower(*layouts)
         self._moves += [_placed(move, numbers, inputs) for move in moves if 0 not in move.sizes]
         return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
 

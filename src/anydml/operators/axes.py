@@ -11,8 +11,9 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Sizes, function
-from anydml.operators.slice import compose_slice, slice_moves, window
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.rule import Maker, Numbers, View, Views, rule
+from anydml.operators.slice import slice_rule
 from anydml.symbols import are_equal, holds, integers_or_symbols
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -27,24 +28,21 @@ def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
     return found
 
 
-def _infer_permute(name: str, shape: Sizes, axes: Any) -> Inferred:
+@rule
+def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
+    """Axis k of the result is ``axes[k]`` of x."""
+    make.store(make.permute(x, axes))
+
+
+def _check_permute(name: str, shape: Sizes, axes: Any) -> Parameters:
     found = _axes(name, "axes", len(shape), axes)
     if len(found) != len(shape):
         message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
-    return Inferred((found,), [tuple(shape[axis] for axis in found)])
+    return (found,)
 
 
-def _lower_permute(source: Layout, output: Layout, axes: Sizes) -> tuple[Move, ...]:
-    strides = tuple(source.strides[axis] for axis in axes)
-    return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
-
-
-@function(
-    _infer_permute,
-    _lower_permute,
-    compose=lambda make, inputs, inferred: [make.permute(inputs[0], *inferred.parameters)],
-)
+@function(_check_permute, rule=permute_rule)
 def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """Permute an array's axes, like the array API's function, but with a copy.
 
@@ -68,13 +66,13 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """
 
 
-def _infer_flip(name: str, shape: Sizes, axis: Any) -> Inferred:
+def _check_flip(name: str, shape: Sizes, axis: Any) -> Parameters:
     axes = range(len(shape)) if axis is None else _axes(name, "axis", len(shape), axis)
     starts = tuple(size - 1 if d in axes else 0 for d, size in enumerate(shape))
-    return window(starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape))))
+    return starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape)))
 
 
-@function(_infer_flip, slice_moves, compose=compose_slice)
+@function(_check_flip, rule=slice_rule)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Reverse the order of elements along axes, like the array API's function.
 
@@ -177,7 +175,13 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Ar
     """
 
 
-def _infer_broadcast(name: str, shape: Sizes, sizes: Any) -> Inferred:
+@rule
+def broadcast_rule(make: Maker, x: View, sizes: Numbers) -> None:
+    """Prepend axes, and repeat those of size 1."""
+    make.store(make.broadcast(x, sizes))
+
+
+def _check_broadcast(name: str, shape: Sizes, sizes: Any) -> Parameters:
     whole = integers_or_symbols(name, "shape", sizes)
     check_dimensions(name, "the result", len(whole))
     more = len(whole) - len(shape)
@@ -187,21 +191,10 @@ def _infer_broadcast(name: str, shape: Sizes, sizes: Any) -> Inferred:
     if not fits or not all(holds(n >= 0) for n in whole):
         message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
         raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
-    return Inferred((), [whole])
+    return (whole,)
 
 
-def _lower_broadcast(source: Layout, output: Layout) -> tuple[Move, ...]:
-    more = len(output.sizes) - len(source.sizes)
-    each = zip(source.sizes, source.strides, output.sizes[more:], strict=True)
-    strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
-    return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
-
-
-@function(
-    _infer_broadcast,
-    _lower_broadcast,
-    compose=lambda make, inputs, inferred: [make.broadcast(inputs[0], inferred.shapes[0])],
-)
+@function(_check_broadcast, rule=broadcast_rule)
 def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     """Broadcast an array by NumPy's rules, like the array API's function, but with a copy.
 
@@ -224,7 +217,15 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     """
 
 
-def _infer_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Inferred:
+@rule
+def stack_rule(make: Maker, arrays: Views, axis: int) -> None:
+    """Coordinate k of the new axis is array k."""
+    to: View = make.result(make.inserted(arrays[0], axis, len(arrays)))
+    for k in range(len(arrays)):
+        make.copy(make.at(to, axis, k), arrays[k])
+
+
+def _check_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Parameters:
     if not shapes:
         raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "at least one array")
     first = tuple(shapes[0])
@@ -233,24 +234,10 @@ def _infer_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Inferred:
             message = f"{name}: arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {first}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same shape")
     check_dimensions(name, "the result", len(first) + 1)
-    axis = infer.axis_of(name, len(first) + 1, axis)
-    return Inferred((axis,), [(*first[:axis], len(shapes), *first[axis:])])
+    return (infer.axis_of(name, len(first) + 1, axis),)
 
 
-def _lower_stack(inputs: Sequence[Layout], output: Layout, axis: int) -> tuple[Move, ...]:
-    along = (*output.strides[:axis], *output.strides[axis + 1 :])
-    return tuple(
-        Move(
-            each.sizes,
-            Access(len(inputs), k * output.strides[axis], along),
-            Access(k, 0, each.strides),
-            each.element_size,
-        )
-        for k, each in enumerate(inputs)
-    )
-
-
-@function(_infer_stack, _lower_stack, compose=lambda make, inputs, inferred: [make.stack(inputs, *inferred.parameters)])
+@function(_check_stack, rule=stack_rule)
 def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
     """Stack arrays along a new axis, like the array API's function.
 

@@ -1,7 +1,8 @@
 """The base class of operator descs: tensors, checks, and lowering to a program.
 
-A subclass adds its fields, its support table, its constraints, and two definitions of its result: `moves`, which
-engines run, and `elements`, the formula of its document element by element, against which the moves are tested.
+A subclass adds its fields, its support table, its constraints, and two definitions of its result: `apply`, its rule,
+from which the moves are made that engines run, and `elements`, the formula of its document element by element, against
+which the moves are tested.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Constant, Move, Operand, Program
+from anydml.moves.makers import MoveMaker
 from anydml.moves.program import Element, Formula, HostKernel, ReadIndex
+from anydml.moves.verbs import views_of
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
 from anydml.operators.rules import Rules
@@ -106,13 +109,16 @@ class OperatorDesc(Rules):
     @property
     def tensor_count(self) -> int:
         """Number of inputs and outputs."""
-        values = [getattr(self, field) for field in (*self.INPUTS, *self.OUTPUTS)]
+        return self._count(self.INPUTS) + self._count(self.OUTPUTS)
+
+    def _count(self, fields: tuple[str, ...]) -> int:
+        values = [getattr(self, field) for field in fields]
         return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)
 
     @property
     def constants(self) -> tuple[Constant, ...]:
         """Constant operands, which follow inputs and outputs. They depend on the desc alone."""
-        return ()
+        return self.lowered()[1]
 
     @property
     def host_kernel(self) -> HostKernel | None:
@@ -145,7 +151,25 @@ class OperatorDesc(Rules):
         Args:
             layouts: actual layouts of inputs and outputs; the desc's by default.
         """
+        return self.lowered(layouts)[0]
+
+    def apply(self, make: Any, *inputs: Any) -> None:
+        """Make the outputs by the operator's rule.
+
+        Args:
+            make: the maker of the results (see `anydml.moves.verbs`).
+            inputs: views of the inputs.
+        """
         raise NotImplementedError
+
+    def lowered(self, layouts: Sequence[Layout] | None = None) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
+        """Return `moves` and `constants`."""
+        if type(self).moves is not OperatorDesc.moves:
+            return self.moves(layouts), self.constants if type(self).constants is not OperatorDesc.constants else ()
+        bound, first = layouts or self.layouts(), self._count(self.INPUTS)
+        make = MoveMaker(first, bound[first:])
+        self.apply(make, *views_of(bound[:first]))
+        return tuple(make.moves), tuple(make.constants)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Yield the source of every output element, by the document's formula."""
@@ -160,15 +184,16 @@ class OperatorDesc(Rules):
         Raises:
             DescError: a tensor of an unchecked desc spans 2⁶³ bytes or more.
         """
-        bound = tuple(layouts or self.layouts())
-        named = (*self.inputs, *self.outputs)
+        inputs, outputs = self.inputs, self.outputs
+        named = (*inputs, *outputs)
+        bound = tuple(layouts or [tensor.layout for _, tensor in named])
         for name, tensor in named:
             if tensor.span_in_bytes > MAX_BYTES:
                 message = f"{name} spans {tensor.span_in_bytes} bytes"
                 raise Problem(self.OPERATOR, name, message, "a tensor must span fewer than 2^63 bytes").error()
-        operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in self.inputs]
-        operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in self.outputs]
-        constants = self.constants
+        operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in inputs]
+        operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in outputs]
+        moves, constants = self.lowered(bound)
         operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
         operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(self.scratch)]
         tensors = [
@@ -177,7 +202,7 @@ class OperatorDesc(Rules):
         ]
         tensors += [(value.shape, value.strides, value.dtype) for value in constants]
         formula = Formula(self.elements, tuple(tensors))
-        return Program(self.OPERATOR, tuple(operands), self.moves(bound), formula, self.host_kernel)
+        return Program(self.OPERATOR, tuple(operands), moves, formula, self.host_kernel)
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
         """Return a description of what is wrong with the values of host inputs, or None.

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes, function
-from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
-from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.join import check_join, join_rule
+from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View
 from anydml.records import ListOf, record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
 @record
@@ -49,16 +49,12 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     def _positive_axis(self) -> int:
         return self.axis + len(self.output_tensor.sizes) if self.axis < 0 else self.axis
 
-    @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """The values of PerInputLength, which depend on the desc alone."""
-        if self.per_input_length_tensor is None:
-            return ()
-        return (np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64),)
+    def _lengths(self) -> np.ndarray[Any, Any]:
+        return np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64)
 
     def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
-        """The values of PerInputLength."""
-        return self.constants[0] if output else None
+        """The values of PerInputLength, which depend on the desc alone."""
+        return self._lengths() if output else None
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; axis in range; parts that add up."""
@@ -70,16 +66,11 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """JOIN's moves, and one that copies the lengths."""
-        every = layouts or self.layouts()
-        count = len(self.input_tensors)
-        moves = part_moves((count, every[count]), tuple(enumerate(every[:count])), self._positive_axis, into_whole=True)
-        if self.per_input_length_tensor is None:
-            return moves
-        lengths = every[count + 1]
-        constant = Access(count + 2, 0, (lengths.element_size,))
-        return (*moves, Move(lengths.sizes, Access(count + 1, 0, lengths.strides), constant, lengths.element_size))
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """JOIN, and the lengths."""
+        join_rule(make, inputs, self._positive_axis)
+        if self.per_input_length_tensor is not None:
+            make.store(make.constant(self._lengths()))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``, then the lengths."""
@@ -95,7 +86,7 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
     return tuple([shape[axis] for shape in shapes])
 
 
-@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, lengths=_lengths, compose=compose_join)
+@function(check_join, label="ConcatTraining", rule=join_rule, lengths=_lengths)
 def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """com.microsoft ConcatTraining, version 1: join arrays, and return each input's length.
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import ScaleBias
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
+
+
+@rule
+def copy_rule(make: Maker, x: View) -> None:
+    """``result[c] = x[c]``."""
+    make.store(x)
 
 
 @record
@@ -61,10 +66,9 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
             message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
             yield self.problem("ScaleBias", message, "ScaleBias must be null")
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One copy."""
-        source, output = layouts or self.layouts()
-        return (copied((0, source), (1, output)),)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A copy."""
+        copy_rule(make, inputs[0])
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[c] = Input[c]``."""

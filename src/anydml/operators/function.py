@@ -1,7 +1,7 @@
 """Descriptions of functions on arrays, from which every front end derives its own form.
 
 A function is a stub (name, signature and docstring, without a body) decorated with `function`, which records how to
-infer shapes and how to lower a call to moves. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
+check a call and by which rule its results are made. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
 `anydml.torch.<name>`, the function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
 
 The annotations of a stub are the kinds of its parameters; arrays come first, ``out`` is the last:
@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anydml.moves import Constant, Move, Outside
+from anydml.moves.makers import MoveMaker
+from anydml.moves.verbs import Maker, Numbers, View, views_of
 from anydml.tensor import Layout
 
 Array: TypeAlias = Any
@@ -46,14 +48,12 @@ class Inferred(NamedTuple):
     """The result of shape inference.
 
     Attributes:
-        parameters: the checked arguments, in the form that the lowering expects.
+        parameters: the checked arguments, in the form that the rule expects.
         shapes: the results' shapes.
-        views: NumPy indices of the results in the only input, if the results are views of it.
     """
 
     parameters: Parameters
     shapes: list[Sizes]
-    views: Sequence[tuple[Any, ...]] = ()
 
 
 class Listed(NamedTuple):
@@ -95,24 +95,6 @@ class Parameter(NamedTuple):
 
 class Composing(Protocol):
     """Operations on the arrays of a fused function that need no moves; `tile` and the next are like NumPy's."""
-
-    def cut(self, x: Any, axis: int, start: int, size: int, step: int = 1) -> Any:
-        """Slice one axis."""
-
-    def parts_of(self, x: Any, axis: int, sizes: Sequence[int]) -> list[Any]:
-        """Cut an axis into parts of these sizes."""
-
-    def reshape(self, x: Any, shape: Sizes) -> Any:
-        """Reshape in row-major order."""
-
-    def permute(self, x: Any, axes: Sizes) -> Any:
-        """Axis k of the result is axis ``axes[k]``."""
-
-    def broadcast(self, x: Any, shape: Sizes) -> Any:
-        """Broadcast by NumPy's rules."""
-
-    def join(self, arrays: Sequence[Any], axis: int) -> Any:
-        """Concatenate along an axis."""
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Select elements along an axis by indices; negative ones count from the end."""
@@ -156,25 +138,25 @@ class Function:
         stub: the public function.
         label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
-        inferring: ``infer(label, *shapes, *arguments)`` checks a call and infers its results' shapes. Takes the label,
-            the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of `Arrays` as one list), and the other
-            arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`. Sizes may be
-            symbols. Raises DescError.
-        lowering: lowers a call to moves (see `Lowering`).
+        inferring: ``infer(label, *shapes, *arguments)`` checks a call and returns the numbers of `rule`; without a
+            rule, what `infer` returns. Takes the label, the shapes of the arrays (`Array`, then `Indices` and `Mask`;
+            those of `Arrays` as one list), and the other arguments in order, followed by the dtypes of indices and
+            masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
+        lowering: without a rule: lowers a call to moves (see `Lowering`).
+        rule: ``rule(make, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
         fixed: constants that the moves read, as operands after the results. Takes the arguments of `lowering`.
         lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
-        expand: replaces numbers of parts in the arguments by lists of sizes. Takes the arguments of `inferring`.
         shortcuts: equivalents of `lowering`.
     """
 
     stub: Callable[..., Any]
     label: str
     parameters: tuple[Parameter, ...]
-    inferring: Callable[..., Inferred]
-    lowering: Lowering
+    inferring: Callable[..., Any]
+    lowering: Lowering | None = None
+    rule: Callable[..., None] | None = None
     fixed: Callable[..., tuple[Constant, ...]] | None = None
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
-    expand: Callable[..., Parameters] | None = None
     shortcuts: Shortcuts = _NO_SHORTCUTS
 
     @property
@@ -212,21 +194,42 @@ class Function:
         Raises:
             DescError: the call breaks a rule.
         """
+        found = self.checked(label, shapes, arguments)
+        if self.rule is None:
+            return found  # type: ignore[no-any-return]
+        make = Maker()
+        self.apply(make, [View(tuple(shape)) for shape in shapes], found)
+        return Inferred(found, make.shapes)
+
+    def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Any:
+        """Check a call; return the rule's numbers.
+
+        Raises:
+            DescError: the call breaks a rule.
+        """
         return self.inferring(label, *([shapes] if self.is_of_lists else shapes), *arguments)
 
-    def moves(
-        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_in_place: bool = False
-    ) -> tuple[Move, ...]:
-        """Return the moves of a call that move elements; those for an `out` that is x itself if `is_in_place`."""
-        lower = (self.shortcuts.in_place if is_in_place else None) or self.lowering
-        found = lower(*self._layouts(inputs, outputs), *parameters)
-        return tuple(move for move in found if 0 not in move.sizes)
+    def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
+        """Make the results of a call, from views of its inputs."""
+        if self.rule is None:
+            raise TypeError(f"{self.name} has no rule")
+        numbers = [Numbers(each) if type(each) is tuple else each for each in parameters]
+        self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
 
-    def constants(
-        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
-    ) -> tuple[Constant, ...]:
-        """Return the constants that the moves of a call read."""
-        return () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
+    def lowered(
+        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_in_place: bool = False
+    ) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
+        """Return a call's moves and the constants that they read; those for an `out` that is x if `is_in_place`."""
+        if self.rule is not None:
+            make = MoveMaker(len(inputs), outputs)
+            self.apply(make, views_of(inputs), parameters)
+            return tuple(make.moves), tuple(make.constants)
+        lower = (self.shortcuts.in_place if is_in_place else None) or self.lowering
+        if lower is None:
+            raise TypeError(f"{self.name} has no rule")
+        found = lower(*self._layouts(inputs, outputs), *parameters)
+        known = () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
+        return tuple(move for move in found if 0 not in move.sizes), known
 
     def _layouts(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> tuple[Any, ...]:
         return (*([inputs] if self.is_of_lists else inputs), *([outputs] if self.has_parts else outputs))
@@ -245,13 +248,13 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def function(
-    infer: Callable[..., Inferred], lower: Lowering, label: str | None = None, **named: Any
+    infer: Callable[..., Any], lower: Lowering | None = None, label: str | None = None, **named: Any
 ) -> Callable[[F], F]:
     """Decorator that records a stub as a function.
 
     Args:
         infer: see `Function.inferring`.
-        lower: see `Lowering`.
+        lower: see `Lowering`; None if there is a ``rule``.
         label: the function's name in errors; the stub's name by default.
         named: other attributes of `Function` and `Shortcuts`.
     """
@@ -265,8 +268,8 @@ def function(
 
 def described(
     stub: Callable[..., Any],
-    infer: Callable[..., Inferred],
-    lower: Lowering,
+    infer: Callable[..., Any],
+    lower: Lowering | None = None,
     label: str | None = None,
     **named: Any,
 ) -> Function:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Sizes, function
-from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
+from anydml.operators.function import Array, Arrays, Parameters, Sizes, function
+from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, Views, int64, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import are_equal, are_known
-from anydml.tensor import Layout, TensorDesc, packed_strides
+from anydml.tensor import TensorDesc
 
 
 @record
@@ -64,10 +61,9 @@ class JoinOperatorDesc(OperatorDesc):
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from part_problems(self, self.outputs[0], self.inputs, self.axis)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move per input, each at its start along Axis in the output."""
-        *parts, whole = layouts or self.layouts()
-        return part_moves((len(parts), whole), tuple(enumerate(parts)), self.axis, into_whole=True)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Join along Axis."""
+        join_rule(make, inputs, self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``."""
@@ -110,47 +106,34 @@ def joined_shape(
     return axis, lengths, (*before, sum(lengths), *after)
 
 
-def infer_join(name: str, shapes: Sequence[Sizes], axis: Any) -> Inferred:
-    """Infer the joined shape."""
-    if axis is None and shapes:
-        return Inferred((None,), [(sum(map(math.prod, shapes)),)])
-    axis, _, whole = joined_shape(name, shapes, None, axis)
-    return Inferred((axis,), [whole])
+FLAT = -1
+"""The axis of `join_rule` that flattens."""
 
 
-def lower_join(inputs: Sequence[Layout], whole: Layout, axis: int | None) -> tuple[Move, ...]:
-    """One move per part."""
-    if axis is None:
-        return tuple(_flat_moves(inputs, whole))
-    if all(each.is_packed for each in (*inputs, whole)):
-        rows, runs = rows_and_runs(inputs, axis)
-        return packed_part_moves(rows, runs, into_whole=True)
-    return part_moves((len(inputs), whole), tuple(enumerate(inputs)), axis, into_whole=True)
+@rule
+def join_rule(make: Maker, arrays: Views, axis: int) -> None:
+    """Each array begins where the one before ends: along an axis, or in the flattened result."""
+    total: int64 = 0
+    start: int64 = 0
+    for k in range(len(arrays)):
+        total += make.count(arrays[k]) if axis < 0 else arrays[k].n[axis]
+    to: View = make.result(make.ints(total) if axis < 0 else make.resized(arrays[0], axis, total))
+    for k in range(len(arrays)):
+        x: View = arrays[k]
+        if axis < 0:
+            make.copy(make.split(make.cut(to, 0, start, make.count(x), 1), 0, make.sizes(x)), x)
+            start += make.count(x)
+        else:
+            make.copy(make.cut(to, axis, start, x.n[axis], 1), x)
+            start += x.n[axis]
 
 
-def _flat_moves(inputs: Sequence[Layout], whole: Layout) -> Iterator[Move]:
-    (stride,), start = whole.strides, 0
-    for number, each in enumerate(inputs):
-        to = Access(len(inputs), start * stride, tuple(n * stride for n in packed_strides(each.sizes)))
-        if 0 not in each.sizes:
-            yield Move(each.sizes, to, Access(number, 0, each.strides), each.element_size)
-        start += math.prod(each.sizes)
+def check_join(name: str, shapes: Sequence[Sizes], axis: Any) -> Parameters:
+    """Return the axis."""
+    return (FLAT if axis is None and shapes else joined_shape(name, shapes, None, axis)[0],)
 
 
-def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
-    """Join by `numpy.concatenate`."""
-    np.concatenate(inputs, *inferred.parameters, out=outputs[0])
-
-
-def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """Join traced arrays."""
-    (axis,) = inferred.parameters
-    if axis is None:
-        return [make.join([make.reshape(each, (math.prod(each.shape),)) for each in inputs], 0)]
-    return [make.join(inputs, axis)]
-
-
-@function(infer_join, lower_join, by_numpy=concatenate, compose=compose_join)
+@function(check_join, rule=join_rule)
 def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> Array:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, Numbers, View, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
-from anydml.symbols import are_known, holds
-from anydml.tensor import Layout, TensorDesc
-
-
-def slice_moves(source: Layout, destination: Layout, starts: Sequence[int], steps: Sequence[int]) -> tuple[Move, ...]:
-    """``destination[c] = source[starts + steps · c]``: one move; operand 0 is read, operand 1 written."""
-    offset = sum(start * stride for start, stride in zip(starts, source.strides, strict=True))
-    strides = tuple(step * stride for step, stride in zip(steps, source.strides, strict=True))
-    return (
-        Move(destination.sizes, Access(1, 0, destination.strides), Access(0, offset, strides), source.element_size),
-    )
+from anydml.symbols import holds
+from anydml.tensor import TensorDesc
 
 
 @record
@@ -84,10 +74,9 @@ class SliceOperatorDesc(OperatorDesc):
                 )
                 yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move, whose source strides are multiplied by Strides."""
-        source, destination = layouts or self.layouts()
-        return slice_moves(source, destination, self.offsets, self.strides)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A window of steps Strides."""
+        slice_rule(make, inputs[0], Numbers(self.offsets), Numbers(self.sizes), Numbers(self.strides))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[c] = Input[Offsets + Strides · c]``."""
@@ -125,33 +114,13 @@ def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: An
     return starts, result, steps
 
 
-def infer_slice(name: str, x: Sizes, offsets: Any, sizes: Any, strides: Any) -> Inferred:
-    """Infer the result of `slice`."""
-    starts, shape, steps = checked_slice(name, x, offsets, sizes, strides)
-    return window(starts, shape, steps)
+@rule
+def slice_rule(make: Maker, x: View, first: Numbers, count: Numbers, step: Numbers) -> None:
+    """``result[c] = x[first + step · c]``; steps may be negative."""
+    make.store(make.window(x, first, count, step))
 
 
-def window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
-    """Return the inferred parameters of `slice_moves`, and the equivalent NumPy view."""
-    views = [tuple(map(_range, starts, shape, steps)) or (...,)] if are_known((*starts, *shape, *steps)) else ()
-    return Inferred((starts, steps), [shape], views)
-
-
-def _range(start: int, size: int, step: int) -> Any:
-    """Return the Python slice of one dimension; the step may be negative."""
-    end = start + size * step
-    return builtins.slice(start, end if end >= 0 else None, step) if size else builtins.slice(0)
-
-
-def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """Slice a traced array."""
-    (x,), (starts, steps), (shape,) = inputs, inferred.parameters, inferred.shapes
-    for axis, (start, size, step) in enumerate(zip(starts, shape, steps, strict=True)):
-        x = make.cut(x, axis, start, size, step)
-    return [x]
-
-
-@function(infer_slice, slice_moves, compose=compose_slice)
+@function(checked_slice, rule=slice_rule)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 

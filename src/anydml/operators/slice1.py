@@ -9,25 +9,24 @@ from typing import Any, ClassVar
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Sizes, function
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.slice import compose_slice, slice_moves, window
+from anydml.operators.rule import Maker, Numbers, View
+from anydml.operators.slice import slice_rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import holds
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The document's CopyStart: the window's start, or its end in dimensions with negative strides."""
-    return tuple(
-        offset + (size - 1 if stride < 0 else 0) for offset, size, stride in zip(offsets, sizes, strides, strict=True)
-    )
+    every = zip(offsets, sizes, strides, strict=True)
+    return tuple([offset + (size - 1 if stride < 0 else 0) for offset, size, stride in every])
 
 
 def max_copied_elements(window_size: int, stride: int) -> int:
@@ -113,11 +112,11 @@ class Slice1OperatorDesc(OperatorDesc):
         whole, taken = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
         yield from window_problems(self, whole, taken, *window)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move; signed strides in the source, starting at CopyStart."""
-        source, destination = layouts or self.layouts()
-        start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
-        return slice_moves(source, destination, start, self.input_window_strides)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A window of signed steps, starting at CopyStart."""
+        steps = self.input_window_strides
+        first = copy_start(self.input_window_offsets, self.input_window_sizes, steps)
+        slice_rule(make, inputs[0], Numbers(first), Numbers(self.output_tensor.sizes), Numbers(steps))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's pseudocode, per output coordinate."""
@@ -168,13 +167,12 @@ def checked_window(
     return offsets, sizes, steps, result
 
 
-def infer_slice1(name: str, x: Sizes, *arguments: Any) -> Inferred:
-    """Infer the result of `slice1`."""
+def _check(name: str, x: Sizes, *arguments: Any) -> Parameters:
     offsets, sizes, steps, shape = checked_window(name, x, *arguments)
-    return window(copy_start(offsets, sizes, steps), shape, steps)
+    return copy_start(offsets, sizes, steps), shape, steps
 
 
-@function(infer_slice1, slice_moves, compose=compose_slice)
+@function(_check, rule=slice_rule)
 def slice1(
     x: Array,
     window_offsets: Ints,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
+from anydml.operators.function import Array, Arrays, Ints, Parameters, Sizes, function
+from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, Numbers, View, int64, rule
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
 @record
@@ -62,10 +61,9 @@ class SplitOperatorDesc(OperatorDesc):
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from part_problems(self, self.inputs[0], self.outputs, self.axis)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move per output, each at its start along Axis in the input."""
-        whole, *parts = layouts or self.layouts()
-        return part_moves((0, whole), tuple(enumerate(parts, 1)), self.axis, into_whole=False)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Split along Axis."""
+        split_rule(make, inputs[0], Numbers([part.sizes[self.axis] for part in self.output_tensors]), self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., start of k + i, ...]``."""
@@ -73,41 +71,22 @@ class SplitOperatorDesc(OperatorDesc):
             yield 1 + part, at, 0, inside
 
 
-def infer_split(name: str, shape: Sizes, sizes: Any, axis: Any) -> Inferred:
-    """Infer the parts from their number or their sizes."""
+@rule
+def split_rule(make: Maker, x: View, sizes: Numbers, axis: int) -> None:
+    """One result per size, each beginning where the one before ends."""
+    start: int64 = 0
+    for k in range(sizes.count):
+        make.store(make.cut(x, axis, start, sizes.at[k], 1))
+        start += sizes.at[k]
+
+
+def check_split(name: str, shape: Sizes, sizes_or_sections: Any, axis: Any) -> Parameters:
+    """Return the parts' sizes, from their number or their sizes, and the axis."""
     axis = infer.axis_of(name, len(shape), axis)
-    return inferred_parts(shape, infer.part_sizes(name, sizes, shape[axis], axis), axis)
+    return infer.part_sizes(name, sizes_or_sections, shape[axis], axis), axis
 
 
-def inferred_parts(shape: Sizes, sizes: Sizes, axis: int) -> Inferred:
-    """Return the inferred parts, and the equivalent NumPy views."""
-    parts = infer.part_shapes(tuple(shape), sizes, axis)
-    ends = [*itertools.accumulate(sizes)]
-    before = (slice(None),) * axis
-    views = [(*before, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
-    return Inferred((axis,), parts, views)
-
-
-def lower_split(whole: Layout, outputs: Sequence[Layout], axis: int) -> tuple[Move, ...]:
-    """One move per part."""
-    if all(each.is_packed for each in (whole, *outputs)):
-        rows, runs = rows_and_runs(outputs, axis)
-        return packed_part_moves(rows, runs, into_whole=False)
-    return part_moves((0, whole), tuple(enumerate(outputs, 1)), axis, into_whole=False)
-
-
-def _expand(name: str, shape: Sizes, sizes: Any, axis: Any) -> Parameters:
-    axis = infer.axis_of(name, len(shape), axis)
-    return infer.part_sizes(name, sizes, shape[axis], axis), axis
-
-
-def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """Slice a traced array into its parts."""
-    (x,), (axis,) = inputs, inferred.parameters
-    return make.parts_of(x, axis, [shape[axis] for shape in inferred.shapes])
-
-
-@function(infer_split, lower_split, expand=_expand, compose=compose_split)
+@function(check_split, rule=split_rule)
 def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,15 +10,15 @@ import numpy as np
 from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import integer
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Sizes, function
-from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.function import Array, Arrays, HostInts, Listed, Parameters, Sizes, function
+from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
-from anydml.operators.split import compose_split, inferred_parts, lower_split
+from anydml.operators.rule import Maker, Numbers, View
+from anydml.operators.split import split_rule
 from anydml.records import ListOf, record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 from anydml.text import counted
 
 
@@ -79,12 +79,10 @@ class SplitTrainingOperatorDesc(OperatorDesc):
             return None
         return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self._positive_axis}"
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """SPLIT's moves, none of which reads `split`."""
-        every = layouts or self.layouts()
-        first = len(self.inputs)
-        parts = tuple(enumerate(every[first:], first))
-        return part_moves((0, every[0]), parts, self._positive_axis, into_whole=False)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """SPLIT, which does not read `split`."""
+        axis = self._positive_axis
+        split_rule(make, inputs[0], Numbers([part.sizes[axis] for part in self.output_tensors]), axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[k][..., i, ...] = input[..., split[0] + … + split[k−1] + i, ...]``."""
@@ -133,13 +131,12 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: in
     return infer.equal_parts(name, count, whole, axis, "num_outputs")
 
 
-def infer_split_training(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> Inferred:
-    """Infer the parts from known sizes."""
+def _check(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> Parameters:
     axis = infer.axis_of(name, len(shape), axis)
-    return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
+    return known_sizes(name, split, num_outputs, shape[axis], axis), axis
 
 
-@function(infer_split_training, lower_split, "SplitTraining", compose=compose_split)
+@function(_check, label="SplitTraining", rule=split_rule)
 def split_training(
     x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
 ) -> list[Array]:

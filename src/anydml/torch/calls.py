@@ -48,23 +48,25 @@ def _is_list(value: Any) -> bool:
     return value is None or hasattr(value, "__iter__")
 
 
+def _has_sections(function: Function) -> bool:
+    """Whether a number of parts, which operators do not take, may be given instead of their sizes."""
+    return function.parameters[1].name.endswith("_or_sections")
+
+
 def _call(function: Function, given: list[Any]) -> Any:
     x = given[0]
     for k, parameter in enumerate(function.parameters):
         value = given[k]
         if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             given[k] = torch.as_tensor(value, device=x.device)
-        elif parameter.kind.startswith("int | Ints") and function.expand is None and not _is_list(value):
+        elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and not _is_list(value):
             given[k] = [value]
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             given[k] = torch.as_tensor([] if value is None else value, device="cpu")
-    if function.expand is not None and any(
-        parameter.kind == "int | Ints" and isinstance(value, int)
-        for parameter, value in zip(function.parameters, given, strict=True)
-    ):
+    if _has_sections(function) and isinstance(given[1], int):
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
-        given[1:] = function.expand(function.label, shape, *given[1:])
+        given[1:] = function.checked(function.label, [shape], tuple(given[1:]))
     found = call(function.name, *given)
     return tuple(found) if function.lengths is not None else found

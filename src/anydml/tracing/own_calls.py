@@ -10,11 +10,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.functions import arguments as own_arguments
+from anydml.functions.calling import check_size
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, strided
+from anydml.moves.makers import Lazy, ValueMaker
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import axes, padding, parts, refusing, verbs
+from anydml.tracing import axes, padding, parts, refusing
 from anydml.tracing.constants import known, trace_of
 from anydml.tracing.indexing import indexed
 from anydml.tracing.picking import check_dtype_of, pick
@@ -55,6 +57,15 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     rest += [each.element if isinstance(each, TracedArray) else each.dtype for each in indices]
     inputs = [*arrays, *indices]
     shapes = [each.shape for each in inputs]
+    if function.rule is not None:
+        with refusing.named(label):
+            parameters = function.checked(label, shapes, tuple(rest))
+            make = ValueMaker(trace.composer, lambda sizes: check_size(trace.name, sizes, arrays[0].element))
+            function.apply(make, [Lazy(each.value) for each in inputs], parameters)
+            results = [trace.made(value, arrays[0].element, _like(arrays)) for value in make.values()]
+        if function.lengths is not None:
+            return results[0], np.array(function.lengths(shapes, parameters), np.int64)
+        return results if function.has_parts else results[0]
     inferred = function.infer(label, shapes, tuple(rest))
     if (compose := function.shortcuts.compose) is not None:
         with refusing.named(label):
@@ -70,14 +81,15 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             [each.value for each in inputs],
             inferred.shapes,
             arrays[0].itemsize,
-            lambda own, results: function.moves(own, results, inferred.parameters),
+            lambda own, results: function.lowered(own, results, inferred.parameters),
             f"{label} reads and writes memory",
-            lambda own, results: function.constants(own, results, inferred.parameters),
         )
         results = [arrays[0].made(value) for value in made]
-    if function.lengths is not None:
-        return results[0], np.array(function.lengths(shapes, inferred.parameters), np.int64)
-    return results if function.has_parts else results[0]
+    return results[0]
+
+
+def _like(arrays: Sequence[TracedArray]) -> int | None:
+    return next((array.like for array in arrays if array.like is not None), None)
 
 
 def _other_word(function: Function) -> str:
@@ -111,8 +123,7 @@ def _pad(x: TracedArray, around: Any, mode: str, pattern: bytes | None) -> Trace
 
 
 _COMPOSING = SimpleNamespace(
-    **{name: getattr(verbs, name) for name in ("broadcast", "cut", "join", "parts_of", "permute", "reshape")},
-    **{name: getattr(parts, name) for name in ("repeat", "stack", "tile")},
+    **{name: getattr(parts, name) for name in ("repeat", "tile")},
     pad=_pad,
     pick=pick,
     roll=axes.roll,

@@ -1,0 +1,52 @@
+"""Strides in coordinates instead of bytes: how far each axis of a tensor is stepped along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Steps:
+    """``Σ count · (one step along axis)``: a stride or an offset of a tensor whose strides are not known.
+
+    Attributes:
+        terms: axes, each once, and counts, which may be open sizes: nothing is compared.
+
+    Examples:
+        >>> from anydml.moves.coordinates import units
+        >>> (2 * units(3)[0] + units(3)[2]).terms
+        {0: 2, 2: 1}
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: dict[int, int]) -> None:
+        self.terms = terms
+
+    def __add__(self, other: Steps | int) -> Steps:
+        if isinstance(other, Steps):
+            terms = {**self.terms}
+            for axis, count in other.terms.items():
+                terms[axis] = terms[axis] + count if axis in terms else count
+            return Steps(terms)
+        # An offset of 0 has no axes: `sum` begins with it.
+        return self
+
+    __radd__ = __add__
+
+    def __mul__(self, by: int) -> Steps:
+        return Steps({axis: count * by for axis, count in self.terms.items()})
+
+    __rmul__ = __mul__
+
+
+def units(rank: int) -> tuple[Steps, ...]:
+    """Return the strides of a tensor in coordinates."""
+    return tuple([Steps({axis: 1}) for axis in range(rank)])
+
+
+def in_bytes(distance: Steps | int, strides: Iterable[int]) -> int:
+    """Convert a distance to bytes, given the axes' strides."""
+    if not isinstance(distance, Steps):
+        return distance
+    every = tuple(strides)
+    return sum(count * every[axis] for axis, count in distance.terms.items())

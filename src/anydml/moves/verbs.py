@@ -1,0 +1,176 @@
+"""The verbs of which operators' rules are made, on what moves describe: views, and the makers of results from them.
+
+A rule reads *views* of its inputs, and writes into *places*, which are views of its results. Its text is the same
+whatever makes the results: `Maker` alone infers their sizes, `makers.MoveMaker` makes moves between tensors of known
+strides, and `makers.ValueMaker` composes values, whose sizes may be open. No verb compares sizes, so no rule adds a
+guard by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import mul
+from typing import Any
+
+from anydml.moves.constant import Constant
+from anydml.moves.move import Access
+from anydml.moves.pieces import on_strides
+from anydml.tensor import Layout
+
+Sizes = tuple[int, ...]
+Change = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...]]]
+
+
+class Numbers:
+    """Integers of a rule: ``at[k]`` for each k below ``count``. Compiled, they are numbers in the call's memory."""
+
+    __slots__ = ("at", "count")
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.at = tuple(numbers)
+        self.count = len(self.at)
+
+
+class View:
+    """A box of a tensor's elements.
+
+    Attributes:
+        n: the sizes.
+        access: the addresses, one stride per axis; None if only sizes are inferred.
+        element_size: bytes per element.
+    """
+
+    __slots__ = ("access", "element_size", "n")
+
+    def __init__(self, n: Sizes, access: Any = None, element_size: int = 0) -> None:
+        self.n = n
+        self.access = access
+        self.element_size = element_size
+
+    def seen(self, n: Sizes, change: Change) -> View:
+        """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
+        access = self.access
+        if access is not None:
+            operand, offset, strides, lookups = access
+            if lookups:
+                access = on_strides(access, change)
+            else:
+                shift, strides = change(strides)
+                access = new(Access, (operand, offset + shift, strides, ()))
+        return View(n, access, self.element_size)
+
+
+new: Any = tuple.__new__
+"""Makes named tuples in half the time of their own constructors: descs may have thousands of parts."""
+
+
+def views_of(layouts: Sequence[Layout]) -> list[View]:
+    """Return the views of whole tensors, which are the first operands."""
+    return [
+        View(layout.sizes, new(Access, (k, 0, layout.strides, ())), layout.element_size)
+        for k, layout in enumerate(layouts)
+    ]
+
+
+class Maker:
+    """Makes results: the verbs, and their meaning for sizes.
+
+    A result's writes are disjoint and cover it, and nothing is written twice, unless a verb says otherwise.
+
+    Attributes:
+        shapes: the results' sizes.
+    """
+
+    def __init__(self) -> None:
+        self.shapes: list[Sizes] = []
+
+    def cut(self, x: Any, axis: int, start: int, size: int, step: int) -> Any:
+        """Element i along the axis is ``x[start + step · i]``; all must be in range, unless the size is 0."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            along = strides[axis]
+            return start * along, (*strides[:axis], step * along, *strides[axis + 1 :])
+
+        return x.seen((*x.n[:axis], size, *x.n[axis + 1 :]), change)
+
+    def window(self, x: Any, first: Numbers, count: Numbers, step: Numbers) -> Any:
+        """A cut of every axis."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            return sum(map(mul, first.at, strides)), tuple(map(mul, step.at, strides))
+
+        return x.seen(count.at, change)
+
+    def ints(self, *numbers: int) -> Numbers:
+        """Sizes of a rule's own."""
+        return Numbers(numbers)
+
+    def count(self, x: Any) -> int:
+        """The number of x's elements."""
+        return math.prod(x.n)
+
+    def sizes(self, x: Any) -> Numbers:
+        """X's sizes."""
+        return Numbers(x.n)
+
+    def resized(self, x: Any, axis: int, size: int) -> Numbers:
+        """X's sizes with another one along an axis."""
+        return Numbers((*x.n[:axis], size, *x.n[axis + 1 :]))
+
+    def inserted(self, x: Any, axis: int, size: int) -> Numbers:
+        """X's sizes with one more before an axis."""
+        return Numbers((*x.n[:axis], size, *x.n[axis:]))
+
+    def at(self, x: Any, axis: int, k: int) -> Any:
+        """The elements whose coordinate along the axis is k, without the axis."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            return k * strides[axis], (*strides[:axis], *strides[axis + 1 :])
+
+        return x.seen((*x.n[:axis], *x.n[axis + 1 :]), change)
+
+    def permute(self, x: Any, axes: Numbers) -> Any:
+        """Axis k is x's ``axes[k]``."""
+        n = x.n
+        return x.seen(
+            tuple([n[axis] for axis in axes.at]), lambda strides: (0, tuple([strides[axis] for axis in axes.at]))
+        )
+
+    def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
+        """One axis as several, in row-major order; their product is its size. Only of places."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            found, by = [], strides[axis]
+            for size in reversed(sizes.at):
+                found.append(by)
+                by = by * size
+            return 0, (*strides[:axis], *reversed(found), *strides[axis + 1 :])
+
+        return x.seen((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
+
+    def broadcast(self, x: Any, sizes: Numbers) -> Any:
+        """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""
+        more = sizes.count - len(x.n)
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            each = zip(x.n, strides, sizes.at[more:], strict=True)
+            return 0, (*(0,) * more, *[along if own == size else 0 for own, along, size in each])
+
+        return x.seen(sizes.at, change)
+
+    def result(self, sizes: Numbers) -> Any:
+        """The place of the next result."""
+        self.shapes.append(sizes.at)
+        return View(sizes.at)
+
+    def copy(self, to: Any, x: Any) -> None:
+        """Write a view to a place of the same sizes."""
+
+    def constant(self, array: Constant) -> Any:
+        """A view of numbers that depend on sizes and arguments alone."""
+        return View(array.shape)
+
+    def store(self, x: Any) -> None:
+        """The next result is a view."""
+        self.copy(self.result(Numbers(x.n)), x)

@@ -1,0 +1,78 @@
+"""Operators' rules over random calls: their moves between tensors of any strides, and their values, against NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+from drawn_calls import DRAW
+
+from anydml.engines.numpy.engine import NumpyEngine
+from anydml.functions.derived import checked_arguments
+from anydml.functions.lowering import lowered
+from anydml.moves.compose import Composer
+from anydml.moves.makers import Lazy, ValueMaker
+from anydml.operators.registry import FUNCTIONS
+from anydml.tensor import Layout
+
+RULED = sorted(name for name, function in FUNCTIONS.items() if function.rule is not None and name in DRAW)
+DTYPES = [np.dtype(name) for name in ("u1", "i2", "f4", "c8", "c16")]
+
+
+def drawn(name, seed):
+    """The function, the arrays of a random call, the checked call, and NumPy's results."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    function = FUNCTIONS[name]
+    given, expected = DRAW[name](rng, DTYPES[seed % len(DTYPES)])
+    by_name = dict(zip([each.name for each in function.parameters], function.bound(given), strict=True))
+    every = [by_name[each.name] for each in function.arrays]
+    arrays = [*every[0]] if function.is_of_lists else every
+    rest = checked_arguments(function, by_name, arrays[0], arrays[function.data_count(len(arrays)) :])
+    inferred = function.infer(function.label, [array.shape for array in arrays], rest)
+    results = expected if isinstance(expected, list) else [expected[0] if isinstance(expected, tuple) else expected]
+    assert inferred.shapes == [each.shape for each in results]
+    return rng, function, arrays, inferred, results
+
+
+def target(rng, shape, dtype):
+    """An array of zeros: its axes lie in any order and direction in memory, with gaps between their elements."""
+    order = rng.permutation(len(shape))
+    whole = np.zeros([2 * shape[axis] + 1 for axis in order], dtype)
+    steps = tuple(slice(2 * n - 1, None, -2) if n and rng.random() < 0.5 else slice(0, 2 * n, 2) for n in shape)
+    return whole.transpose(np.argsort(order))[(*steps, ...)]
+
+
+def run(program, arrays, outputs):
+    NumpyEngine().compile(program).bind([*arrays, *outputs])()
+
+
+def same(outputs, results):
+    return all(each.tobytes() == result.tobytes() for each, result in zip(outputs, results, strict=True))
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_moves_of_rules(name):
+    for seed in range(60):
+        rng, function, arrays, inferred, results = drawn(name, seed)
+        outputs = [target(rng, result.shape, arrays[0].dtype) for result in results]
+        layouts = [Layout.of(each) for each in arrays], [Layout.of(each) for each in outputs]
+        program = lowered(name, function, *layouts, inferred.parameters)
+        run(program, arrays, outputs)
+        assert same(outputs, results), (name, seed)
+        if not any(move.destination.lookups for move in program.moves):
+            written = sum(math.prod(move.sizes) for move in program.moves)
+            assert written == sum(result.size for result in results), (name, seed)
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_values_of_rules(name):
+    for seed in range(60):
+        _, function, arrays, inferred, results = drawn(name, 1000 + seed)
+        composer, checked = Composer(name), []
+        views = [Lazy(composer.input("x", each.shape, each.strides, each.itemsize)) for each in arrays]
+        make = ValueMaker(composer, checked.append)
+        function.apply(make, views, inferred.parameters)
+        for value in make.values():
+            composer.output("result", value)
+        outputs = [np.zeros(result.shape, arrays[0].dtype) for result in results]
+        run(composer.program(), arrays, outputs)
+        assert same(outputs, results), (name, seed)
