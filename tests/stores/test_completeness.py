@@ -261,6 +261,44 @@ def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path,
             assert all(each in printed.out + printed.err for each in expected)
 
 
+DENSE = {
+    "channels last": lambda: torch.arange(120.0).reshape(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "channels last in 3-D": lambda: torch.ones(2, 3, 4, 5, 2).cumsum(3).to(memory_format=torch.channels_last_3d),
+    "permuted": lambda: torch.arange(24).reshape(2, 3, 4).permute(1, 2, 0),
+    "transposed": lambda: torch.arange(6.0).bfloat16().reshape(2, 3).T,
+    "sizes of 1": lambda: torch.arange(6.0).reshape(1, 2, 1, 3).permute(3, 2, 1, 0),
+    "empty": lambda: torch.ones(2, 0, 3).permute(2, 0, 1),
+    "part of a storage": lambda: torch.arange(48.0).reshape(2, 2, 3, 4)[1].permute(2, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name, is_distributed", [*itertools.product(DENSE, [False, True])])
+def test_tensors_are_read_in_the_order_of_their_storage(tmp_path, name, is_distributed):
+    import torch.distributed.checkpoint as dcp
+
+    x, out = DENSE[name](), tmp_path / "out.safetensors"
+    path = tmp_path / "in" if is_distributed else tmp_path / "in.pt"
+    if is_distributed:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            dcp.save({"x": x}, checkpoint_id=path, no_dist=True)
+    else:
+        torch.save({"x": x}, path)
+        assert (stores.open(path)["x"].read() == (x.float() if x.is_floating_point() else x).numpy()).all()
+    stores.reshard([path], out).run()
+    assert torch.equal(safetensors.load_file(out)["x"], x)
+    assert stores.verify(path, out) is None
+    halves = [plan_load(path, rank, {"fsdp": 2}).load()["x"] for rank in (0, 1)]
+    assert torch.equal(torch.cat([torch.from_numpy(each.astype("f4")) for each in halves]), x.float())
+
+
+@pytest.mark.parametrize("x", [torch.ones(2, 1).expand(2, 3), torch.ones(4, 6)[:, ::2], torch.ones(9).unfold(0, 3, 1)])
+def test_tensors_that_skip_or_repeat_elements_are_refused(tmp_path, x):
+    torch.save({"x": x}, tmp_path / "in.pt")
+    with pytest.raises(ModelError, match="skip or repeat elements of its storage: save a contiguous copy"):
+        stores.open(tmp_path / "in.pt")
+
+
 LAZY = {
     "conj": lambda: torch.tensor([1 + 2j, 3 - 1j]).conj(),
     "neg": lambda: torch._neg_view(torch.ones(3)),

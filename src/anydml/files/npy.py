@@ -49,6 +49,11 @@ class NpyFile:
     offset: int
 
     @property
+    def order(self) -> tuple[int, ...] | None:
+        """Axes in the order of the file, from the outermost on; None for C order."""
+        return tuple(reversed(range(len(self.shape)))) if self.fortran_order else None
+
+    @property
     def byte_count(self) -> int:
         """Bytes of the elements."""
         return math.prod(self.shape) * self.dtype.itemsize

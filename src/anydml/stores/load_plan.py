@@ -190,7 +190,8 @@ class LoadPlan:
                 shape, dtype = self.tensors[name]
                 to = _slices(box_of(move.destination, move, Layout.packed(shape, dtype.itemsize)))
                 source = box_of(move.reads, move, store.layout.packed)
-                source = source[::-1] if store.fortran_order else source
+                if store.order is not None:
+                    source = tuple(source[store.order.index(axis)] for axis in range(store.ndim))
                 lines[name].append(f"  {to} = {store.path.name}: {store.name}{_slices(source)}")
         return "\n".join([*(line for own in lines.values() for line in own), *self.remarks])
 

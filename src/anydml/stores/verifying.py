@@ -133,8 +133,8 @@ def _targets(
     for name, each in wanted.items():
         for piece in found[name].pieces:
             store = piece.store
-            if store.fortran_order or not piece.is_whole:
-                how = "in Fortran order" if store.fortran_order else "in parts of several kinds"
+            if store.order is not None or not piece.is_whole:
+                how = "in parts of several kinds" if store.order is None else "not in row-major order"
                 raise ModelError(f"verify: {show(name)} of {store.path} is {how}: name this checkpoint first")
             made.append(each.changed(composer.slice(each.value, piece.start, store.shape, [1] * store.ndim)))
             file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))

@@ -74,12 +74,12 @@ def described(tensors: StoredTensors) -> ComposedTensors:
         shape, dtype = tensor.shape, tensor.dtype
         if isinstance(tensor, Store):
             sources: tuple[Store, ...] = (tensor,)
-            key: Hashable = shape, dtype, tensor.fortran_order
+            key: Hashable = shape, dtype, tensor.order
         else:
             every = {id(piece.store): piece.store for piece in tensor.pieces}
             numbers = {store: k for k, store in enumerate(every)}
             sources = tuple(every.values())
-            key = (shape, dtype, tuple((each.shape, each.fortran_order) for each in sources),
+            key = (shape, dtype, tuple((each.shape, each.order) for each in sources),
                    tuple((numbers[id(each.store)], *each[1:]) for each in tensor.pieces))  # fmt: skip
         value = known.get(key)
         if value is None:

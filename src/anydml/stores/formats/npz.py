@@ -115,4 +115,4 @@ def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:
         if not name.endswith(".npy"):
             raise (place / name).error("is no .npy file, which all entries of a .npz file are")
         header = npy.read_header(path, place / name, entry.offset, entry.size)
-        yield Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.fortran_order)
+        yield Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.order)

@@ -65,7 +65,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise place.error("is no file" if found.exists() else "does not exist")
     if found.name.lower().endswith(".npy"):
         header = npy.read_header(found, place)
-        return Store(found, "", header.shape, header.dtype, header.offset, header.fortran_order)
+        return Store(found, "", header.shape, header.dtype, header.offset, header.order)
     if found.suffix.lower() in READERS:
         return opened_file(found)
     if found.name.endswith((INDEX, BIN_INDEX)):

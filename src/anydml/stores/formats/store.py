@@ -107,7 +107,8 @@ class Store(StoredArray):
         shape: sizes, by dimension.
         dtype: of the elements, in their byte order.
         offset: bytes from the start of the file to the first element.
-        fortran_order: whether elements lie in column-major order.
+        order: axes from the one whose elements are farthest apart in the file to the one whose are adjacent; None for
+            row-major order.
         stored: dtype of the elements in the file, where they are cast when they are read; otherwise None.
 
     Examples:
@@ -123,7 +124,7 @@ class Store(StoredArray):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int
-    fortran_order: bool = False
+    order: tuple[int, ...] | None = None
     stored: np.dtype[Any] | None = None
 
     @property
@@ -135,12 +136,13 @@ class Store(StoredArray):
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, by dimension."""
         strides = self.layout.packed.strides
-        return strides[::-1] if self.fortran_order else strides
+        return strides if self.order is None else tuple(strides[self.order.index(axis)] for axis in range(self.ndim))
 
     @property
     def layout(self) -> ChunkGrid:
-        """The array as one chunk in row-major order; axes in column-major order are reversed."""
-        return ChunkGrid.one(self.shape[::-1] if self.fortran_order else self.shape, self.dtype, self.offset)
+        """The array as one chunk in row-major order, its axes in the order of the file."""
+        shape = self.shape if self.order is None else tuple(self.shape[axis] for axis in self.order)
+        return ChunkGrid.one(shape, self.dtype, self.offset)
 
     def read(self) -> Array:
         """Read the whole array into new memory.
@@ -149,14 +151,13 @@ class Store(StoredArray):
             ModelError: the file cannot be read, or has become shorter.
         """
         place = JsonPath(str(self.path))
-        shape = self.shape[::-1] if self.fortran_order else self.shape
-        result = np.empty(shape, self.dtype)
+        result = np.empty(self.layout.shape, self.dtype)
         with place.reading(), self.path.open("rb") as file:
             file.seek(self.offset)
             count = file.readinto(result.reshape(-1).view(np.uint8).data)
         if count != self.nbytes:
             raise place.error("has become shorter since it was opened")
-        return result.T if self.fortran_order else result
+        return result if self.order is None else result.transpose(np.argsort(self.order))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(

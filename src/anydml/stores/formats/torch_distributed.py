@@ -91,7 +91,7 @@ def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, A
         raise place.error(f"is no tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
-    return Store(store.path, name, shape, store.dtype, store.offset, store.fortran_order)
+    return Store(store.path, name, shape, store.dtype, store.offset, store.order)
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -146,13 +146,21 @@ def _store(
         raise place.error("has a place, shape or strides that are no counts")
     entry = found.get(f"{root}data/{key}", ZipEntry(0, 0))
     offset = entry.offset + start * dtype.itemsize
-    stores = (Store(path, name, shape, dtype, offset, fortran_order) for fortran_order in (False, True))
-    store = next((each for each in stores if _is_like(each, stride)), None)
-    if store is None:
-        raise place.error(f"has shape {[*shape]} and strides {[*stride]}: it has gaps or repeats; save it contiguous")
+    # From the largest stride to the smallest, such as (0, 2, 3, 1) of channels_last.
+    order = tuple(sorted(range(len(shape)), key=lambda axis: -stride[axis] if shape[axis] > 1 else -(1 << 48)))
+    store = Store(path, name, shape, dtype, offset, None if _is_rising(order) else order)
+    if not _is_like(store, stride):
+        raise place.error(
+            f"has shape {[*shape]} and strides {[*stride]}, which skip or repeat elements of its storage: save a "
+            "contiguous copy"
+        )
     if store.offset + store.nbytes > entry.offset + entry.size:
         raise place.error(f"has {store.size} elements from {start} on, which data/{str(key)[:40]} does not hold")
     return store
+
+
+def _is_rising(order: tuple[int, ...]) -> bool:
+    return order == tuple(range(len(order)))
 
 
 def _is_like(store: Store, stride: tuple[int, ...]) -> bool:
