@@ -18,7 +18,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr_group, said_besides
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import rechunk_group, whole_axes
+from anydml.stores.rechunking_groups import rechunk_group, shards_remarks, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (
@@ -131,9 +131,7 @@ def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] |
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    if shards is None and new.chunks != new.layout.chunk != store.layout.chunk and store.ndim == len(new.shape):
-        return [f"makes shards of {[*new.layout.chunk]}, whole chunks, of those of {[*store.layout.chunk]}"]
-    return []
+    return shards_remarks(store, new, shards)
 
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:

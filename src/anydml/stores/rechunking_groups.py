@@ -8,8 +8,9 @@ from pathlib import Path
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.formats.zarr_array import open_zarr
+from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
+from anydml.stores.formats.zarr_metadata import shard_levels
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
 from anydml.stores.plans import Plan
@@ -54,6 +55,8 @@ def rechunk_group(
     others = {target / name: content for name, content in files.items()}
     others |= {target / path.relative_to(source): path for path in copied}
     plan = plan_function(lambda *x: x, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
+    for name, store, new in zip(chosen, stores, made, strict=True):
+        plan.remarks += [f"{name}: {remark}" for remark in shards_remarks(store, new, shards)]
     if kept:
         size = bytes_text(sum(path.stat().st_size for path in copied))
         they = "it is" if len(kept) == 1 else "they are"
@@ -83,6 +86,16 @@ def _chosen(
         what = "" if sizes is None else f" of {counted(len(sizes), 'axis')}"
         raise place.error(f"has no array{what} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
     return dict.fromkeys(found, chunks)
+
+
+def shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
+    """Remarks on shards that are not as they were, and for which nobody asked."""
+    was, now = shard_levels(store.metadata), shard_levels(new.metadata)
+    if shards and len(now) < len(was):
+        return [f"makes shards of chunks, where there were {len(was) - 1} levels of shards"]
+    if shards is None and len(now) > 1 and now[0] != was[0] and len(store.shape) == len(new.shape):
+        return [f"makes shards of {now[0]}, whole chunks, of those of {was[0]}"]
+    return []
 
 
 def whole_axes(chunks: Sequence[int], shape: Sequence[int]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from anydml.stores.formats.zarr_codecs import (
     raise_if_short,
 )
 from anydml.stores.formats.zarr_metadata import is_zarr
+from anydml.stores.formats.zarr_shards import check_shards
 
 MOST_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""
@@ -196,13 +198,18 @@ def layout_of(array: Any) -> ChunkGrid:
         raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
     version = int(metadata["zarr_format"])
     codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(metadata)
+    shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
+    outer = inner if array.shards is None else tuple(map(int, array.shards))
     if version == 3:
         dtype = as_stored(dtype, metadata["codecs"])
+        try:
+            check_shards(json.loads(json.dumps(metadata["codecs"], default=str)), outer)
+        except ValueError as error:
+            # zarr-python would read fill values.
+            raise ModelError(f"{array.store_path}: {error}") from None
     encoding = metadata.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
     separator = metadata.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
-    shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
-    outer = inner if array.shards is None else tuple(map(int, array.shards))
     if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
         raise ModelError(f"{array.store_path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
     if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:

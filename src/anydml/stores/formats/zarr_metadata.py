@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.files.json_path import show
+from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, levels_of, rechunked
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 """Files of which a Zarr array or group has one."""
@@ -42,13 +43,6 @@ def _kind(path: Path) -> str | None:
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 """The attribute by which xarray names the axes of arrays of version 2."""
-
-SHARDING = "sharding_indexed"
-
-INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
-"""Of shards where there were none before; as zarr-python writes them."""
-
-Json = dict[str, Any]
 
 
 class Asked(NamedTuple):
@@ -136,6 +130,14 @@ def _smallest(said: Any, key: str = "") -> Any:
     return [_smallest(each) for each in said] if isinstance(said, list) else said
 
 
+def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
+    """Sizes of what a file holds, of the shards in it, and of the innermost chunks; one item without shards."""
+    if "zarr.json" not in metadata:
+        return [[*json.loads(metadata[".zarray"])["chunks"]]]
+    said = json.loads(metadata["zarr.json"])
+    return levels_of(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+
+
 def _change_v2(said: Json, asked: Asked) -> None:
     if asked.shards:
         raise ValueError("version 2 of Zarr has no shards")
@@ -151,24 +153,9 @@ def _change_v3(said: Json, asked: Asked) -> None:
             said["dimension_names"] = asked.along(names)
     grid = said["chunk_grid"]["configuration"]
     files, codecs = asked.along(grid["chunk_shape"]), _along(said["codecs"], asked)
-    # A shard has chunks, whose codecs are inside its own.
-    sharding = codecs[0]["configuration"] if [each["name"] for each in codecs] == [SHARDING] else None
-    inside = codecs if sharding is None else sharding["codecs"]
-    chunk = files if sharding is None else sharding["chunk_shape"]
-    if asked.chunks is not None:
-        chunk = [*map(int, asked.chunks)]
     if asked.compressors is not None:
-        _compress(inside, asked.compressors)
-    if asked.shards is not None:
-        is_sharded, files = bool(asked.shards), [*map(int, asked.shards)]
-    else:
-        is_sharded = sharding is not None
-        files = [-(-size // max(1, own)) * own for size, own in zip(files, chunk, strict=True)] if is_sharded else chunk
-    if is_sharded:
-        own = {**(sharding or {"index_codecs": INDEX_CODECS}), "chunk_shape": chunk, "codecs": inside}
-        inside = [{"name": SHARDING, "configuration": own}]
-    said["codecs"] = inside
-    grid["chunk_shape"] = files if is_sharded else chunk
+        compress(codecs, asked.compressors)
+    said["codecs"], grid["chunk_shape"] = rechunked(codecs, files, asked.chunks, asked.shards)
 
 
 def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
@@ -190,15 +177,3 @@ def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:
             asked = asked._replace(axes=[order.index(asked.axes[k]) for k in said["order"]])
         found.append(each)
     return found
-
-
-def _compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
-    """Replace the compressors of chunks."""
-    from zarr.abc.codec import ArrayBytesCodec
-    from zarr.registry import get_codec_class
-
-    first = next(k for k, each in enumerate(codecs) if issubclass(get_codec_class(each["name"]), ArrayBytesCodec))
-    if codecs[first]["name"] == SHARDING and len(codecs) == 1:
-        _compress(codecs[0]["configuration"]["codecs"], compressors)
-    else:
-        codecs[first + 1 :] = compressors

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array, Store
@@ -19,6 +20,7 @@ from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_
 from anydml.stores.planning.boxes import parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.plain_arrays import as_bytes, read_box
+from anydml.stores.running.read_back import ReadBack
 
 LOCKS = 64
 """Most chunks that are decoded at once, each by one thread."""
@@ -181,6 +183,7 @@ class ChunkWriter:
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
         self._made: set[Path] = set()
+        self._back = ReadBack(layout, folder)
         self.fill = layout.fill
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
@@ -192,7 +195,7 @@ class ChunkWriter:
         """Write a whole chunk of bytes, which has fill values outside the array.
 
         Raises:
-            ModelError: a codec refuses the elements.
+            ModelError: a codec refuses the elements, or other ones are read back.
         """
         layout, elements = self.layout, flat.view(self.layout.dtype)
         path = self.folder / layout.name(chunk)
@@ -201,9 +204,10 @@ class ChunkWriter:
                 own = layout.box(chunk)
                 inside = elements.reshape(layout.chunk)[tuple(slice(0, e - a) for a, e in own)]
                 self._array[tuple(slice(a, e) for a, e in own)] = inside
+                self._back.check(chunk, elements.reshape(layout.chunk))
                 return
             data = as_bytes(flat) if self._coder is None else memoryview(self._coder.encode(elements))
-        except OSError:
+        except (OSError, ModelError):
             raise
         except Exception as error:
             # Codecs raise any error of their libraries.
@@ -217,3 +221,4 @@ class ChunkWriter:
             while left:
                 left = left[file.write(left[:AT_ONCE]) :]
             begin_write_back(file.fileno(), 0, data.nbytes)
+        self._back.check(chunk, elements.reshape(layout.chunk))

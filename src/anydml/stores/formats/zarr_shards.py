@@ -1,0 +1,130 @@
+"""Shards in the codecs of Zarr's version 3: wherever they stand, nested ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+Json = dict[str, Any]
+
+SHARDING = "sharding_indexed"
+
+INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+"""Of shards where there were none before; as zarr-python writes them."""
+
+
+def rechunked(
+    codecs: list[Json], outer: Sequence[int], chunks: Sequence[int] | None, shards: Sequence[int] | None
+) -> tuple[list[Json], list[int]]:
+    """Codecs and sizes of files for other chunks.
+
+    Args:
+        codecs: of the array, which may be changed.
+        outer: sizes of the box in one file.
+        chunks: sizes of a chunk, without shards or of a shard; by default those that the array has.
+        shards: sizes of a shard, empty for none; by default those that the array has, rounded up to whole chunks.
+
+    Raises:
+        ValueError: chunks do not divide shards, or it is not known which level of nested shards gets the chunks.
+    """
+    depth = _depth(codecs)
+    if not depth or (shards is not None and not shards) or (depth > 1 and chunks is not None and shards):
+        plain, inner = flat(codecs, outer)
+        chunk = [*map(int, inner if chunks is None else chunks)]
+        if not shards:
+            return plain, chunk
+        own = _first(codecs)["configuration"] if depth else {"index_codecs": INDEX_CODECS}
+        made = [{"name": SHARDING, "configuration": {**own, "chunk_shape": chunk, "codecs": plain}}]
+        found = made, [*map(int, shards)]
+    else:
+        if depth > 1 and chunks is not None:
+            levels = " of ".join(str(each) for each in levels_of(codecs, outer))
+            raise ValueError(
+                f"it has shards in shards, {levels}: chunks alone do not say which of these they are; give shards "
+                "(--shards), too, which may be none"
+            )
+        said, order = _first(codecs)["configuration"], _order(codecs, len(outer))
+        inner = _back(said["chunk_shape"], order)
+        chunk = [*map(int, inner if chunks is None else chunks)]
+        said["chunk_shape"] = [chunk[k] for k in order]
+        files = [-(-size // max(1, own)) * own for size, own in zip(outer, chunk, strict=True)]
+        found = codecs, [*map(int, shards or files)]
+    check_shards(*found)
+    return found
+
+
+def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
+    """Refuse shards that are not whole chunks, on every level.
+
+    Raises:
+        ValueError: there are such.
+    """
+    levels = levels_of(codecs, outer)
+    for whole, part in pairwise(levels):
+        if any(b < 1 or a % b for a, b in zip(whole, part, strict=True)):
+            raise ValueError(f"shards of {whole} are not whole chunks of {part}: sizes must be multiples of these")
+
+
+def levels_of(codecs: Sequence[Json], outer: Sequence[int]) -> list[list[int]]:
+    """Sizes of shards, of shards in those, and so on, and of the innermost chunks, by the axes of the array."""
+    found = [[*outer]]
+    order = [*range(len(outer))]
+    while (place := _place(codecs)) is not None:
+        order = [order[k] for k in _order(codecs, len(outer))]
+        said = codecs[place].get("configuration") or {}
+        if len(said["chunk_shape"]) != len(outer):
+            raise ValueError(f"shards have chunks of {said['chunk_shape']}, where sizes of {len(outer)} axes must be")
+        found.append(_back(said["chunk_shape"], order))
+        codecs = said["codecs"]
+    return found
+
+
+def flat(codecs: Sequence[Json], outer: Sequence[int]) -> tuple[list[Json], list[int]]:
+    """The codecs without any shards, and the sizes of the innermost chunks."""
+    inner, found = levels_of(codecs, outer)[-1], [*codecs]
+    while (place := _place(found)) is not None:
+        # Transposes before and after follow each other, and so do compressors of chunks and of shards.
+        found[place : place + 1] = found[place]["configuration"]["codecs"]
+    return found, inner
+
+
+def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
+    """Replace the compressors of chunks, also those of whole shards; checksums stay."""
+    from zarr.abc.codec import ArrayBytesCodec
+    from zarr.registry import get_codec_class
+
+    first = next(k for k, each in enumerate(codecs) if issubclass(get_codec_class(each["name"]), ArrayBytesCodec))
+    sums = [each for each in codecs[first + 1 :] if each["name"] == "crc32c"]
+    if codecs[first]["name"] == SHARDING:
+        compress(codecs[first]["configuration"]["codecs"], compressors)
+        codecs[first + 1 :] = sums
+    else:
+        codecs[first + 1 :] = [*compressors, *sums]
+
+
+def _place(codecs: Sequence[Json]) -> int | None:
+    return next((k for k, each in enumerate(codecs) if each["name"] == SHARDING), None)
+
+
+def _first(codecs: Sequence[Json]) -> Json:
+    return next(each for each in codecs if each["name"] == SHARDING)
+
+
+def _depth(codecs: Sequence[Json]) -> int:
+    place = _place(codecs)
+    return 0 if place is None else 1 + _depth(codecs[place]["configuration"]["codecs"])
+
+
+def _order(codecs: Sequence[Json], rank: int) -> list[int]:
+    """For each axis behind the transposes before the shards, the axis that it was."""
+    order = [*range(rank)]
+    for codec in codecs[: _place(codecs)]:
+        if codec["name"] == "transpose":
+            order = [order[k] for k in codec["configuration"]["order"]]
+    return order
+
+
+def _back(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
+    """Sizes by the axes of the array, of those behind transposes."""
+    return [int(sizes[order.index(k)]) for k in range(len(order))]

@@ -1,0 +1,91 @@
+"""Chunks that are read back from the disk by what the metadata say, before their array gets its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.store import Array
+from anydml.stores.formats.zarr_array import in_memory, metadata_of, zarr_array
+from anydml.stores.formats.zarr_codecs import raise_if_short
+from anydml.stores.formats.zarr_metadata import Asked, changed
+
+
+class ReadBack:
+    """Reads the first and the last chunk of an array, and those that stand out of it, after they were written.
+
+    zarr-python opens the folder anew and reads them, so that anydml's own idea of codecs, names of files and byte order
+    is compared with another one's.
+
+    Args:
+        layout: of the array.
+        folder: where the array lies until it gets its name.
+    """
+
+    def __init__(self, layout: ChunkGrid, folder: Path) -> None:
+        self.layout, self.folder = layout, folder
+        last = tuple(-(-size // chunk) - 1 for size, chunk in zip(layout.shape, layout.chunk, strict=True))
+        self._numbers = {(0,) * len(last), last}
+        # Along each axis one chunk at its end, which may be partial.
+        self._numbers |= {(0,) * k + (last[k],) + (0,) * (len(last) - k - 1) for k in range(len(last))}
+
+    def check(self, number: Sequence[int], whole: Array) -> None:
+        """Compare the chunks of a file with what was written, if it is one of those that are read back.
+
+        Args:
+            number: of the file, along each axis.
+            whole: its elements, with those outside the array.
+
+        Raises:
+            ModelError: other elements are read.
+        """
+        if tuple(number) not in self._numbers:
+            return
+        box = self.layout.box(number)
+        for each in {self._inner(box, False), self._inner(box, True)}:
+            inside = tuple(slice(a - low, e - low) for (a, e), (low, _) in zip(each, box, strict=True))
+            self._compare(each, np.ascontiguousarray(whole[inside]))
+
+    def _inner(self, box: Box, at_end: bool) -> Box:
+        """The first or last chunk of a box, which may be a shard."""
+        if not at_end:
+            return tuple((a, min(a + size, e)) for (a, e), size in zip(box, self.layout.inner, strict=True))
+        return tuple((a + (e - a - 1) // size * size, e) for (a, e), size in zip(box, self.layout.inner, strict=True))
+
+    def _compare(self, box: Box, written: Array) -> None:
+        place = JsonPath(str(self.folder))
+        try:
+            found = zarr_array(self.folder)[tuple(slice(a, e) for a, e in box)]
+            if self._same(found, written):
+                return
+            # A codec may round elements: then it does so outside of shards and files, too.
+            if self._same(found, self._coded(written)):
+                return
+        except Exception as error:
+            # Codecs raise any error of their libraries.
+            raise_if_short(error)
+            raise place.error(
+                f"cannot be read back, and did not get its name: {type(error).__name__}: {str(error)[:200]}"
+            ) from None
+        where = ",".join(f"{a}:{e}" for a, e in box)
+        raise place.error(
+            f"has other elements at [{where}] than were written, when zarr-python reads them back; it "
+            "did not get its name: ask for other --chunks, --shards or another --codec"
+        )
+
+    def _same(self, found: Array, wanted: Array) -> bool:
+        """Whether elements have the same bytes."""
+        dtype = self.layout.dtype
+        return np.ascontiguousarray(found, dtype).tobytes() == np.ascontiguousarray(wanted, dtype).tobytes()
+
+    def _coded(self, written: Array) -> Array:
+        """Elements after the codecs of a chunk, alone and in memory."""
+        asked = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
+        array = in_memory(changed(metadata_of(self.folder), written.shape, asked))
+        array[...] = written
+        found: Array = array[...]
+        return found
