@@ -20,7 +20,7 @@ from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
-from anydml.cli.output import fail, libraries_warnings, overwrites, say, warn
+from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
@@ -105,7 +105,7 @@ def _feature_level(function: F) -> F:
 
 
 def _model(function: F) -> F:
-    return click.argument("model", type=click.Path())(function)
+    return click.argument("model", type=LocalPath())(function)
 
 
 def _allow_outside(function: F) -> F:

@@ -9,14 +9,14 @@ import click
 
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
-from anydml.cli.output import check_target, overwrites, say, warn
+from anydml.cli.output import LocalPath, check_target, overwrites, say, warn
 from anydml.text import printable
 
 
 @click.command(short_help="Explain the data movement of a model file without running it.")
-@click.argument("model", type=click.Path())
-@click.option("--html", metavar="FILE.html", type=click.Path(), help="Write a page with pictures and tables.")
-@click.option("--svg", metavar="FILE.svg", type=click.Path(), help="Write the picture of the first operator.")
+@click.argument("model", type=LocalPath())
+@click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with pictures and tables.")
+@click.option("--svg", metavar="FILE.svg", type=LocalPath(), help="Write the picture of the first operator.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
 @overwrites

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from anydml.cli.output import overwrites, say
+from anydml.cli.output import LocalPath, overwrites, say
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ def onnx_group() -> None:
 
 
 @onnx_group.command(short_help="Replace training operators by standard ones.")
-@click.argument("source", metavar="IN.onnx", type=click.Path())
-@click.argument("target", metavar="OUT.onnx", type=click.Path())
+@click.argument("source", metavar="IN.onnx", type=LocalPath())
+@click.argument("target", metavar="OUT.onnx", type=LocalPath())
 @overwrites
 def portable(source: str, target: str, overwrite: bool) -> None:
     """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
@@ -194,7 +195,7 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, Path]:
             raise click.ClickException(f"{option} {text}: write {option} NAME=FILE.npy")
         if name in pairs:
             raise click.ClickException(f"{option} {name} is given twice")
-        pairs[name] = Path(path)
+        pairs[name] = Path(path_text(option, path))
     return pairs
 
 

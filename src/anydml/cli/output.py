@@ -13,9 +13,26 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
+from anydml.fields import address
 from anydml.text import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LocalPath(click.Path):
+    """The path of a file or folder on this machine."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path.
+
+        Raises:
+            ClickException: it is an address.
+        """
+        found = super().convert(value, param, ctx)
+        if isinstance(found, str) and (said := address(found)) is not None:
+            raise click.ClickException(f"{found[:200]!r} {said}")
+        return found
+
 
 MOST_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.output import check_target, overwrites, say
+from anydml.cli.output import LocalPath, check_target, overwrites, say
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ SHOWN = 20
 
 
 @click.command(short_help="Rewrite an ONNX model to move fewer bytes.")
-@click.argument("model", metavar="MODEL.onnx", type=click.Path())
-@click.option("-o", "--output", required=True, metavar="OUT.onnx", type=click.Path(), help="Where to write it.")
+@click.argument("model", metavar="MODEL.onnx", type=LocalPath())
+@click.option("-o", "--output", required=True, metavar="OUT.onnx", type=LocalPath(), help="Where to write it.")
 @click.option(
     "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."
 )
 @click.option("--prove", is_flag=True, help="Compare both models for more sizes, and run both on ONNX Runtime.")
-@click.option("--report", metavar="PAGE.html", type=click.Path(), help="Write a page with bytes and pictures.")
+@click.option("--report", metavar="PAGE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
 @overwrites
 def slim(

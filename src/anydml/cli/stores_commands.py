@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.output import say
+from anydml.cli.output import LocalPath, say
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
 
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
-@click.argument("model", type=click.Path())
+@click.argument("model", type=LocalPath())
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 def stores(model: str, no_follow: bool) -> None:
     """List the arrays of MODEL.
@@ -108,9 +108,9 @@ def stores(model: str, no_follow: bool) -> None:
 
 
 @click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
-@click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
-@click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
+@click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath())
+@click.argument("output", metavar="OUT", type=LocalPath())
+@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @_writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
@@ -150,8 +150,8 @@ def _run_checkpoint(
 
 
 @click.command(short_help="Convert a model between the layout of transformers and its original layout.")
-@click.argument("model", type=click.Path())
-@click.argument("output", metavar="OUT", type=click.Path())
+@click.argument("model", type=LocalPath())
+@click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
@@ -176,9 +176,9 @@ def convert(
 
 
 @click.command(short_help="Compare two checkpoints.")
-@click.argument("first", metavar="A", type=click.Path())
-@click.argument("second", metavar="B", type=click.Path())
-@click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
+@click.argument("first", metavar="A", type=LocalPath())
+@click.argument("second", metavar="B", type=LocalPath())
+@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
@@ -203,8 +203,8 @@ def verify(
 
 
 @click.command(short_help="Rewrite an array with other chunks or another axis order.")
-@click.argument("source", metavar="IN", type=click.Path())
-@click.argument("output", metavar="OUT", type=click.Path())
+@click.argument("source", metavar="IN", type=LocalPath())
+@click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
               help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
               "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip

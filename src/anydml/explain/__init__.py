@@ -64,11 +64,12 @@ class Explanation:
         from pathlib import Path
 
         from anydml.errors import ModelError
+        from anydml.fields import path_text
         from anydml.files.folder import write_whole
         from anydml.files.json_path import JsonPath
 
         makers = {".html": self.html, ".svg": self.svg}
-        target = Path(path)
+        target = Path(path_text("save", path))
         if not target.parent.is_dir():
             raise ModelError(f"{path}: there is no folder {target.parent}")
         make = makers.get(target.suffix.lower())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from anydml.fields import address
 from anydml.files.json_path import JsonPath, show
 
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -53,6 +54,8 @@ class Folder:
         return path
 
     def _inside(self, written: str, place: JsonPath) -> Path:
+        if (said := address(written)) is not None:
+            raise place.error(f"{show(written)} {said}")
         # Resolved first, so that neither ".." nor a symbolic link leads out.
         try:
             root = self.root.resolve()

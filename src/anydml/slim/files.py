@@ -11,6 +11,7 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.files.folder import Folder, check_replaceable, write_whole
 from anydml.files.json_path import JsonPath
 from anydml.onnx.checks import check, serialized
@@ -39,6 +40,7 @@ def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder, ove
     Raises:
         ModelError: it cannot be written, exists already, or its folder is not that of the external data.
     """
+    path_text("write", target)
     old = external_files(model, folder.root)
     check_replaceable(target, old, overwrite, JsonPath(str(target)))
     if old and target.resolve().parent != folder.root:

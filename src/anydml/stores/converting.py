@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.axes import Axes
@@ -102,7 +103,7 @@ def conversion(
     """
     if to not in LAYOUTS:
         raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")
-    folder = Path(model)
+    folder = Path(path_text("convert", model))
     if not folder.is_dir():
         raise JsonPath(str(folder)).error("is no folder: name one with a checkpoint and its config.json")
     composer, axes, remarks = Composer("convert"), Axes(), list[str]()

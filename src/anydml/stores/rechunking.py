@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint
@@ -78,7 +79,8 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    place = JsonPath(str(os.fspath(source)))
+    place = JsonPath(path_text("rechunk", source))
+    path_text("rechunk", target)
     if is_zarr_group(Path(source)):
         if permute is not None or slices is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error("is a group, whose arrays can have other chunks and codecs in another group, and no more")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
@@ -99,7 +100,7 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
     Raises:
         ModelError: the file cannot be read, or is not a layout.
     """
-    path = None if layout is None else Path(layout)
+    path = None if layout is None else Path(path_text(trace.composer.name, layout))
     if path is not None and path.suffix.lower() == ".py":
         function, axes = read_python(path)
         return lambda tensors: apply_python(trace, tensors, function, path), Axes(axes)
@@ -136,6 +137,7 @@ def consolidate(
         ModelError: a file is broken, or a tensor does not exist.
         BindingError: the memory is too small, or an output is an input.
     """
+    path_text("consolidate", output)
     tensors = read_sources([folder], Axes()).tensors
     if missing := [name for name in numbers if name not in tensors]:
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")

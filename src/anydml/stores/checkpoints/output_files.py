@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, names
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
@@ -122,7 +123,8 @@ def plan_checkpoint(
         dtype: to which floating-point numbers are cast; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch.
     """
-    name, out = composer.name, Path(output)
+    name = composer.name
+    out = Path(path_text(name, output))
     is_file = check_output(name, out, placement is not None or dcp)
     most = parse_size(shard_size)
     if not most:

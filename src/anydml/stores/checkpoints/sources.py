@@ -14,6 +14,7 @@ from itertools import accumulate, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.axes import Axes
@@ -61,6 +62,8 @@ def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bo
     Raises:
         ModelError: a file is broken, or shards do not make whole tensors.
     """
+    for each in paths:
+        path_text("open", each)
     real = [os.path.realpath(path) for path in paths]
     twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
     if twice is not None:

@@ -1,0 +1,125 @@
+"""Addresses of what lies elsewhere are refused wherever a path is taken, before anything is written."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import stores
+from anydml.cli import main
+from anydml.fields import address, path_text
+
+ADDRESSES = [
+    "s3://bucket/x.zarr", "hf://o/m/out.safetensors", "gs://b/x.npy", "file:///data/x.zarr", "https://h/x.safetensors",
+    "simplecache::s3://b/x.npz", "zip://x.npy::https://h/x.zip", "S3://b/x.npy", "abfs://c@a/x.npy", "memory://x.zarr",
+    "new+scheme://x.gguf", "s3:/bucket/x.zarr", "file:/data/x.npy",
+]  # fmt: skip
+
+LOCAL = [
+    "a:b",
+    "a:b/c",
+    "C:\\x.npy",
+    "C:/x.npy",
+    "c://x.npy",
+    "./s3://x",
+    "x/s3:/y",
+    "s3",
+    "s3:x",
+    "é:/x",
+    "a::b",
+    "/s3:/x",
+]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a checkpoint, an array and a model file."""
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(6))
+    files = stores.create("x.safetensors", {"x": [6]}, "int64")
+    dml.fuse(lambda x: {"x": x}).plan(stores.open("x.npy"), files).run()
+    return tmp_path
+
+
+def inside(folder):
+    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("path", LOCAL)
+def test_local_names(path):
+    assert address(path) is None
+    assert path_text("open", path) == path
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_functions(place, name):
+    before = inside(place)
+    own = (
+        [name] if ":/" in name.replace("://", "") else [name, *([Path(name)] if name[:5] in ("s3://", "file:") else [])]
+    )
+    for path in own:
+        calls = {
+            "open": lambda path=path: stores.open(path),
+            "create": lambda path=path: stores.create(path, [2], "f4"),
+            "rechunk from": lambda path=path: stores.rechunk(path, "y.npy"),
+            "rechunk to": lambda path=path: stores.rechunk("x.npy", path),
+            "reshard from": lambda path=path: stores.reshard([path], "y"),
+            "one rank": lambda path=path: stores.reshard(["x.safetensors", path], "y"),
+            "reshard to": lambda path=path: stores.reshard(["x.safetensors"], path),
+            "layout": lambda path=path: stores.reshard(["x.safetensors"], "y", path),
+            "convert from": lambda path=path: stores.convert(path, "y"),
+            "verify first": lambda path=path: stores.verify(path, "x.safetensors"),
+            "verify second": lambda path=path: stores.verify("x.safetensors", path),
+            "plan_load": lambda path=path: stores.plan_load(path),
+            "plan_load layout": lambda path=path: stores.plan_load("x.safetensors", layout=path),
+            "model": lambda path=path: dml.dxdispatch.load(path),
+            "explanation": lambda path=path: dml.explain(np.flip, np.arange(3)).save(path),
+        }
+        for door, call in calls.items():
+            with pytest.raises(dml.ModelError) as raised:
+                call()
+            assert "is an address, and only files on this machine" in str(raised.value), door
+    assert inside(place) == before
+
+
+COMMANDS = [
+    "stores @", "reshard @ y", "reshard x.safetensors @", "reshard x.safetensors y --layout @", "convert @ y",
+    "convert x @",
+    "verify @ x.safetensors", "verify x.safetensors @", "verify x.safetensors x.safetensors --layout @",
+    "rechunk @ y.npy",
+    "rechunk x.npy @", "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --report @", "explain @",
+    "explain x.json --html @", "explain x.json --svg @", "run @", "check @", "onnx portable @ y.onnx",
+    "onnx portable x.onnx @",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands(place, capsys, command):
+    before = inside(place)
+    for name in ADDRESSES:
+        with pytest.raises(SystemExit) as ended:
+            main([name if word == "@" else word for word in command.split()])
+        assert ended.value.code == 2
+        error = capsys.readouterr().err
+        assert f"{name!r} is an address, and only files on this machine" in error
+        assert error.count("\n") == 1
+    assert inside(place) == before
+
+
+def test_what_to_do():
+    assert str(address("file:///data/x.zarr")).endswith("write /data/x.zarr")
+    assert "copy it to this machine first" in str(address("s3://bucket/x.zarr"))
+
+
+@pytest.mark.parametrize("field", ["sourcePath", "targetPath"])
+def test_files_that_a_model_names(place, field):
+    resource = {"initialValuesDataType": "INT64", "initialValues": {"sourcePath": "x.npy"}, "sizeInBytes": 48}
+    command = {"type": "writeFile", "resource": "x", "targetPath": "s3://b/x.npy"}
+    if field == "sourcePath":
+        resource["initialValues"] = {"sourcePath": "s3://b/x.npy"}
+    model = {"resources": {"x": resource}, "dispatchables": {}, "commands": [command] if field == "targetPath" else []}
+    Path("m.json").write_text(json.dumps(model))
+    with pytest.raises(dml.ModelError, match="is an address"):
+        dml.dxdispatch.load("m.json")
