@@ -13,7 +13,8 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_array import metadata_of
-from anydml.stores.formats.zarr_metadata import DIMENSIONS, Json, is_zarr, is_zarr_array
+from anydml.stores.formats.zarr_metadata import DIMENSIONS, is_zarr, is_zarr_array
+from anydml.stores.formats.zarr_shards import Json
 
 GROUP_FILES = ("zarr.json", ".zgroup", ".zattrs", ".zmetadata")
 
