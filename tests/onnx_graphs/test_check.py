@@ -103,9 +103,12 @@ def test_a_transformer_that_pytorch_exports(check):
     # Without the size, nothing is left to check: no success.
     code, lines, _ = check(model)
     assert code == 3
-    assert lines[0].startswith("m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 10 nodes compute and ")
+    assert lines[0].startswith(
+        "m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 6 movement nodes were not looked at; 10 nodes compute"
+    )
+    assert lines[0].endswith("; 6 nodes of shape arithmetic run on the host")
     (line,) = lines[1:]
-    assert line.endswith("(Concat 4, Transpose 4, Gather 3, Split 1): give --size N=4")
+    assert line.endswith("(Transpose 4, Gather 1, Split 1): give --size N=4")
     code, lines, _ = check(model, "-v")
     assert code == 3
     assert all(any(f": {name}: not checked: " in line for line in lines) for name in foreign)
@@ -118,9 +121,9 @@ def test_sizes_that_are_only_named_are_named_together(check):
     )
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "seq len"
     code, lines, _ = check(model)
-    assert code == 0
+    assert code == 3
     assert lines == [
-        "m.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
+        "m.onnx: 2 movement nodes were not looked at; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
         "m.onnx: 2 nodes wait for sizes that are only named (Transpose 2): give --size N=4 --size seq len=4",
     ]
@@ -207,7 +210,7 @@ def test_the_codes(check):
     broken = parsed("g (float[2, 3] x) => (float[A] y) { y = Concat <axis = 7> (x, x) z = Transpose (y) }")
     code, lines, _ = check(broken, "-v")
     assert code == 1
-    assert lines[0] == "m.onnx: 1 problem in 1 node"
+    assert lines[0] == "m.onnx: 1 movement node was not looked at; 1 problem in 1 node"
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
     assert lines[4:6] == [
         "    Concat: 1 with problems",
@@ -243,3 +246,82 @@ def test_a_small_constant_that_a_foreign_node_makes_decides_no_size():
     _, reasons = found(model)
     assert reasons["Reshape_1"].startswith("shape is known only when the graph runs")
     assert reasons["Transpose_2"].startswith('its sizes depend on node "Reshape_1" (Reshape), of which shape is known')
+
+
+SHAPES = """g (float[N, 3, 4, 4] x, int64[2] fed) => (float[A, B, C] y, float[D, E] z, int64[F] picked) <
+        int64[1] zero = {0}, int64[2] rest = {3, 16}, int64[1] last = {-1}, int64[1] one = {1}, int64[2] axes = {0, 1}
+    > {
+    s = Shape (x) [first] n = Gather (s, zero) [joined] to = Concat <axis = 0> (n, rest) r = Reshape (x, to)
+    [moved] y = Transpose <perm = [0, 2, 1]> (r)
+    [own] pair = Concat <axis = 0> (fed, one) [cut] two = Slice (pair, zero, last) w = Reshape (r, two) z = Relu (w)
+    [data] picked = Gather (s, zero)
+}"""
+
+
+def test_shape_arithmetic_is_counted_apart(check):
+    """The nodes `own` and `cut` move INT64 of known sizes, and conform, but only determine those of `w`."""
+    model = parsed(SHAPES)
+    code, lines, _ = check(model, "--size", "N=2")
+    assert (code, lines) == (
+        3,
+        [
+            "m.onnx: 1 movement node was not looked at; 2 movement nodes conform to DML_FEATURE_LEVEL_6_4; "
+            "1 node computes and is out of scope: Relu 1; 2 nodes of shape arithmetic run on the host",
+            "    Transpose: 1 conforms",
+            "    Gather: 1 conforms",
+            "m.onnx: 1 node is not looked at, as sizes are not known: Reshape 1",
+        ],
+    )
+    code, lines, _ = check(model)
+    assert code == 3
+    assert lines[0].startswith("m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 2 movement nodes were not looked")
+    assert lines[0].endswith("; 4 nodes of shape arithmetic run on the host")
+    # INT64 is refused by old levels, but not where the host has it.
+    code, lines, _ = check(model, "--size", "N=2", "--feature-level", "2_1", "--json")
+    said = json.loads(lines[0])
+    assert code == 1
+    assert {each["place"] for each in said["problems"]} == {"data"}
+    assert (said["conforming"], said["not_looked_at"], said["on_host"]) == (1, 1, 2)
+    hosted = [each["place"] for each in said["not_checked"] if "only determines sizes" in each["message"]]
+    assert hosted == ["own", "cut"]
+
+
+def test_what_is_read_as_data_too_is_on_the_device(check):
+    """An INT64 that determines sizes, and is an output or captured by a body."""
+    text = """g (int64[2] fed, float[6] x, bool b) => (float[A, B] y, int64[2] out) {
+        [one] p = Concat <axis = 0> (fed) y = Reshape (x, p) out = If <
+            then_branch = t () => (int64[2] u) { u = Identity (p) },
+            else_branch = e () => (int64[2] v) { v = Identity (p) }
+        > (b) }"""
+    (finding,) = [each for each in describe(parsed(text)) if each.node == "one"]
+    assert not finding.on_host
+
+
+def test_problems_of_one_kind_are_one(check):
+    body = " ".join(f"y{k} = Transpose <perm = [1, 0]> (x)" for k in range(5))
+    outputs = ", ".join(f"double[3, 2] y{k}" for k in range(5))
+    model = parsed(f"g (double[2, 3] x) => ({outputs}) {{ {body} }}")
+    code, lines, _ = check(model, "--feature-level", "2_1")
+    assert code == 1
+    assert lines[0] == "m.onnx: 10 problems in 5 nodes"
+    assert lines.count("    and 4 more problems of this kind; -v lists each") == 2
+    assert sum(line.startswith("    rule: ") for line in lines) == 2
+    code, more, _ = check(model, "--feature-level", "2_1", "-v")
+    assert len(more) > len(lines)
+    assert sum(line.startswith("    rule: ") for line in more) == int(lines[0].split()[1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("int4", "has 4-bit integers in QUANTIZE and DEQUANTIZE alone, which compute, from DML_FEATURE_LEVEL_6_3 on"),
+        ("uint4", "has 4-bit integers in QUANTIZE and DEQUANTIZE alone, which compute, from DML_FEATURE_LEVEL_6_3 on"),
+        ("bfloat16", "has no tensors of it"),
+    ],
+)
+def test_types_that_movement_on_directml_does_not_have(check, kind, why):
+    model = parsed(f"g ({kind}[2, 3] x) => ({kind}[3, 2] y) {{ y = Transpose <perm = [1, 0]> (x) }}", 21)
+    model.ir_version = 10
+    code, lines, _ = check(model)
+    assert code == 1
+    assert f"(Transpose): moves {kind.upper()}, and DirectML {why}" in lines[1]

@@ -181,11 +181,11 @@ def check(
 ) -> int:
     """List the problems of MODEL, a JSON or ONNX file, without running it.
 
-    For an ONNX file, also report how many nodes conform to DirectML at the feature level, and which nodes were not
-    checked because they compute or because sizes are unknown.
+    For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
+    how many were not looked at because sizes are unknown, how many only compute shapes on the host, and which compute.
 
-    The exit code is 0 if there are no problems, 1 if there are, 2 if MODEL cannot be read, and 3 if no node of an ONNX
-    file could be checked.
+    The exit code is 0 if there are no problems, 1 if there are, 2 if MODEL cannot be read, and 3 if a movement node of
+    an ONNX file was not looked at, or there is none.
     """
     from anydml.feature_level import FeatureLevel
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
     from anydml.onnx.descs import Finding
 
-SOUND, BROKEN, NOTHING = 0, 1, 3
+SOUND, BROKEN, PARTLY = 0, 1, 3
 """Exit codes of `anydml check`; 2 is for files that cannot be read."""
 
 
@@ -44,14 +44,17 @@ class Checked:
     def conforming(self) -> list[Finding]:
         """The nodes that DirectML accepts."""
         broken = {remark.node for remark in self.problems}
-        return [each for each in self.findings if each.desc is not None and each.node not in broken]
+        found = (each for each in self.findings if each.desc is not None and not each.on_host)
+        return [each for each in found if each.node not in broken]
 
     @property
     def code(self) -> int:
-        """The exit code of the command."""
+        """The exit code of the command: 0 only if every movement node was looked at, and there is one."""
+        from anydml.onnx.scope import not_looked_at
+
         if self.problems:
             return BROKEN
-        return SOUND if self.conforming else NOTHING
+        return SOUND if self.conforming and not not_looked_at(self.findings) else PARTLY
 
     def lines(self, model: str, verbose: bool) -> Iterator[str]:
         """Yield the report as text.
@@ -60,17 +63,20 @@ class Checked:
             model: name of the file.
             verbose: whether to include a line per node.
         """
-        from anydml.onnx.scope import left_out, out_of_scope
+        from anydml.onnx.scope import left_out, not_looked_at, out_of_scope
 
         conforming, broken = self.conforming, {remark.node for remark in self.problems}
         nodes = f"{counted(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
         found = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
-        verdict = [*found, *([nodes] if conforming else []), out_of_scope(self.findings)]
+        left, on_host = len(not_looked_at(self.findings)), sum(each.on_host for each in self.findings)
+        missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
+        verdict = [missing, *found, nodes if conforming else "", out_of_scope(self.findings)]
         if not broken and not conforming:
             verdict = [f"no node was checked at {self.level}", *verdict]
+        if on_host:
+            verdict.append(f"{counted(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
         yield printable(f"{model}: {'; '.join(filter(None, verdict))}")
-        for remark in self.problems:
-            yield from remark.lines(model)
+        yield from self._problems(model, verbose)
         bad = Counter(each.operator for each in self.findings if each.node in broken)
         good = Counter(each.operator for each in conforming)
         for operator in {**good, **bad}:
@@ -87,9 +93,25 @@ class Checked:
                 if not remark.is_problem:
                     yield from remark.lines(model)
 
+    def _problems(self, model: str, verbose: bool) -> Iterator[str]:
+        """Yield the problems, or the first of each cause and how many there are more."""
+        causes: dict[object, list[Remark]] = {}
+        for remark in self.problems:
+            alone = verbose or remark.operator is None
+            key = remark if alone else (remark.operator, remark.field, remark.rule, remark.needs)
+            causes.setdefault(key, []).append(remark)
+        for remarks in causes.values():
+            yield from remarks[0].lines(model)
+            if len(remarks) > 1:
+                yield f"    and {counted(len(remarks) - 1, 'more problem')} of this kind; -v lists each"
+
     def report(self, model: str) -> Report:
         """Return the result in the form that machine-readable reports are made of."""
-        return Report(model, str(self.level), [each.node for each in self.conforming], self.remarks)
+        from anydml.onnx.scope import not_looked_at
+
+        on_host = sum(each.on_host for each in self.findings)
+        counts = {"not_looked_at": len(not_looked_at(self.findings)), "on_host": on_host}
+        return Report(model, str(self.level), [each.node for each in self.conforming], self.remarks, counts)
 
 
 def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:
@@ -133,7 +155,9 @@ def read_sizes(given: Sequence[str]) -> dict[str, int]:
 
 
 def _remarks(finding: Finding, level: FeatureLevel) -> Iterator[Remark]:
-    if finding.unchecked is not None:
+    if finding.on_host and finding.error is None:
+        yield Remark(finding.node, finding.node, message="it only determines sizes, which the host computes")
+    elif finding.unchecked is not None:
         yield Remark(finding.node, finding.node, message=finding.unchecked)
     elif finding.error is not None:
         error = finding.error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.text import printable
 
@@ -66,12 +66,14 @@ class Report:
         level: the feature level.
         conforming: names of the nodes or dispatchables that DirectML accepts.
         remarks: problems, and nodes that were not checked.
+        counts: further numbers of nodes, by what they are.
     """
 
     model: str
     level: str
     conforming: Sequence[str]
     remarks: Sequence[Remark]
+    counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def problems(self) -> list[Remark]:

@@ -24,15 +24,17 @@ IN_FILE = "model-file"
 def as_json(report: Report) -> str:
     """Return one line of JSON, in ASCII.
 
-    Its keys are `model`, `feature_level`, `conforming` (the number of conforming nodes), `problems` (each with `place`,
-    `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
+    Its keys are `model`, `feature_level`, `conforming` (the number of conforming nodes), for ONNX models
+    `not_looked_at` and `on_host` (the numbers of movement nodes that were not looked at, and of those that only
+    determine sizes), `problems` (each with `place`, `field`, `operator`, `message`, `rule`, `needs`, `line`), and
+    `not_checked` (each with `place` and `message`).
     """
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
         del problem["node"]
     others = [{"place": each.place, "message": each.message} for each in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "conforming": len(report.conforming)}
-    return json.dumps({**head, "problems": problems, "not_checked": others})
+    return json.dumps({**head, **report.counts, "problems": problems, "not_checked": others})
 
 
 def as_junit(report: Report) -> str:
@@ -72,6 +74,7 @@ def as_sarif(report: Report) -> str:
         "properties": {
             "featureLevel": report.level,
             "conforming": len(report.conforming),
+            **report.counts,
             "notChecked": [each.node for each in report.unchecked],
         },
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
@@ -26,7 +26,7 @@ from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_type, type_name
 from anydml.onnx.values import GraphValue, Held, Tensor
-from anydml.onnx.walk import plain_domain
+from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 
@@ -44,6 +44,7 @@ class Finding:
         unchecked: the reason why the node was not checked.
         sizes: symbolic sizes that must be given to check it.
         computes: whether the node is out of scope because it computes.
+        on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
         cause: the error of the reason why it was not checked, if every node must be.
         operator: name of the operator, with its domain.
     """
@@ -54,6 +55,7 @@ class Finding:
     unchecked: str | None = None
     sizes: tuple[str, ...] = ()
     computes: bool = False
+    on_host: bool = False
     cause: ModelError | None = None
     operator: str = ""
 
@@ -163,13 +165,17 @@ class _Descriptions:
         nodes = [self._read(proto, name) for name, proto in protos]
         self._needed = decisive([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
+        data = _read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
         self._values.update((tensor.name, self._initializer(tensor)) for tensor in graph.initializer)
         self._values.update((value.name, self._input(value)) for value in graph.input)
         drops = last_use([(proto.input, proto.output) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
             finding = self._foreign(proto, name, node) if isinstance(node, ModelError) else self._ours(proto, node)
             if finding is not None:
-                yield replace(finding, operator=_operator(proto))
+                on_host = data.isdisjoint(proto.output) and not self._needed.isdisjoint(proto.output)
+                if on_host and self._skips_empty and isinstance(finding.error, NoTypeError):
+                    finding = replace(finding, error=None, unchecked=str(finding.error))
+                yield replace(finding, operator=_operator(proto), on_host=on_host)
             for dropped in drops.get(i, ()):
                 self._values.pop(dropped, None)
 
@@ -283,6 +289,20 @@ class _Descriptions:
             is_tensor = value is not None and value.type.WhichOneof("value") == "tensor_type"
             found = self._input(value) if value is not None and is_tensor else unknown
             self._values[name] = unknown if isinstance(found, Unknown) else found
+
+
+def _read_as_data(nodes: Sequence[tuple[NodeProto, Node | ModelError]], graph: GraphProto) -> set[str]:
+    """Return the values whose elements reach an output otherwise than by determining sizes."""
+    found = {output.name for output in graph.output}
+    for proto, node in reversed(nodes):
+        if found.isdisjoint(proto.output) or proto.op_type in ("Shape", "Size"):
+            continue
+        by = node.entry.decided_by if isinstance(node, Node) else ()
+        found.update(name for k, name in enumerate(proto.input) if k not in by)
+        for body in bodies(subgraphs(proto)):
+            found.update(name for inner in body.node for name in inner.input)
+            found.update(each if isinstance(each, str) else each.name for each in body.output)
+    return found
 
 
 def _operator(proto: NodeProto) -> str:

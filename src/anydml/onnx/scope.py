@@ -16,16 +16,23 @@ def counts(operators: Iterable[str]) -> str:
 
 def out_of_scope(findings: Sequence[Finding]) -> str:
     """Return ``"37 nodes compute and are out of scope: MatMul 12, …"``; an empty string if there are none."""
-    computing = [finding.operator for finding in findings if finding.unchecked is not None and finding.computes]
+    computing = [
+        each.operator for each in findings if each.unchecked is not None and each.computes and not each.on_host
+    ]
     if not computing:
         return ""
     verbs = "computes and is" if len(computing) == 1 else "compute and are"
     return f"{counted(len(computing), 'node')} {verbs} out of scope: {counts(computing)}"
 
 
+def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the movement nodes that would run on the device and were not checked."""
+    return [each for each in findings if each.unchecked is not None and not each.computes and not each.on_host]
+
+
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield a line on movement nodes with symbolic sizes, and a line on those with unknown sizes, if any."""
-    left = [finding for finding in findings if finding.unchecked is not None and not finding.computes]
+    left = not_looked_at(findings)
     waiting, others = ([each for each in left if bool(each.sizes) is waits] for waits in (True, False))
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
