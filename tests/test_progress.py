@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+import threading
 
 import pytest
 
@@ -140,3 +141,32 @@ def test_run_shows_a_bar_and_takes_it_away(monkeypatch, options, is_quiet):
     said = stream.getvalue()
     assert not said if is_quiet else re.search(r"\[#+\.+\] .*% \d+ (samples|ms) of (50 samples|200 ms)", said)
     assert is_quiet or re.search(r"\r +\r$", said)
+
+
+def test_work_of_unknown_extent_is_said_from_the_first_second(clock, monkeypatch):
+    monkeypatch.setattr(progress.threading.Thread, "start", lambda thread: None)
+    monkeypatch.setattr(progress.threading.Thread, "join", lambda thread: None)
+    for stream, pauses in (Terminal(), [1, 1, 1]), (io.StringIO(), [1, 10, 10]):
+        start = clock[0]
+        waits = progress.Waiting("reshard: plans", stream)
+        for pause, spent in zip(pauses, (0.5, 1.5, 12), strict=True):
+            assert waits.tick(start + spent) == pause
+        waits.close()
+        said = stream.getvalue()
+        assert "reshard: plans: 2 s" in said
+        assert "reshard: plans: 12 s" in said
+        assert "0 s" not in said
+        assert said.endswith("\r" if stream.isatty() else "12 s\n")
+
+
+def test_work_is_said_by_a_thread_until_it_ends(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.001)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    said = threading.Event()
+    monkeypatch.setattr(progress.Progress, "say", lambda bar, text, before="": said.set())
+    with progress.waiting("x"):
+        assert said.wait(30)
+    before = threading.active_count()
+    with progress.waiting("x", False):
+        assert threading.active_count() == before
+    assert capsys.readouterr() == ("", "")

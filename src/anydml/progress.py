@@ -15,6 +15,9 @@ from anydml.text import bytes_text
 BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
 """Least time between two updates of the bar, or between two lines."""
 
+FIRST_SECONDS = 1.0
+"""After which is said that work goes on whose extent is not known."""
+
 CELLS = 24
 """Width of the bar in characters."""
 
@@ -65,12 +68,20 @@ class Progress:
         return text
 
     def _show_progress(self, now: float) -> None:
-        text = self.text(now)
+        full = min(CELLS, CELLS * self.done // max(1, self.total))
+        self.say(self.text(now), f"[{'#' * full}{'.' * (CELLS - full)}] ")
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a line can be erased."""
+        return self._is_terminal
+
+    def say(self, text: str, before: str = "") -> None:
+        """Write a line, or over the last one on a terminal, with something before it if there is space."""
         if not self._is_terminal:
             self._write(text.strip() + "\n")
             return
-        full = min(CELLS, CELLS * self.done // max(1, self.total))
-        line = f"[{'#' * full}{'.' * (CELLS - full)}] {text}"
+        line = before + text
         columns = _columns(self._stream)
         if columns and len(line) >= columns:
             # A wrapped line could not be erased. The last column stays free: some terminals wrap after it.
@@ -86,6 +97,56 @@ class Progress:
         except (AttributeError, OSError, ValueError):
             # The stream is closed; the work continues without a report.
             self._is_terminal, self._width = False, 0
+
+
+class Waiting:
+    """Says how long work has gone on whose extent is not known yet, from the first second.
+
+    Args:
+        what: is done.
+        stream: where to write; stderr by default.
+    """
+
+    def __init__(self, what: str, stream: TextIO | None = None) -> None:
+        self._what, self._bar, self._start = what, Progress(0, 0, stream), time.monotonic()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, daemon=True)
+        self._thread.start()
+
+    def _go_on(self) -> None:
+        while not self._is_over.wait(self.tick(time.monotonic())):
+            pass
+
+    def tick(self, now: float) -> float:
+        """Say it, and return after how many seconds to say it again."""
+        spent = now - self._start
+        if spent >= FIRST_SECONDS:
+            self._bar.say(f"{self._what}: {_duration(spent)}")
+        return FIRST_SECONDS if spent < FIRST_SECONDS or self._bar.is_terminal else LINE_SECONDS
+
+    def close(self) -> None:
+        """Stop, and erase what was said."""
+        self._is_over.set()
+        self._thread.join()
+        self._bar.close()
+
+
+@contextmanager
+def waiting(what: str, is_shown: bool = True) -> Iterator[None]:
+    """Say from the first second how long the work of a block has gone on.
+
+    Args:
+        what: is done.
+        is_shown: whether to say it.
+    """
+    if not is_shown:
+        yield
+        return
+    shown_while = Waiting(what)
+    try:
+        yield
+    finally:
+        shown_while.close()
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

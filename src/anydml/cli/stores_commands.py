@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.output import LocalPath, say
+from anydml.progress import waiting
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ def reshard(
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
     options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
-    plan = make(inputs, output, layout, _ranks(ranks), *options)
+    with waiting("reshard: plans", not quiet):
+        plan = make(inputs, output, layout, _ranks(ranks), *options)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 
@@ -235,11 +237,12 @@ def rechunk(
     """
     from anydml.stores.rechunking import rechunk as make
 
-    plan = make(
-        source, output, _chunks(chunks), _numbers("--permute", permute), slices,
-        _numbers("--flip", flip) or (), codec, memory, overwrite,
-        () if shards == "none" else _numbers("--shards", shards),
-    )  # fmt: skip
+    with waiting("rechunk: plans", not quiet):
+        plan = make(
+            source, output, _chunks(chunks), _numbers("--permute", permute), slices,
+            _numbers("--flip", flip) or (), codec, memory, overwrite,
+            () if shards == "none" else _numbers("--shards", shards),
+        )  # fmt: skip
     if dry_run:
         _describe(quiet, plan)
         for target in plan.outputs:

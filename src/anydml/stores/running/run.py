@@ -8,7 +8,7 @@ from functools import partial
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
-from anydml.progress import shown
+from anydml.progress import shown, waiting
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.identities import check_unchanged
 from anydml.stores.planning.planned import Planned
@@ -16,6 +16,7 @@ from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.file_blocks import FileBlocks
 from anydml.stores.running.journal import Journal
 from anydml.stores.running.staging import Staging
+from anydml.text import counted
 
 WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 """Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""
@@ -50,7 +51,8 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
     try:
         staging.journal.parent.mkdir(parents=True, exist_ok=True)
         check_unchanged(plan.name, plan.identities)
-        digest = plan.digest()
+        with waiting(f"{plan.name}: lists {counted(plan.blocking.count, 'block')}", progress is True):
+            digest = plan.digest()
         if not os.path.exists(staging.journal):
             plan.was_there = not plan.overwrite and staging.is_of(digest)
             if plan.was_there:
