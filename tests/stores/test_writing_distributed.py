@@ -117,3 +117,54 @@ def test_a_tensor_beyond_32_bits_has_the_fields_of_zip64(tmp_path):
         found = torch.load(tmp_path / "x.pt", mmap=True)
     assert (found.shape, found.dtype) == ((size,), torch.uint8)
     assert stores.open(tmp_path / "x.pt")[""].shape == (size,)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("memory", ["10KB", "40KB", "256MB"])
+@pytest.mark.parametrize("kind", ["same", "odd", "transposed"])
+def test_small_tensors_share_blocks_with_what_lies_between_them(kind, memory, tmp_path):
+    """The bytes between tensors, which are zip files' headers, are those of a block, however it is cut."""
+    import torch.distributed.checkpoint as dcp
+    from safetensors.torch import save_file
+
+    rng = np.random.default_rng(1)
+    sizes = (
+        [(6, 5)] * 60 if kind == "same" else [(int(rng.integers(1, 40)), int(rng.integers(0, 9))) for _ in range(60)]
+    )
+    types = [torch.float32] if kind == "same" else [torch.float32, torch.int8, torch.float64]
+    wanted = {f"{k:02}.w": torch.randint(-99, 99, each).to(types[k % len(types)]) for k, each in enumerate(sizes)}
+    save_file(wanted, tmp_path / "in.safetensors")
+    layout = None
+    if kind == "transposed":
+        layout = tmp_path / "layout.toml"
+        layout.write_text('rules = [{match = "*", permute = [1, 0]}]')
+        wanted = {name: each.T.contiguous() for name, each in wanted.items()}
+    for ranks in None, {"fsdp": 3}:
+        out = tmp_path / f"{ranks}"
+        plan = stores.reshard([tmp_path / "in.safetensors"], out, layout, ranks, memory=memory, dcp=True)
+        plan.run()
+        assert len(plan.blocks) < len(plan.outputs)
+        found = {name: torch.zeros_like(each) for name, each in wanted.items()}
+        dcp.load(found, checkpoint_id=out, no_dist=True)
+        assert_same(found, wanted)
+        for file in out.glob("*.distcp"):
+            # Every byte is that of a piece, or of what was known before.
+            content = np.fromfile(file, np.uint8)
+            target = next(each.file for each in plan.outputs if each.path == file)
+            for at, some in target.others:
+                assert content[at : at + len(some)].tobytes() == some
+    plan = stores.reshard([tmp_path / "in.safetensors"], tmp_path / "x.npz", layout, memory=memory)
+    plan.run()
+    with zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        assert archive.testzip() is None
+    for name, each in np.load(tmp_path / "x.npz").items():
+        np.testing.assert_array_equal(each, wanted[name].numpy())
+
+
+def test_plans_of_many_pieces_have_few_blocks(tmp_path):
+    tensors = {f"model.layers.{k}.mlp.up_proj.weight": torch.zeros(16, 4) for k in range(2000)}
+    from safetensors.torch import save_file
+
+    save_file(tensors, tmp_path / "in.safetensors")
+    plan = stores.reshard([tmp_path / "in.safetensors"], tmp_path / "out", ranks={"fsdp": 4}, dcp=True)
+    assert (len(plan.outputs), len(plan.blocks)) == (8000, 4)

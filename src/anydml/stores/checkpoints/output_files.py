@@ -239,15 +239,21 @@ def _pieces(composer: Composer, placed: Placed) -> Iterator[list[tuple[NewPiece,
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
     for rank in range(placed.placement.ranks):
         made = list[tuple[NewPiece, ComposedTensor]]()
+        known: dict[tuple[int, int], list[tuple[tuple[int, ...], tuple[int, ...], Value]]] = {}
         for name, _, cuts in placed.parts(composer, rank):
             tensor = placed.tensors[name]
-            for box in product(*cuts):
-                start, shape = tuple(first for first, _ in box), tuple(size for _, size in box)
-                if (name, start) in seen or (0 in shape and 0 not in tensor.shape):
-                    continue
-                seen.add((name, start))
-                key = id(tensor.value), start, shape
-                if key not in alike:
-                    alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
-                made.append((NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(alike[key])))
+            if (boxes := known.get((id(tensor.value), id(cuts)))) is None:
+                boxes = known[id(tensor.value), id(cuts)] = []
+                for box in product(*cuts):
+                    start, shape = tuple(first for first, _ in box), tuple(size for _, size in box)
+                    if 0 in shape and 0 not in tensor.shape:
+                        continue
+                    key = id(tensor.value), start, shape
+                    if key not in alike:
+                        alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
+                    boxes.append((start, shape, alike[key]))
+            for start, shape, value in boxes:
+                if (name, start) not in seen:
+                    seen.add((name, start))
+                    made.append((NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(value)))
         yield made

@@ -10,7 +10,6 @@ import math
 import pickle
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,37 +52,47 @@ def new_distributed(folder: Path, files: Sequence[Sequence[NewPiece]]) -> tuple[
         ModelError: PyTorch has no such dtype.
     """
     names = {DTYPES[key]: name for name, key in BY_TORCH.items()}
-    around: dict[Any, tuple[bytes, bytes]] = {}
-    described: dict[str, tuple[NewPiece, list[bytes]]] = {}
-    stored, targets = list[tuple[bytes, bytes]](), list[Target]()
+    around: dict[Any, tuple[bytes, bytes, int]] = {}
+    described: dict[str, tuple[NewPiece, bytes, list[bytes]]] = {}
+    boxes: dict[Any, tuple[bytes, bytes]] = {}
+    # A checkpoint may have a million pieces: what they have in common is made once.
+    index_of = _object("MetadataIndex", fqn=b"%b", offset=b"%b", index=b"%b")
+    stored, targets = list[bytes](), list[Target]()
     for number, pieces in enumerate(files):
-        path, parts, own, end = folder / f"__{number}_0.distcp", list[tuple[int, bytes]](), list[Target](), 0
+        path, parts, own, end = folder / f"__{number}_0.distcp", list[tuple[int, bytes]](), list[int](), 0
+        where_of = _object("_StorageInfo", "filesystem", relative_path=_plain(path.name), offset=b"%b", length=b"%b")
         for piece in pieces:
             name, _, start, shape, dtype = piece
-            if dtype not in names:
-                raise (JsonPath(str(folder)) / name).error(f"is {dtype}, which PyTorch does not have")
-            if (shape, dtype) not in around:
-                around[shape, dtype] = _around(shape, dtype, names[dtype])
-            head, tail = around[shape, dtype]
-            data = math.prod(shape) * dtype.itemsize
-            own.append(Target(NewFile(path, b"", 0), name, shape, dtype, end + len(head)))
-            parts += [(end, head), (end + len(head) + data, tail)]
+            if (known := around.get((shape, dtype))) is None:
+                if dtype not in names:
+                    raise (JsonPath(str(folder)) / name).error(f"is {dtype}, which PyTorch does not have")
+                data = math.prod(shape) * dtype.itemsize
+                known = around[shape, dtype] = *_around(shape, dtype, names[dtype]), data
+            head, tail, data = known
+            if (box := boxes.get((start, shape))) is None:
+                offsets = _size(start)
+                box = boxes[start, shape] = (
+                    offsets, _object("ChunkStorageMetadata", offsets=offsets, sizes=_size(shape))
+                )  # fmt: skip
+            if (said := described.get(name)) is None:
+                said = described[name] = piece, _plain(name), []
+            _, written, chunks = said
+            first = end + len(head)
+            own.append(first)
+            parts += [(end, head), (first + data, tail)]
             length = len(head) + data + len(tail)
-            _, chunks = described.setdefault(name, (piece, []))
-            offsets = _size(start)
-            index = _object("MetadataIndex", fqn=_plain(name), offset=offsets, index=_plain(len(chunks)))
-            where = {"relative_path": _plain(path.name), "offset": _plain(end), "length": _plain(length)}
-            stored.append((index, _object("_StorageInfo", "filesystem", **where)))
-            chunks.append(_object("ChunkStorageMetadata", offsets=offsets, sizes=_size(shape)))
+            stored.append(index_of % (written, box[0], _plain(len(chunks))))
+            stored.append(where_of % (_plain(end), _plain(length)))
+            chunks.append(box[1])
             end += length
         file = NewFile(path, b"", end, tuple(parts))
-        targets += [replace(each, file=file) for each in own]
-    content = _object(
-        "Metadata",
-        state_dict_metadata=_dict((_plain(name), _tensor(*each, names)) for name, each in described.items()),
-        planner_data=_dict((_plain(name), _plain((name,))) for name in described),
-        storage_data=_dict(stored),
-    )
+        targets += [
+            Target(file, piece.name, piece.shape, piece.dtype, at) for piece, at in zip(pieces, own, strict=True)
+        ]
+    tensors = (each for piece, name, chunks in described.values() for each in (name, _tensor(piece, chunks, names)))
+    content = _object("Metadata", state_dict_metadata=b"%b", planner_data=b"%b", storage_data=b"%b") % (
+        _dict(tensors), _dict(each for name in described for each in (_plain(name), _plain((name,)))), _dict(stored)
+    )  # fmt: skip
     return targets, {folder / METADATA: b"\x80\x02" + content + b"."}
 
 
@@ -96,8 +105,9 @@ def _name(module: str, name: str) -> bytes:
     return f"c{module}\n{name}\n".encode()
 
 
-def _dict(items: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return b"}(" + b"".join(key + value for key, value in items) + b"u"
+def _dict(items: Iterable[bytes]) -> bytes:
+    """A dict of keys and values in turn."""
+    return b"".join([b"}(", *items, b"u"])
 
 
 def _size(sizes: tuple[int, ...]) -> bytes:
@@ -108,7 +118,7 @@ def _size(sizes: tuple[int, ...]) -> bytes:
 def _object(kind: str, module: str = "metadata", **state: bytes) -> bytes:
     """An object of torch.distributed.checkpoint, by its attributes."""
     made = _name(f"torch.distributed.checkpoint.{module}", kind) + b")\x81"
-    return made + _dict((_plain(key), value) for key, value in state.items()) + b"b"
+    return made + _dict(each for key, value in state.items() for each in (_plain(key), value)) + b"b"
 
 
 def _tensor(piece: NewPiece, chunks: Sequence[bytes], names: Mapping[np.dtype[Any], str]) -> bytes:

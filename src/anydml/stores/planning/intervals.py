@@ -50,6 +50,7 @@ class Places(NamedTuple):
         size: bytes.
         unit: bytes of an element.
         inputs: number of inputs.
+        between: bounds of the known bytes beside arrays, in order, by the numbers of files that have any.
     """
 
     files: list[Path | Store]
@@ -58,6 +59,7 @@ class Places(NamedTuple):
     size: Numbers
     unit: Numbers
     inputs: int
+    between: dict[int, Numbers]
 
     @classmethod
     def of(cls, inputs: Sequence[Store], outputs: Sequence[Target]) -> Places:
@@ -74,7 +76,12 @@ class Places(NamedTuple):
         offset[[k for k, each in enumerate(inputs) if each.stored is not None]] = 0
         unit = np.array([each.dtype.itemsize for each in every], np.int64)
         size = np.array([math.prod(each.shape) for each in every], np.int64) * unit
-        return cls([*known], file, offset, size, unit, len(inputs))
+        between = {
+            numbers[id(each.path)]: np.array([(at, at + len(some)) for at, some in each.others], np.int64)
+            for each in {id(target.file): target.file for target in outputs}.values()
+            if each.others
+        }
+        return cls([*known], file, offset, size, unit, len(inputs), between)
 
     def part(self, file: int, offset: int, size: int, unit: int, outputs: tuple[int, ...] = ()) -> Interval:
         """An interval of a file."""
@@ -84,10 +91,26 @@ class Places(NamedTuple):
         return Interval(found, offset, size, unit, outputs)
 
     def interval(self, *arrays: int) -> Interval:
-        """The interval of arrays that are adjacent in a file."""
-        first, outputs = arrays[0], tuple(k - self.inputs for k in arrays if k >= self.inputs)
-        size = int(self.size[[*arrays]].sum())
+        """The interval of arrays that are adjacent in a file, and of what lies between them."""
+        first, last, outputs = arrays[0], arrays[-1], tuple(k - self.inputs for k in arrays if k >= self.inputs)
+        size = int(self.offset[last] + self.size[last] - self.offset[first])
         return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), outputs)
+
+    def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
+        """Whether all bytes of intervals of files are known ones beside arrays."""
+        found: Array = starts == stops
+        for number, bounds in self.between.items():
+            own = np.flatnonzero((files == number) & ~found)
+            first, sizes = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
+            before = np.cumsum(sizes) - sizes
+
+            def known_until(at: Numbers) -> Numbers:
+                k = np.maximum(np.searchsorted(first, at, "right") - 1, 0)  # noqa: B023  # called before the next turn
+                found: Numbers = before[k] + np.clip(at - first[k], 0, sizes[k])  # noqa: B023
+                return found
+
+            found[own] = known_until(stops[own]) - known_until(starts[own]) == stops[own] - starts[own]
+        return found
 
 
 class JoinedOutputs(NamedTuple):
@@ -242,10 +265,11 @@ def _incomplete(table: Numbers, sizes: Numbers) -> Numbers:
 
 
 def _groups(operands: Numbers, places: Places) -> list[Numbers]:
-    """Groups of operands that are adjacent in a file and have elements of one size."""
+    """Groups of operands that are adjacent in a file, or with known bytes between, and have elements of one size."""
     order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
     file, offset, size, unit = (each[order] for each in places[1:5])
-    goes_on = (file[1:] == file[:-1]) & (offset[1:] == (offset + size)[:-1]) & (unit[1:] == unit[:-1])
+    goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
+    goes_on &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
     return np.split(order, np.flatnonzero(~goes_on) + 1) if order.size else []
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,7 @@ class FileBlocks(BlocksWriter):
         read, written = slot[: io.sizes[0]], slot[first : first + io.sizes[1]]
         if not io.is_covered:
             written[:] = 0
+            self._fill(operands, io.writes[0], written)
         for transfer in io.reads:
             self._transfer(operands, transfer, written if transfer.is_direct else read, True)
         constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].held)
@@ -74,6 +77,20 @@ class FileBlocks(BlocksWriter):
             io.copied.run(read, written)
         self._write(number, io, read, written)
         finished(number, sum(each.bytes for each in io.writes))
+
+    def _fill(self, operands: Sequence[int], own: Transfer, written: Array) -> None:
+        """Put the known bytes between arrays, such as headers, into the write buffer of a block."""
+        number = operands[own.operand]
+        if not (outputs := self._blocking.intervals[number].outputs):
+            return
+        others, base = self.plan.outputs[outputs[0]].file.others, self._files[number][1]
+        for at, start, size in zip((own.file + base).tolist(), own.buffer.tolist(), own.lengths.tolist(), strict=True):
+            k = max(0, bisect(others, at, key=itemgetter(0)) - 1)
+            while k < len(others) and (first := others[k][0]) < at + size:
+                low, high = max(first, at), min(first + len(others[k][1]), at + size)
+                if low < high:
+                    written[start + low - at : start + high - at].data[:] = others[k][1][low - first : high - first]
+                k += 1
 
     def _first(self, operands: Sequence[int], io: BlockIO, slot: Array) -> int:
         """The first byte of the write buffer, with which whole pages of the file are whole pages of memory.
