@@ -325,3 +325,29 @@ def test_types_that_movement_on_directml_does_not_have(check, kind, why):
     code, lines, _ = check(model)
     assert code == 1
     assert f"(Transpose): moves {kind.upper()}, and DirectML {why}" in lines[1]
+
+
+INDEXED = {
+    "Gather": "(float[4,5] x) => (float[2,5] y) <int64[2] i = {$}> { [n] y = Gather <axis = 0> (x, i) }",
+    "Gather of a Constant": """(float[4,5] x) => (float[2,5] y) {
+        i = Constant <value = int64[2] {$}> () [n] y = Gather <axis = 0> (x, i) }""",
+    "GatherElements": "(float[4,1] x) => (float[2,1] y) <int64[2,1] i = {$}> { [n] y = GatherElements (x, i) }",
+    "GatherND": "(float[4,4] x) => (float y) <int64[1,2] i = {$}> { [n] p = GatherND (x, i) y = Squeeze (p) }",
+    "GatherND of batches": """(float[2,4] x) => (float[2] y) <int64[2,1] i = {$}> {
+        [n] y = GatherND <batch_dims = 1> (x, i) }""",
+    "ScatterElements": """(float[4,1] x, float[2,1] u) => (float[4,1] y) <int64[2,1] i = {$}> {
+        [n] y = ScatterElements (x, i, u) }""",
+    "ScatterND": "(float[4,4] x, float[1] u) => (float[4,4] y) <int64[1,2] i = {$}> { [n] y = ScatterND (x, i, u) }",
+}
+
+
+@pytest.mark.parametrize("text", INDEXED.values(), ids=[*INDEXED])
+@pytest.mark.parametrize(("indices", "wrong"), [("0, 3", None), ("-4, -1", None), ("0, 9", 9), ("-5, 1", -5)])
+def test_constant_indices_must_lie_inside(check, text, indices, wrong):
+    code, lines, _ = check(parsed(f"g {text.replace('$', indices)}"))
+    if wrong is None:
+        assert code == 0
+    else:
+        assert code == 1
+        assert 'm.onnx: node "n" (' in lines[1]
+        assert f": indices has {wrong}, but the axis has 4 elements: indices must lie inside the axis" in lines[1]

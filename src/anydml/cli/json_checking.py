@@ -50,6 +50,8 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
+    from anydml.dxdispatch.outside import outside
+    from anydml.dxdispatch.runner import allocated
     from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
 
@@ -66,7 +68,9 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     if sound:
         try:
             # Bindings can only be checked once the tensors are valid.
-            schedule(model)
+            todo = schedule(model)
+            for at, line in outside(todo, lambda resource: allocated(resource, todo.sizes[resource])):
+                yield Remark(at.path, None, message=f"{at.path}: {line}", rule="", line=at.line)
         except ModelError as error:
             yield _of_file(model, str(error), error.field or "")
 

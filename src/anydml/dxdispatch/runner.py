@@ -16,6 +16,7 @@ from anydml.binding import has_host_values
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.onnx_models import OnnxModel, check_result
 from anydml.dxdispatch.onnx_steps import check_dimensions
+from anydml.dxdispatch.outside import outside
 from anydml.dxdispatch.printing import format_elements, format_verbose
 from anydml.dxdispatch.schedule import Schedule, schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
@@ -93,8 +94,10 @@ def run(
     todo = schedule(model)
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")
-    contents = {resource: _allocate(resource, size) for resource, size in todo.sizes.items()}
+    contents = {resource: allocated(resource, size) for resource, size in todo.sizes.items()}
     operators = _compiled(model, machine, timing, explain, log)
+    for place, line in outside(todo, contents.__getitem__):
+        warn(f"{place}: {line}")
     initial = _initial(todo, contents)
     _try_bindings(todo, operators, contents, initial)
     for step in todo.steps:
@@ -141,7 +144,12 @@ def _check_memory(model: Model, todo: Schedule) -> None:
         raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
-def _allocate(resource: Resource, size: int) -> Array:
+def allocated(resource: Resource, size: int) -> Array:
+    """Return the initial bytes of a resource.
+
+    Raises:
+        ModelError: its file cannot be read, or there is not enough memory.
+    """
     try:
         buffer = np.zeros(size, np.uint8)
     except (MemoryError, ValueError):

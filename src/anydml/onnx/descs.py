@@ -18,6 +18,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
+from anydml.onnx.directml.indices import INDEXED, outside
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
@@ -145,6 +146,7 @@ class _Descriptions:
         self._budget = Budget()
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
         self._needed: Set[str] = frozenset()
+        self._known: Set[str] = frozenset()
         self._values: dict[str, GraphValue | Unknown] = {}
 
     def check_inputs(self) -> None:
@@ -166,6 +168,13 @@ class _Descriptions:
         self._needed = decisive([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
         data = _read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
+        indices = {
+            name
+            for proto, node in zip(protos, nodes, strict=True)
+            if isinstance(node, Node) and node.operator in INDEXED
+            for name in node.inputs[1:2]
+        }
+        self._known = {*self._needed, *indices}
         self._values.update((tensor.name, self._initializer(tensor)) for tensor in graph.initializer)
         self._values.update((value.name, self._input(value)) for value in graph.input)
         drops = last_use([(proto.input, proto.output) for _, proto in protos], ())
@@ -186,7 +195,7 @@ class _Descriptions:
             return error
 
     def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
-        found = initial(tensor, tensor.name in self._needed, self._budget)
+        found = initial(tensor, tensor.name in self._known, self._budget)
         return found or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
@@ -235,6 +244,8 @@ class _Descriptions:
         is_skipped = all(not each.size for each in outputs) or all(each.array is not None for each in outputs)
         if node.entry.describe is None or (self._skips_empty and is_skipped):
             return None
+        if (error := outside(node, inputs)) is not None:
+            return Finding(node.name, error=error)
         try:
             desc = node.entry.describe(known, *node.checked(inputs))
         except NoTypeError as error:
@@ -259,7 +270,8 @@ class _Descriptions:
 
     def _outputs(self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None]) -> Sequence[GraphValue]:
         """Return the results of a node, with their elements if these are few and determine sizes."""
-        is_needed = not self._needed.isdisjoint(node.outputs)
+        needed = self._known if node.operator == "Constant" else self._needed
+        is_needed = not needed.isdisjoint(node.outputs)
         found = folded(node, inputs, FOLLOWED, self._budget) if is_needed else None
         if found is None:
             return ctx.lower(node, inputs)

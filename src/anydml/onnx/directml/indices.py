@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from anydml.errors import ModelError
 from anydml.onnx.directml.described import Described
-from anydml.onnx.values import Tensor
+from anydml.onnx.graph import Node
+from anydml.onnx.values import GraphValue, Tensor
 from anydml.operators import (
     GatherElementsOperatorDesc,
     GatherNd1OperatorDesc,
@@ -15,6 +21,31 @@ from anydml.operators import (
     ScatterOperatorDesc,
 )
 from anydml.tensor import DataType, TensorDesc
+from anydml.text import counted
+
+INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")
+"""Operators whose second input has indices, which must lie inside the first."""
+
+
+def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | None:
+    """Return an error if a constant index lies outside its axis, which DirectML clamps or skips, and ONNX refuses."""
+    if node.operator not in INDEXED:
+        return None
+    x, indices = inputs[:2]
+    if not isinstance(x, Tensor) or not isinstance(indices, Tensor) or indices.array is None or not indices.size:
+        return None
+    if node.operator.endswith("ND"):
+        first = node.get("batch_dims") or 0
+        sizes = np.array(x.shape[first : first + indices.shape[-1]])
+    else:
+        sizes = np.array(x.shape[node.axis(len(x.shape), 0)])
+    wrong = np.argwhere((indices.array < -sizes) | (indices.array >= sizes))
+    if not wrong.size:
+        return None
+    at = tuple(wrong[0].tolist())
+    size = sizes if sizes.ndim == 0 else sizes[at[-1]]
+    message = f"indices has {indices.array[at]}, but the axis has {counted(int(size), 'element')}"
+    return node.error(message, "indices", "indices must lie inside the axis; DirectML does not refuse others")
 
 
 def pick(known: Described, x: Tensor, indices: Tensor) -> OperatorDesc | None:

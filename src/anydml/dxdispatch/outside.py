@@ -1,0 +1,72 @@
+"""Indices outside their axes that a model file contains: DirectML clamps or skips them without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from anydml.dxdispatch.model import Resource
+from anydml.dxdispatch.schedule import Schedule
+from anydml.dxdispatch.steps import DispatchStep, OnnxStep
+from anydml.dxdispatch.values import Array
+from anydml.files.json_path import JsonPath
+from anydml.moves import Access, Lookup
+
+MOST_LOOKED_AT = 1 << 22
+"""Largest number of indices of a tensor that are looked at."""
+
+OPERATORS = ("GATHER", "SCATTER")
+"""Names in those of operators whose indices must lie inside; ONE_HOT defines what others do."""
+
+
+def outside(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[tuple[JsonPath, str]]:
+    """Yield a line for each tensor of initial values that has an index outside its axis, with the place of its binding.
+
+    Args:
+        todo: the schedule of a model.
+        contents: returns the initial bytes of a resource.
+    """
+    written: set[Resource] = set()
+    seen: set[tuple[JsonPath, str]] = set()
+    for step in todo.steps:
+        if isinstance(step, OnnxStep):
+            written.update(bound.at.resource for bound in step.outputs if bound.at is not None)
+        if not isinstance(step, DispatchStep):
+            continue
+        operator = step.dispatchable.desc.OPERATOR
+        for sizes, lookup in _lookups(step) if any(name in operator for name in OPERATORS) else ():
+            if lookup.operand >= len(step.inputs):
+                continue
+            bound = step.inputs[lookup.operand]
+            is_known = bound.resource.initializer and (bound.initial or bound.resource not in written)
+            wrong = _wrong(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
+            if wrong is not None:
+                what = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"
+                line = f"{operator}: {bound.name} has {wrong}, but the axis has {lookup.size}: DirectML {what}"
+                if (bound.place, line) not in seen:
+                    seen.add((bound.place, line))
+                    yield bound.place, line
+        written.update(bound.resource for bound in step.outputs)
+
+
+def _lookups(step: DispatchStep) -> Iterator[tuple[tuple[int, ...], Lookup]]:
+    """Yield the lookups of a dispatch whose own addresses are known, with the sizes of their moves."""
+    for move in step.dispatchable.desc.moves():
+        for access in (move.destination, move.source):
+            for lookup in access.lookups if isinstance(access, Access) else ():
+                if not lookup.is_mask and not lookup.lookups:
+                    yield move.sizes, lookup
+
+
+def _wrong(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> int | None:
+    """Return the first index outside the axis; None if there is none, or there are too many to look at."""
+    dims = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
+    if np.prod([size for size, _ in dims], dtype=object) > MOST_LOOKED_AT:
+        return None
+    plain, dtype = buffer[lookup.offset :], np.dtype(lookup.dtype)
+    flat = plain[: plain.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    indices = np.lib.stride_tricks.as_strided(flat, [size for size, _ in dims], [stride for _, stride in dims])
+    least = -lookup.size if dtype.kind == "i" else 0
+    wrong = indices[(indices < least) | (indices >= lookup.size)]
+    return int(wrong[0]) if wrong.size else None
