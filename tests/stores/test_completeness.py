@@ -1,5 +1,6 @@
 """Checkpoints of which files, pieces or signs are missing are refused, and what is left out is said."""
 
+import dataclasses
 import itertools
 import json
 import pickle
@@ -97,6 +98,23 @@ def test_ranks_that_do_not_belong_together_are_refused(ranks, tmp_path):
         stores.verify(ranks[0], tmp_path / "whole.safetensors")
     with pytest.raises(ModelError, match="has files of rank 0"):
         plan_load(stores.open(ranks[0]))
+
+
+@pytest.mark.parametrize("ranks", ["fsdp"], indirect=True)
+def test_ranks_of_several_runs_are_told_where_anything_tells(ranks, tmp_path):
+    said = "joins ranks of 2 folders, whose files cannot tell whether they were written together"
+    for name, change in ("values", lambda x: x + 1), ("sizes", lambda x: x[: len(x) // 2].clone()):
+        whole, folder = tmp_path / f"{name}.safetensors", tmp_path / name
+        safetensors.save_file({each: change(x) for each, x in WHOLE.items()}, whole)
+        stores.reshard([whole], folder, ranks=RANKS["fsdp"]).run()
+        mixed = [*ranks[:3], folder / ranks[3].name]
+        if name == "values":
+            assert said in stores.reshard(mixed, tmp_path / "out.safetensors").remarks
+            assert said in plan_load(mixed).remarks
+        else:
+            with pytest.raises(ModelError, match="overlap or leave holes"):
+                stores.reshard(mixed, tmp_path / "out.safetensors")
+    assert said not in stores.reshard(ranks, tmp_path / "out.safetensors").remarks
 
 
 @pytest.mark.parametrize("ranks", ["tp"], indirect=True)
@@ -209,6 +227,12 @@ def resize(*sizes):
     return lambda said: setattr(said.state_dict_metadata["x"], "size", torch.Size(sizes))
 
 
+def stored_at(said, start):
+    """Add a place for a piece of x that its entry does not have."""
+    index = next(each for each in said.storage_data if each.fqn == "x")
+    said.storage_data[dataclasses.replace(index, offset=torch.Size([start]))] = said.storage_data[index]
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -219,6 +243,8 @@ def resize(*sizes):
         (resize(10, 1), r"outside its shape \[10, 1\]"),
         (lambda said: setattr(said.state_dict_metadata["x"], "chunks", []), "has no pieces for its shape"),
         (lambda said: delattr(said.state_dict_metadata["x"], "size"), "has no size"),
+        (lambda said: said.state_dict_metadata.pop("y"), r"y: has a stored piece at \[0, 0\], which no chunk"),
+        (lambda said: stored_at(said, 10), r"x: has a stored piece at \[10\], which no chunk of the tensor declares"),
     ],
 )
 def test_declared_sizes_are_the_truth(distributed, tmp_path, change, words):
@@ -259,6 +285,33 @@ def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path,
             assert not ended.value.code
             printed = capsys.readouterr()
             assert all(each in printed.out + printed.err for each in expected)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.RMSprop])
+def test_what_trains_a_model_is_known_below_other_names(tmp_path, optimizer):
+    import torch.distributed.checkpoint as dcp
+
+    model = torch.nn.Linear(2, 2)
+    trained = optimizer(model.parameters())
+    model(torch.ones(2)).sum().backward()
+    trained.step()
+    own = len(trained.state[model.weight]) * 2
+    torch.save(trained.state_dict(), tmp_path / "alone.pt")
+    torch.save({"client": {"rng_state": torch.ones(1)}, "module": model.state_dict()}, tmp_path / "client.pt")
+    torch.save({"layer": model.state_dict(), "scale": torch.ones(2)}, tmp_path / "none.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        state = {"app": {"model": model.state_dict(), "optim": trained.state_dict()}}
+        dcp.save(state, checkpoint_id=tmp_path / "dcp", no_dist=True)
+    said = "contains tensors that train a model, under their own names: "
+    for name, groups in (
+        ("dcp", [f"{own} of app.optim, 2 of app.model"]),
+        ("alone.pt", [f"{own} of state"]),
+        ("client.pt", ["1 of client.rng_state, 1 of module.weight, 1 of module.bias"]),
+        ("none.pt", []),
+    ):
+        remarks = stores.reshard([tmp_path / name], tmp_path / "out.safetensors").remarks
+        assert [each.removeprefix(said) for each in remarks if each.startswith(said)] == groups
 
 
 DENSE = {

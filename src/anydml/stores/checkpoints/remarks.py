@@ -26,7 +26,10 @@ TRAINING = (
     "train",
     "ema",
 )
-"""How names begin of what trains a model, and is not part of it."""
+"""How names, or their second parts, begin of what trains a model, and is not part of it."""
+
+STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg")
+"""How names end of what PyTorch's optimizers keep for each tensor of a model."""
 
 
 def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
@@ -37,14 +40,23 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         others: names of what is not a tensor.
     """
     remarks = list[str]()
-    first = Counter(name.partition(".")[0] for name in tensors)
-    if any(name.lower().startswith(TRAINING) for name in first):
+    parts = [name.split(".") for name in tensors]
+    if depths := [depth for each in parts if (depth := _training(each))]:
+        first = Counter(".".join(each[: max(depths)]) for each in parts)
         groups = ", ".join(f"{count} of {name}" for name, count in first.most_common(10))
         remarks.append(f"contains tensors that train a model, under their own names: {groups}")
     if gone := [*others]:
         remarks.append(f"leaves out {counted(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
                        f"{'an array' if len(gone) == 1 else 'arrays'}: {names(gone)}")  # fmt: skip
     return remarks
+
+
+def _training(parts: list[str]) -> int:
+    """How many parts of a name say that it is of what trains a model; 0 if none does."""
+    for depth, each in enumerate(parts[:2], 1):
+        if each.lower().startswith(TRAINING):
+            return depth
+    return 1 if len(parts) > 1 and parts[-1] in STATES else 0
 
 
 def about(checkpoint: Checkpoint) -> list[str]:

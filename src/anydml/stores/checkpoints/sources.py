@@ -99,7 +99,12 @@ def sources_of(opened: Sequence[Checkpoint], axes: Axes) -> Sources:
     tensors: StoredTensors
     said = {key for each in opened for of_file in each.file_metadata.values() for key in of_file}
     if RANK in said:
-        tensors = _parts(ranks_in_order([*_by_file(opened)], place))
+        ranks = ranks_in_order([*_by_file(opened)], place)
+        tensors = _parts(ranks)
+        if (folders := len({rank.path.parent for rank in ranks})) > 1:
+            remarks.append(
+                f"joins ranks of {folders} folders, whose files cannot tell whether they were written together"
+            )
     elif SHARDING in said:
         files = [*_by_file(opened)]
         tensors = _assembled(files, place)

@@ -63,9 +63,12 @@ def read_distributed(folder: Path) -> Distributed:
     for index, info in _pairs(state.get("storage_data")):
         said = _fields(index)
         name, start = said.get("fqn"), _sizes(said.get("offset"))
-        size = chunks.pop((name, start), None) if isinstance(name, str) else None
-        if not isinstance(name, str) or start is None or size is None:
+        if start is None:
+            # The place of an object, which is no array.
             continue
+        size = chunks.pop((name, start), None) if isinstance(name, str) else None
+        if not isinstance(name, str) or size is None:
+            raise (place / str(name)).error(f"has a stored piece at {[*start]}, which no chunk of the tensor declares")
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         found.tensors[name][1].append((_piece(folder, name, size, _fields(info), place / name), start))
