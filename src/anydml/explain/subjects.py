@@ -80,7 +80,7 @@ def of_plan(plan: Any) -> Section:
     return section(plan.name, plan.program, shapes, {}, str(plan), chunks)
 
 
-def of_fused(fused: Fused, arguments: Any, keywords: dict[str, Any]) -> Section:
+def of_fused(fused: Fused[..., Any], arguments: Any, keywords: dict[str, Any]) -> Section:
     """Return the section of a fused function, called with these arguments."""
     program, inputs, results = fused.lowered(*arguments, **keywords)
     shapes = {k: (array.shape, array.strides, array.dtype) for k, array in enumerate(inputs)}

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anydml.functions.derived import derived
 from anydml.operators.element_wise_identity import copy_rule
-from anydml.operators.function import Array, Parameters, Sizes, described
+from anydml.operators.function import Array, F, Parameters, Sizes, described
 
 
 def _check(name: str, shape: Sizes) -> Parameters:
     return ()
 
 
-@lambda stub: derived(described(stub, _check, rule=copy_rule))
+def _made(stub: F) -> F:
+    made: Any = derived(described(stub, _check, rule=copy_rule))
+    return made  # type: ignore[no-any-return]
+
+
+@_made
 def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 

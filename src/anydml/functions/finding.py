@@ -16,9 +16,10 @@ from anydml.errors import DescError
 from anydml.functions.traced import fused_functions, registered_for
 from anydml.infer import axis_of
 from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy, is_tensor
+from anydml.operators.function import Array
 
 
-def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+def compress(condition: Any, x: Array, axis: int | None = None) -> Array:
     """Select the elements, or the slices along an axis, where a condition holds: ``x[condition]``.
 
     The result's size depends on the condition, so there is no ``out``.
@@ -46,11 +47,10 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
         array([[1, 3],
                [4, 6]])
     """
+    found: Array | None = None
     if finding is not None and (type(x) is ndarray or is_native(x)):
         found = finding.compress(condition, x, axis)
-        if found is not None:
-            return found
-    return _general_compress(condition, x, axis)
+    return _general_compress(condition, x, axis) if found is None else found
 
 
 def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:

@@ -60,7 +60,7 @@ class Program:
         self.programs = 0
         self._is_fused = is_fused
         has_text = any(each.dtype.hasobject for each in self.inputs.values())
-        self._moved: Fused | None = fuse(self._traced) if is_fused and not has_text else None
+        self._moved: Fused[..., Any] | None = fuse(self._traced) if is_fused and not has_text else None
         self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
         self._decisive = decisive(self.nodes)
 

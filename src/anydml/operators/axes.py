@@ -11,7 +11,7 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
-from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.rule import Maker, Numbers, View, Views, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_equal, holds, integers_or_symbols
@@ -238,7 +238,7 @@ def _check_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Parameters:
 
 
 @function(_check_stack, rule=stack_rule)
-def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
+def stack(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> Array:
     """Stack arrays along a new axis, like the array API's function.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes, function
+from anydml.operators.function import Array, HostInts, Parameters, Sizes, function
 from anydml.operators.join import check_join, join_rule
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
@@ -87,7 +87,7 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
 
 
 @function(check_join, label="ConcatTraining", rule=join_rule, lengths=_lengths)
-def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
+def concat_training(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """com.microsoft ConcatTraining, version 1: join arrays, and return each input's length.
 
     Args:

@@ -6,7 +6,7 @@ check a call and by which rule its results are made. From it are derived `anydml
 
 The annotations of a stub are the kinds of its parameters; arrays come first, ``out`` is the last:
 
-    Array, Arrays     an array; a list of arrays. All have the results' dtype
+    Array             an array, of the results' dtype; ``Sequence[Array]`` is a list of them
     Indices           an array of integers; negative ones of a signed type count from the end
     Mask              an array of bools, or of 8-bit integers, which are true if not 0
     HostInts | None   a 1-D array or list of integers that is read on the host
@@ -27,10 +27,24 @@ from anydml.moves.makers import MoveMaker
 from anydml.moves.verbs import Maker, Numbers, View, views_of
 from anydml.tensor import Layout
 
-Array: TypeAlias = Any
+
+class ArrayLike(Protocol):
+    """What arrays of all libraries have."""
+
+    @property
+    def shape(self) -> Any:
+        """Sizes."""
+
+    @property
+    def dtype(self) -> Any:
+        """The elements' type."""
+
+
+Array = TypeVar("Array", bound=ArrayLike)
+"""Type checkers take results for arrays of the arguments' type; lists, which NumPy converts, are no arrays to them."""
+
 Indices: TypeAlias = Any
 Mask: TypeAlias = Any
-Arrays: TypeAlias = Sequence[Any]
 Ints: TypeAlias = Sequence[int]
 HostInts: TypeAlias = Any
 Scalar: TypeAlias = Any
@@ -70,7 +84,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: the parameter's name.
-        kind: its annotation, or ``"Literal"``.
+        kind: its annotation; ``"Arrays"`` for a list of arrays, ``"Literal"`` for words.
         has_default: whether it is optional.
         default: its default.
         words: the valid values of a ``"Literal"``.
@@ -140,8 +154,8 @@ class Function:
         parameters: the stub's parameters without ``out``.
         inferring: ``infer(label, *shapes, *arguments)`` checks a call and returns the numbers of `rule`; without a
             rule, what `infer` returns. Takes the label, the shapes of the arrays (`Array`, then `Indices` and `Mask`;
-            those of `Arrays` as one list), and the other arguments in order, followed by the dtypes of indices and
-            masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
+            those of a list of arrays as one list), and the other arguments in order, followed by the dtypes of indices
+            and masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
         lowering: without a rule: lowers a call to moves (see `Lowering`).
         rule: ``rule(make, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
         fixed: constants that the moves read, as operands after the results. Takes the arguments of `lowering`.
@@ -288,7 +302,7 @@ def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
     for name in code.co_varnames[:most]:
         if name == "out":
             continue
-        kind = str(kinds[name])
+        kind = str(kinds[name]).replace("Sequence[Array]", ARRAYS)
         words: tuple[str, ...] = ()
         if kind.startswith("Literal["):
             words = ast.literal_eval(f"({kind[8:-1]},)")

@@ -11,7 +11,7 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, Parameters, Sizes, function
+from anydml.operators.function import Array, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, View, Views, int64, rule
@@ -134,7 +134,7 @@ def check_join(name: str, shapes: Sequence[Sizes], axis: Any) -> Parameters:
 
 
 @function(check_join, rule=join_rule)
-def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> Array:
+def join(arrays: Sequence[Array], axis: int | None = 0, *, out: Array | None = None) -> Array:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 
     Args:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, Numbers, View, int64, rule
@@ -87,7 +87,7 @@ def check_split(name: str, shape: Sizes, sizes_or_sections: Any, axis: Any) -> P
 
 
 @function(check_split, rule=split_rule)
-def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:
+def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Sequence[Array] | None = None) -> list[Array]:
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 
     Args:

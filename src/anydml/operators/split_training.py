@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from anydml.errors import DescError
 from anydml.fields import integer
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Arrays, HostInts, Listed, Parameters, Sizes, function
+from anydml.operators.function import Array, HostInts, Listed, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, Numbers, View
@@ -138,7 +138,12 @@ def _check(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) 
 
 @function(_check, label="SplitTraining", rule=split_rule)
 def split_training(
-    x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
+    x: Array,
+    split: HostInts | None,
+    axis: int = 0,
+    num_outputs: int | None = None,
+    *,
+    out: Sequence[Array] | None = None,
 ) -> list[Array]:
     """com.microsoft SplitTraining, version 1: split an array by a list or array of sizes.
 

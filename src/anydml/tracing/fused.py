@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -37,12 +37,14 @@ from anydml.tracing.trace import Trace, check_dtype
 from anydml.tracing.traced_program import TracedProgram
 
 Array = np.ndarray[Any, Any]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST_PLANS, MOST_BYTES = 64, 32 << 20
 """Most cached traces per key of a call, and approximate bytes of all traces of a function."""
 
 
-def fuse(function: Callable[..., Any]) -> Fused:
+def fuse(function: Callable[P, R]) -> Fused[P, R]:
     """Compile a function that only moves elements, so that each call is one pass over memory.
 
     The function may index, split, join, pad, repeat, transpose and pick, by Python's indexing, by functions and
@@ -116,7 +118,7 @@ else:
     _Calls = fusing.Calls
 
 
-class Fused(_Calls):
+class Fused(_Calls, Generic[P, R]):
     """A fused function, made by `fuse`.
 
     Examples:
@@ -125,7 +127,16 @@ class Fused(_Calls):
         array([2, 5])
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, *arguments: Any, out: Any, **keywords: Any) -> R: ...
+        def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+            """Call the function."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
@@ -318,7 +329,7 @@ def _offer_to_einops() -> None:
             importlib.import_module("anydml.tracing.einops_backend")
 
 
-_ALL: weakref.WeakSet[Fused] = weakref.WeakSet()
+_ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()
 """All fused functions. After a fork, the child replaces their locks, whose holders do not exist there."""
 
 
