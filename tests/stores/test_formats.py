@@ -310,7 +310,9 @@ def test_gguf(numbers, alignment, tmp_path):
     ]
     gguf_file(tmp_path / "x.gguf", numbers, keys, alignment)
     assert_equal(read(tmp_path / "x.gguf"), numbers)
-    assert stores.open(tmp_path / "x.gguf").metadata == {"general.alignment": str(alignment), "name": "ab"}
+    found = stores.open(tmp_path / "x.gguf")
+    assert found.metadata == {"general.alignment": str(alignment), "name": "ab"}
+    assert found.others == ["the key tokens", "the key scores"]
 
 
 def test_gguf_of_its_own_library(numbers, tmp_path):

@@ -108,12 +108,12 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         tensors, keys = reader.number("Q"), reader.number("Q")
         if tensors > MOST_TENSORS or keys > MOST_KEYS:
             raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
-        metadata, seen = {}, set[str]()
+        metadata, seen = {}, dict[str, None]()
         for _ in range(keys):
             key = reader.text()
             if key in seen:
                 raise place.error(f"has the key {show(key)} twice")
-            seen.add(key)
+            seen[key] = None
             value = reader.value(reader.number("I"))
             if value is not None:
                 metadata[key] = value
@@ -130,7 +130,8 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.left) // alignment) * alignment
     found = _stores(path, listed, start, alignment, size, place)
-    return FileContent(found, {key: str(value) for key, value in metadata.items()})
+    texts = {key: str(value) for key, value in metadata.items()}
+    return FileContent(found, texts, [f"the key {key}" for key in seen if key not in metadata])
 
 
 def _stores(

@@ -98,7 +98,9 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         said = entries.pop(METADATA, None)
         # As in the safetensors library, null is none.
         metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
-        return FileContent(_stores(path, entries, 8 + length, size, place), metadata)
+        found = _stores(path, entries, 8 + length, size, place)
+        further = ((name, key) for name, said in entries.items() if len(said) > len(ENTRY) for key, _ in said)
+        return FileContent(found, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY])
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
 
