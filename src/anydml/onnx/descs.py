@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
@@ -20,14 +20,14 @@ from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.indices import INDEXED, outside
 from anydml.onnx.folding import folded
-from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of
+from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_type, type_name
 from anydml.onnx.values import GraphValue, Held, Tensor
-from anydml.onnx.walk import bodies, plain_domain, subgraphs
+from anydml.onnx.walk import plain_domain
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 
@@ -167,7 +167,7 @@ class _Descriptions:
         nodes = [self._read(proto, name) for name, proto in protos]
         self._needed = decisive([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
-        data = _read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
+        data = read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
         indices = {
             name
             for proto, node in zip(protos, nodes, strict=True)
@@ -301,20 +301,6 @@ class _Descriptions:
             is_tensor = value is not None and value.type.WhichOneof("value") == "tensor_type"
             found = self._input(value) if value is not None and is_tensor else unknown
             self._values[name] = unknown if isinstance(found, Unknown) else found
-
-
-def _read_as_data(nodes: Sequence[tuple[NodeProto, Node | ModelError]], graph: GraphProto) -> set[str]:
-    """Return the values whose elements reach an output otherwise than by determining sizes."""
-    found = {output.name for output in graph.output}
-    for proto, node in reversed(nodes):
-        if found.isdisjoint(proto.output) or proto.op_type in ("Shape", "Size"):
-            continue
-        by = node.entry.decided_by if isinstance(node, Node) else ()
-        found.update(name for k, name in enumerate(proto.input) if k not in by)
-        for body in bodies(subgraphs(proto)):
-            found.update(name for inner in body.node for name in inner.input)
-            found.update(each if isinstance(each, str) else each.name for each in body.output)
-    return found
 
 
 def _operator(proto: NodeProto) -> str:

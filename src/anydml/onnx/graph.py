@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from onnx import AttributeProto, OperatorSetIdProto
+from onnx import AttributeProto, GraphProto, NodeProto, OperatorSetIdProto
 
 from anydml.errors import FuseError, ModelError
 from anydml.files.json_path import show
 from anydml.onnx.signature import Formal, Signature, value_of
 from anydml.onnx.values import GraphValue, Tensor
-from anydml.onnx.walk import plain_domain
+from anydml.onnx.walk import bodies, plain_domain, subgraphs
 from anydml.text import counted, printable, with_rule
 
 if TYPE_CHECKING:
@@ -245,4 +245,18 @@ def decisive(nodes: Sequence[Node]) -> set[str]:
             found.update(node.inputs)
         found.update(node.inputs[k] for k in node.entry.decided_by if k < len(node.inputs))
     found.discard("")
+    return found
+
+
+def read_as_data(nodes: Sequence[tuple[NodeProto, Node | ModelError]], graph: GraphProto) -> set[str]:
+    """Return the values whose elements reach an output otherwise than by determining sizes."""
+    found = {output.name for output in graph.output}
+    for proto, node in reversed(nodes):
+        if found.isdisjoint(proto.output) or proto.op_type in ("Shape", "Size"):
+            continue
+        by = node.entry.decided_by if isinstance(node, Node) else ()
+        found.update(name for k, name in enumerate(proto.input) if k not in by)
+        for body in bodies(subgraphs(proto)):
+            found.update(name for inner in body.node for name in inner.input)
+            found.update(each if isinstance(each, str) else each.name for each in body.output)
     return found
