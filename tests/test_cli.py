@@ -398,7 +398,7 @@ def test_an_interrupt_ends_quietly():
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=600)
     # click ends the line that the terminal shows ^C on.
-    assert (running.returncode, out, err) == (130, b"", b"\n")
+    assert (running.returncode, out, err) == (130, b"", b"\nanydml: interrupted\n")
 
 
 IMPORTED = ("numpy", "numpy.linalg", "anydml.operators", "anydml.graph", "anydml.cli", "click")
@@ -420,7 +420,7 @@ def test_an_interrupt_while_it_starts_ends_quietly(tmp_path, module):
     command = [sys.executable, "-m", "anydml", "run", SPLIT]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     # Once it has begun, the line ends that the terminal shows ^C on.
-    assert (done.returncode, done.stderr) == (130, b"" if module in IMPORTED else b"\n")
+    assert (done.returncode, done.stderr) == (130, b"" if module in IMPORTED else b"\nanydml: interrupted\n")
 
 
 def test_only_the_command_ends_quietly():

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import ml_dtypes
@@ -305,6 +306,48 @@ def test_what_is_no_store_is_refused(tmp_path):
     for path in ("x.bin", "missing.npy", "empty", "a\0.npy"):
         with pytest.raises(dml.ModelError):
             stores.open(tmp_path / path)
+
+
+def zipped_zarr(path):
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("zarr.json", "{}")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda f: None, "is an empty folder"),
+        (lambda f: [(f / n).write_bytes(b"") for n in ("a.pt", "b.txt")], 'name one of "a.pt" in it'),
+        (lambda f: np.savez(f / "a.npz", x=1), 'name one of "a.npz" in it'),
+        (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", which is none of a Zarr array'),
+        (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
+        (lambda f: zipped_zarr(f / "x.zip"), 'has "x.zip", which are zip stores of Zarr: unpack one'),
+    ],
+)
+def test_a_folder_that_is_not_read_is_told_what_it_is(tmp_path, make, said):
+    make(tmp_path)
+    for opened in (stores.open, lambda path: stores.reshard([path], tmp_path.parent / "out")):
+        with pytest.raises(dml.ModelError) as raised:
+            opened(tmp_path)
+        assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["shape", "data_type", "chunk_grid", "codecs", "fill_value"])
+def test_zarr_metadata_that_lack_a_key_are_told_which(tmp_path, key):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(tmp_path / "x.zarr", shape=(4,), dtype="i4")
+    said = json.loads((tmp_path / "x.zarr/zarr.json").read_text())
+    said.pop(key)
+    (tmp_path / "x.zarr/zarr.json").write_text(json.dumps(said))
+    with pytest.raises(dml.ModelError, match=f"they lack '{key}'"):
+        stores.open(tmp_path / "x.zarr")
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.zarr.zip", "x.zarr"])
+def test_a_zip_store_is_told_what_it_is(tmp_path, name):
+    zipped_zarr(tmp_path / name)
+    with pytest.raises(dml.ModelError, match="is a zip store of Zarr, which is not read: unpack it"):
+        stores.open(tmp_path / name)
 
 
 def test_a_store_is_not_read_by_accident(tmp_path):

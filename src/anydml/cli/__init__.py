@@ -71,7 +71,10 @@ def _main(given: list[str]) -> int | str | None:
         code = fail(f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:
         code = fail(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        # click raises its own error from the one that says what is kept.
+        said = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+        fail(str(said or "") or "interrupted")
         code = INTERRUPTED
     except MemoryError:
         code = fail("there is not enough memory")

@@ -207,7 +207,11 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
 
 
 def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
-    first = error.errors(include_url=False)[0]
+    every = error.errors(include_url=False)
+    lacks = {each["loc"] for each in every if each["type"] == "missing"}
+    if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
+        return place.error("has none of resources, dispatchables and commands, of which a model file of DxDispatch is")
+    first = every[0]
     for key in first["loc"]:
         # pydantic adds location parts that are no keys of the file, for example for a flag read as a list.
         known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
@@ -218,5 +222,6 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     if first["type"] == "missing":
         return place.error("is required")
     words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
+    words = words.partition(" after validation")[0]
     words = _WORDS.get(first["type"], words)
     return place.error(f"{words}, but it is {show(value)}")

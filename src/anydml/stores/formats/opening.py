@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safe
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import open_zarr
-from anydml.stores.formats.zarr_metadata import is_zarr
+from anydml.stores.formats.zarr_metadata import METADATA, is_zarr
 
 INDEX = ".safetensors.index.json"
 """Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
@@ -70,6 +71,8 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         return opened_file(found)
     if found.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(found, place)
+    if _is_zipped_zarr(found):
+        raise place.error("is a zip store of Zarr, which is not read: unpack it to a folder, and name that")
     raise place.error(
         f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
     )
@@ -92,15 +95,41 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     if not files and (path / ".metadata").is_file():
         raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
     if not files:
-        known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
-        hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
-        raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
+        raise place.error(_what_is_in(every))
     check_numbers(files, place)
     opened = [*map(opened_file, files)]
     found = united(path, opened, place)
     if any(RANK in each.metadata for each in opened):
         ranks_in_order(opened, place)
     return found
+
+
+def _what_is_in(every: Sequence[Path]) -> str:
+    """Says of a folder that cannot be opened what it is, and what to do."""
+    if not every:
+        return "is an empty folder: name a file, or a folder that has some"
+    inside = {each.name for each in every if each.is_dir()}
+    if inside >= {"snapshots", "manifests"}:
+        return "is a repository of Icechunk, which is not read: copy its arrays to a Zarr folder by zarr-python"
+    if zipped := [each.name for each in every if _is_zipped_zarr(each)]:
+        return f"has {names(zipped)}, which are zip stores of Zarr: unpack one to a folder, and name that"
+    known = [each.name for each in every if each.suffix.lower() in (".npy", *READERS) and each.is_file()]
+    known += [name for name in sorted(inside) if is_zarr(every[0].parent / name)]
+    if known:
+        return f"has no index that says which files are of one checkpoint: name one of {names(known)} in it"
+    return (
+        f"has {names(each.name for each in every)}, which is none of a Zarr array, an index, "
+        f".npy and {', '.join(READERS)}: name a file, or a folder that has some"
+    )
+
+
+def _is_zipped_zarr(path: Path) -> bool:
+    """Whether a file is a zip store of Zarr, by its metadata at the top."""
+    try:
+        with zipfile.ZipFile(path) as found:
+            return any(name in found.NameToInfo for name in METADATA)
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return False
 
 
 def safetensors_of(folder: Path, follow: bool) -> list[Path]:

@@ -163,7 +163,8 @@ def open_zarr(path: Path) -> ZarrStore:
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
-            raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
+            said = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
+            raise place.error(f"has metadata that zarr-python does not read: {said}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")
         if isinstance(array, zarr.Array):

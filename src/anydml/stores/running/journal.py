@@ -86,6 +86,11 @@ class Journal:
         return set(done), False
 
     @property
+    def count(self) -> int:
+        """Blocks that were written, by this run or an earlier one."""
+        return self._count
+
+    @property
     def is_empty(self) -> bool:
         """Whether no block was written, by this run or an earlier one."""
         return not self._count

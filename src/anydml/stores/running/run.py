@@ -45,6 +45,11 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         plan: what to do.
         progress: as in `Plan.run`.
         write: writes blocks; by default this process does.
+
+    Raises:
+        ModelError: an output exists, or cannot be written.
+        BindingError: an input has changed.
+        KeyboardInterrupt: as it was raised, with what is kept as its text.
     """
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
@@ -82,6 +87,8 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         staging.settle()
         staging.finish(digest)
         is_over = True
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(str(place.error(_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
@@ -92,6 +99,14 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
             staging.drop()
             is_over = True
         journal.close(is_over)
+
+
+def _kept(journal: Journal, blocks: int, staging: Staging) -> str:
+    """What a run that was interrupted leaves."""
+    if journal.is_empty and not journal.is_whole:
+        return "interrupted; nothing is kept"
+    part = staging.part(staging.top[0])
+    return f"interrupted; {journal.count} of {counted(blocks, 'block')} are kept in {part}; the same command goes on"
 
 
 def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
