@@ -1,6 +1,7 @@
 """`anydml rechunk`, and how far it says to be."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import BindingError, ModelError
+from anydml.stores.running.journal import Journal
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
@@ -140,3 +142,29 @@ def test_stores_lists_zarr_arrays(x, capsys):
     assert code == 0
     assert "[24, 18, 10]" in out
     assert "Zarr 3, chunks [1, 18, 10], codec zstd" in out
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(x, capsys, monkeypatch, blocks):
+    command = ["rechunk", "x.npy", "y.npy", "--permute", "2,1,0", "--memory", "8KB"]
+    add, left = Journal.add, [blocks]
+
+    def failing(self, block, size):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        add(self, block, size)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "add", failing)
+        code, _, err = run(capsys, *command)
+    assert code == 130
+    if blocks:
+        assert f"anydml: y.npy: interrupted; {blocks} of 3 blocks" in err
+        assert err.endswith(f"are kept in {Path.cwd() / '.y.npy.anydml-part'}; the same command goes on\n")
+    else:
+        assert err.endswith("anydml: y.npy: interrupted; nothing is kept\n")
+    assert not Path("y.npy").exists()
+    code, out, _ = run(capsys, *command)
+    assert (code, "resumed: " in out) == (0, blocks > 0)
+    np.testing.assert_array_equal(np.load("y.npy"), x.transpose(2, 1, 0))
