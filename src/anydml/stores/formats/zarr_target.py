@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
-from anydml.stores.formats.zarr_array import ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
+from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.text import counted
@@ -74,10 +74,11 @@ def new_zarr(
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     for name, given in (("chunks", chunks), ("shards", shards or None)):
         if given is not None and (
-            len(given) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in given)
+            len(given) != len(shape)
+            or any(not isinstance(n, (int, np.integer)) or not 1 <= n < MOST_BYTES for n in given)
         ):
             raise place.error(
-                f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 are expected, "
+                f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 and below 2⁶² are expected, "
                 f"one an axis of {tuple(shape)}"
             )
     if chunks is not None and not shards:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -44,9 +45,12 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
             raise BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
 
 
-def _of(found: os.stat_result) -> tuple[int, int, int, int]:
-    """Device, inode, size, and time of modification in nanoseconds."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _of(found: os.stat_result) -> tuple[int, ...]:
+    """Device, inode, size, and times of modification and of change in nanoseconds.
+
+    Programs set the first time as they like, but the second only by the clock.
+    """
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _of_folder(path: Path) -> tuple[int, int]:
@@ -76,21 +80,29 @@ def _of_folder(path: Path) -> tuple[int, int]:
 
 NAME = "user.anydml.plan"
 
+MARKING = 2_000_000_000
+"""Nanoseconds within which a file gets its mark and its name."""
+
 
 def mark(path: Path, digest: str) -> None:
     """Mark a complete file or folder as written by a plan, where the file system keeps attributes."""
     if hasattr(os, "setxattr"):
         with suppress(OSError):
-            os.setxattr(path, NAME, _text(path, digest))
+            os.setxattr(path, NAME, b"%s %d" % (_text(path, digest), time.time_ns() + MARKING))
 
 
 def is_marked(path: Path, digest: str) -> bool:
     """Whether a plan has written a file or folder that has not changed since."""
     try:
-        return hasattr(os, "getxattr") and os.getxattr(path, NAME) == _text(path, digest)
-    except (OSError, BindingError):
+        if not hasattr(os, "getxattr"):
+            return False
+        text, last = os.getxattr(path, NAME).split()
+        return text == _text(path, digest) and (path.is_dir() or path.stat().st_ctime_ns <= int(last))
+    except (OSError, ValueError):
         return False
 
 
 def _text(path: Path, digest: str) -> bytes:
-    return hashlib.sha256(f"{digest} {identity(path)}".encode()).hexdigest().encode()
+    # The mark itself, and the final name, change the last time of a file.
+    own = identity(path) if path.is_dir() else identity(path)[:-1]
+    return hashlib.sha256(f"{digest} {own}".encode()).hexdigest().encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -110,6 +111,8 @@ class ChunkReader:
         except OSError as error:
             raise self._error(chunk, error.strerror or str(error)) from None
         with file:
+            if (size := os.fstat(file.descriptor).st_size) != self.layout.chunk_bytes:
+                raise self._error(chunk, f"it is {size} bytes, where {self.layout.chunk_bytes} are expected")
             read_box(file, 0, self.layout.chunk, inside, target, self.span)
 
     def _decoded(self, chunk: tuple[int, ...], own: Box) -> Array:

@@ -56,15 +56,16 @@ def sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
-def open_file(path: Path, create: bool = False) -> int:
+def open_file(path: Path, create: bool = False, mode: int = 0o666) -> int:
     """Open a file for writing and return its descriptor.
 
     Args:
         path: of the file.
         create: whether it begins empty, and need not exist.
+        mode: permissions of a new file, of which the process takes what it gives nobody.
     """
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0) | (os.O_CREAT | os.O_TRUNC if create else 0)
-    return os.open(path, flags, 0o666)
+    return os.open(path, flags, mode)
 
 
 class PlainFile:

@@ -24,7 +24,7 @@ WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 
 def staging_of(plan: Planned) -> Staging:
     """Where the outputs of a plan lie until they get their names."""
-    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite)
+    return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.identities)
 
 
 def writer_of(plan: Planned) -> BlocksWriter:

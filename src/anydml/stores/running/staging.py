@@ -9,12 +9,14 @@ import re
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
+from anydml.files.modes import allowed_by, narrow, searchable
 from anydml.stores.formats.numpy_target import Checksum
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
@@ -52,6 +54,7 @@ class Staging:
         others: small files beside them: their contents, or the files that they are copies of.
         folder: that contains all of these and gets its name at once; None where each output gets its own.
         overwrite: whether existing outputs may be replaced.
+        sources: files and folders that are read, whose permissions the outputs do not exceed.
 
     Attributes:
         top: the files and folders that get their names.
@@ -65,8 +68,9 @@ class Staging:
         others: Mapping[Path, Content],
         folder: Path | None,
         overwrite: bool,
+        sources: Iterable[Path] = (),
     ) -> None:
-        self.files, self.overwrite = files, overwrite
+        self.files, self.overwrite, self._sources = files, overwrite, sources
         described = {each.path / name: text for each in arrays for name, text in each.metadata.items()}
         self.others = {**others, **described}
         self._is_of_arrays = bool(arrays)
@@ -104,6 +108,11 @@ class Staging:
             else:
                 _check_checkpoint(final, {path.name for path in self.others}, place)
 
+    @cached_property
+    def _allowed(self) -> int:
+        """Permissions of the outputs."""
+        return allowed_by(self._sources, self.journal.parent)
+
     def is_there(self) -> bool:
         """Whether all files are as an earlier run began them."""
         try:
@@ -131,13 +140,16 @@ class Staging:
 
     def begin(self) -> None:
         """Create all files with their full size and everything but their elements."""
+        allowed = self._allowed
         for folder in self._folders:
             shutil.rmtree(beside(folder, PART), ignore_errors=True)
-            beside(folder, PART).mkdir(parents=True)
+            beside(folder, PART).parent.mkdir(parents=True, exist_ok=True)
+            # What is in it has the usual permissions until `sync`, but nobody else may look into the folder.
+            beside(folder, PART).mkdir(searchable(allowed))
         for file in self.files:
             # A process that still writes to the file of an earlier run must not write to this one.
             self.part(file.path).unlink(missing_ok=True)
-            descriptor = open_file(self.part(file.path), create=True)
+            descriptor = open_file(self.part(file.path), True, allowed & 0o666)
             try:
                 _allocate(descriptor, file.size)
                 for at, own in ((0, file.start), *file.others):
@@ -146,17 +158,21 @@ class Staging:
             finally:
                 os.close(descriptor)
         for path, content in self.others.items():
-            self.part(path).parent.mkdir(parents=True, exist_ok=True)
+            part = self.part(path)
+            part.parent.mkdir(parents=True, exist_ok=True)
+            part.unlink(missing_ok=True)
+            os.close(open_file(part, True, allowed & 0o666))
             if isinstance(content, Path):
-                shutil.copyfile(content, self.part(path))
+                shutil.copyfile(content, part)
             else:
-                self.part(path).write_bytes(content)
+                part.write_bytes(content)
 
     def sync(self) -> None:
         """Write the checksums of elements, and sync all files to the disk."""
         for file in self.files:
             _write_checksums(self.part(file.path), file.checksums)
         for folder in self._folders:
+            narrow(beside(folder, PART), self._allowed)
             _sync_inside(beside(folder, PART))
         for path in (*(file.path for file in self.files), *self.others):
             if self._folder_of(path) is None:
@@ -172,12 +188,12 @@ class Staging:
             part, real = beside(final, PART), Path(os.path.realpath(final))
             if not part.exists():
                 continue
-            mark(part, digest)
+            if real.exists():
+                part.chmod(real.stat().st_mode & (part.stat().st_mode if final in self._folders else self._allowed))
             if real.exists() and final in self._folders:
                 shutil.rmtree(beside(final, OLD), ignore_errors=True)
                 real.rename(beside(final, OLD))
-            elif real.exists():
-                shutil.copymode(real, part)
+            mark(part, digest)
             part.replace(real)
         for folder in {Path(os.path.realpath(final)).parent for final in self.top}:
             sync_folder(folder)

@@ -1,0 +1,85 @@
+"""Permissions: what is written from a file may be read and written by nobody who may not read or write that file."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ACCESS_LIST = "system.posix_acl_access"
+
+ALL = 0o777
+"""Where sources forbid nothing."""
+
+
+def allowed_by(sources: Iterable[Path], folder: Path) -> int:
+    """The permissions that all sources give, for new files in a folder; the owner always has all.
+
+    Args:
+        sources: files, and folders with all that is in them.
+        folder: which exists, or a folder in it will be made.
+    """
+    if sys.platform == "win32":
+        return ALL
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    found = ALL
+    for path in {*sources}:
+        for each, state in _all_of(path):
+            found &= _given(each, state, _group_in(folder))
+    return found | 0o700
+
+
+def narrow(path: Path, allowed: int) -> None:
+    """Take from a file or folder, and all that is in it, what is not allowed."""
+    if sys.platform == "win32" or allowed == ALL:
+        return
+    for each, state in _all_of(path):
+        own = stat.S_IMODE(state.st_mode)
+        most = searchable(allowed) if stat.S_ISDIR(state.st_mode) else allowed
+        if own & 0o777 & ~most:
+            each.chmod(own & (most | 0o7000))
+
+
+def searchable(allowed: int) -> int:
+    """The permissions of a folder, by those of its files: who may read these may look into it."""
+    readable = allowed & 0o444
+    return 0o700 | readable | (readable >> 2) | (allowed & 0o222)
+
+
+def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    yield path, path.stat()
+    if path.is_dir():
+        # Links may form a circle, and lead to what is none of this folder's.
+        for inside, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                each = Path(inside, name)
+                if not each.is_symlink() or each.is_file():
+                    yield each, each.stat()
+
+
+def _given(path: Path, state: os.stat_result, group: int) -> int:
+    """What a file gives; a folder gives to those who may search it whatever its files do."""
+    mode = stat.S_IMODE(state.st_mode) & 0o777
+    if stat.S_ISDIR(state.st_mode):
+        return 0o700 | sum(0o7 << shift for shift in (0, 3) if mode >> shift & 1)
+    if state.st_gid != group or _has_list(path):
+        # The group of the new file is another one, and gets no more than everybody.
+        mode = mode & (0o707 | (mode & 0o007) << 3)
+    return mode
+
+
+def _group_in(folder: Path) -> int:
+    """The group of new files in a folder."""
+    state = folder.stat()
+    return state.st_gid if state.st_mode & stat.S_ISGID else os.getegid()
+
+
+def _has_list(path: Path) -> bool:
+    """Whether a file has an access list, whose mask stands where the group's permissions are."""
+    try:
+        return sys.platform == "linux" and ACCESS_LIST in os.listxattr(path)
+    except OSError:
+        return False
