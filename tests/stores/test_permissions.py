@@ -161,3 +161,27 @@ def test_sizes_beyond_all_files(field, sizes):
     pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     with pytest.raises(ModelError, match=rf"{field} are .* from 1 and below 2⁶² are expected"):
         stores.rechunk("x.npy", "y.zarr", **{"chunks": [2, 2], field: sizes})
+
+
+@pytest.mark.parametrize(
+    "command", ["slim x.onnx -o y.onnx", "onnx portable x.onnx y.onnx", "run x.onnx --input x=x.npy --output y=y.npy"]
+)
+@pytest.mark.parametrize("private", ["x.onnx", "x.npy"])
+def test_models(tmp_path, capsys, command, private):
+    onnx = pytest.importorskip("onnx", reason='onnx is not installed: pip install "anydml[onnx]"')
+    from onnx import TensorProto, helper
+
+    from anydml.cli import main
+
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", [7, 6]), ("y", [6, 7]))
+    )
+    graph = helper.make_graph([helper.make_node("Transpose", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "x.onnx")
+    os.chmod(private, 0o600)
+    out = "y.npy" if command.startswith("run") else "y.onnx"
+    with pytest.raises(SystemExit) as ended:
+        main(command.split())
+    assert not ended.value.code, capsys.readouterr().err
+    is_read = private == "x.onnx" or "x.npy" in command
+    assert modes(tmp_path / out)[0] == ({0o600} if is_read else {0o644})

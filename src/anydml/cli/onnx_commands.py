@@ -112,7 +112,7 @@ def run_onnx(
                 # A .npy file pads every string to the longest: once as an array, and once as the file's bytes.
                 size = 8 * array.size * max(map(len, array.flat), default=0)
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
-            npy.write(targets[name], array, JsonPath(f"--output {name}"))
+            npy.write(targets[name], array, JsonPath(f"--output {name}"), [Path(model), *sources.values()])
             log(printable(f"Output '{name}' written to '{targets[name]}'"))
         else:
             log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
@@ -164,7 +164,7 @@ def portable(source: str, target: str, overwrite: bool) -> None:
         raise place.error(f"has external data beside it; write {target} into the same folder")
     result = _placed(place, lambda: make_portable(model))
     data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
-    write_whole(out, lambda file: file.write(data), JsonPath(target))
+    write_whole(out, lambda file: file.write(data), JsonPath(target), [Path(source)])
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     say(printable(f"{source}: {what}, written to '{target}'"))
 

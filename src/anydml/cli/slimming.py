@@ -53,7 +53,7 @@ def slim(
         folder = Folder(Path(model).resolve().parent, allow_outside)
         found = slim(loaded, folder, exact)
         proof = proved(loaded, found, folder) if prove else []
-        write(loaded, found, Path(output), folder, overwrite)
+        write(loaded, found, Path(output), folder, overwrite, [Path(model)])
         lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
         if report is not None:
             from anydml.slim.report import report as made

@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 from anydml.fields import address
 from anydml.files.json_path import JsonPath, show
+from anydml.files.modes import ACCESS_LIST, allowed_by
 
 IMAGES = (".png", ".jpg", ".jpeg")
-ACCESS_LIST = "system.posix_acl_access"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,15 @@ def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, pl
         raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
 
 
-def write_whole(target: Path, write: Callable[[BinaryIO], object], place: JsonPath) -> None:
+def write_whole(
+    target: Path, write: Callable[[BinaryIO], object], place: JsonPath, sources: Iterable[Path] = ()
+) -> None:
     """Write a file beside `target` and rename it, so that nobody ever finds half a file under the name.
 
     A link is followed. What stood under the name hands on its permissions, owner, group and access list where the
     system lets it; a right that cannot be kept as narrow as it was is given to nobody. Another hard link to it keeps
-    the old contents. What is no regular file, such as /dev/null, is written to as it is.
+    the old contents. What is no regular file, such as /dev/null, is written to as it is. Nobody gets a right that one
+    of `sources`, which the file is made of, does not give.
 
     Raises:
         ModelError: it cannot be written, or may not be; what stood under the name before still does.
@@ -118,7 +121,7 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object], place: JsonPa
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.parent / f".{secrets.token_hex(8)}.part"
         try:
-            with _open_like(target, beside) as file:
+            with _open_like(target, beside, allowed_by(sources, target.parent)) as file:
                 write(file)
             beside.replace(target)
         finally:
@@ -129,14 +132,15 @@ def write_whole(target: Path, write: Callable[[BinaryIO], object], place: JsonPa
         raise place.error(f"{str(target)!r} is not a path: {error}") from None
 
 
-def _open_like(target: Path, beside: Path) -> BinaryIO:
-    """A new file that whoever may not read or write `target` may not read or write either."""
+def _open_like(target: Path, beside: Path, allowed: int) -> BinaryIO:
+    """A new file that whoever may not read or write `target` may not read or write either, nor who is not allowed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         old = target.stat()
     except FileNotFoundError:
-        return beside.open("xb")
+        return os.fdopen(os.open(beside, flags, allowed & 0o666), "wb")
     # Until it has its owner, nobody else may look into it.
-    file = os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb")
+    file = os.fdopen(os.open(beside, flags, 0o600), "wb")
     try:
         mode = stat.S_IMODE(old.st_mode) & 0o777
         new = beside.stat()
@@ -151,7 +155,7 @@ def _open_like(target: Path, beside: Path) -> BinaryIO:
         if not _copy_attributes(target, beside):
             # Under an access list the group's bits are the most that anyone named in it may do.
             mode &= 0o707
-        beside.chmod(mode)
+        beside.chmod(mode & allowed)
     except BaseException:
         file.close()
         raise

@@ -6,6 +6,7 @@ strings as fixed-length ones. Nothing is ever unpickled.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,8 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
     return plain
 
 
-def write(path: Path, array: Array, place: JsonPath) -> None:
-    """Write an array as a .npy file, atomically.
+def write(path: Path, array: Array, place: JsonPath, sources: Iterable[Path] = ()) -> None:
+    """Write an array as a .npy file, atomically; `sources` as for `write_whole`.
 
     Raises:
         ModelError: the file cannot be written.
@@ -54,4 +55,4 @@ def write(path: Path, array: Array, place: JsonPath) -> None:
         array = array.astype(np.str_)
     elif array.dtype.kind == "V":
         array = array.view(np.dtype((np.void, array.itemsize)))
-    write_whole(path, lambda file: npy.write(file, array), place)
+    write_whole(path, lambda file: npy.write(file, array), place, sources)

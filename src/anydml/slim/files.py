@@ -27,7 +27,14 @@ ALIGNMENT = 4096
 """Alignment of tensors in a data file, so that it can be mapped."""
 
 
-def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder, overwrite: bool = False) -> None:
+def write(
+    model: ModelProto,
+    slimmed: Slimmed,
+    target: Path,
+    folder: Folder,
+    overwrite: bool = False,
+    sources: Sequence[Path] = (),
+) -> None:
     """Write a slimmed model.
 
     Args:
@@ -36,6 +43,7 @@ def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder, ove
         target: the file. New constants of a model with external data are written to ``NAME.onnx.data`` beside it.
         folder: folder of the model's external data.
         overwrite: whether existing files may be replaced.
+        sources: files that the model was read from, besides external data.
 
     Raises:
         ModelError: it cannot be written, exists already, or its folder is not that of the external data.
@@ -67,8 +75,8 @@ def write(model: ModelProto, slimmed: Slimmed, target: Path, folder: Folder, ove
     check(result)
     data = serialized(result)
     if large:
-        write_whole(path, lambda file: _write_data(file, large), JsonPath(str(path)))
-    write_whole(target, lambda file: file.write(data), JsonPath(str(target)))
+        write_whole(path, lambda file: _write_data(file, large), JsonPath(str(path)), [*sources, *old])
+    write_whole(target, lambda file: file.write(data), JsonPath(str(target)), [*sources, *old])
 
 
 def _write_data(file: BinaryIO, arrays: Sequence[tuple[Array, int]]) -> None:
