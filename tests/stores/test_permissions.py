@@ -3,6 +3,7 @@
 import os
 import stat
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from stores.test_opening import written
 from anydml import stores
 from anydml.errors import AnydmlError, ModelError
 from anydml.files.modes import allowed_by
+from anydml.stores.planning import identities
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
 
@@ -132,9 +134,7 @@ def test_an_output_that_was_edited_in_place(tmp_path, out):
     # A file may be edited some seconds after it was written.
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
     if out == "y.npy":
-        import time
-
-        time.sleep(2.1)
+        time.sleep(identities.MARKING / 1e9 + 0.1)
     with path.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"x")

@@ -40,9 +40,18 @@ _OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """A hidden name beside a final one."""
+    """A hidden name beside a final one, or inside of it if that is an empty folder, which may be a mount point."""
     real = Path(os.path.realpath(path))
-    return real.parent / f".{real.name}{suffix}"
+    return (real if _is_filled(real) else real.parent) / f".{real.name}{suffix}"
+
+
+def _is_filled(real: Path) -> bool:
+    """Whether a folder was empty before a plan began to write into it."""
+    try:
+        inside = os.listdir(real)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not inside or f".{real.name}{JOURNAL}" in inside
 
 
 class Staging:
@@ -96,7 +105,7 @@ class Staging:
         """
         for final in self.top:
             place = JsonPath(str(final))
-            if not os.path.lexists(final):
+            if not os.path.lexists(final) or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
                 continue
             if not self.overwrite:
                 raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
@@ -127,7 +136,11 @@ class Staging:
 
     def has_all(self) -> bool:
         """Whether every output has its name, or can get it."""
-        return all(os.path.exists(final) or beside(final, PART).exists() for final in self.top)
+        return all(
+            beside(final, PART).exists()
+            or (len(os.listdir(final)) > 1 if _is_filled(Path(os.path.realpath(final))) else os.path.exists(final))
+            for final in self.top
+        )
 
     def settle(self) -> None:
         """Wait until no worker of a cluster writes to what was begun; see `share`."""
@@ -187,6 +200,14 @@ class Staging:
         for final in self.top:
             part, real = beside(final, PART), Path(os.path.realpath(final))
             if not part.exists():
+                continue
+            if final in self._folders and _is_filled(real):
+                # Last those files by which readers find the others.
+                last = {path.name for path in self.others}
+                for each in sorted(part.iterdir(), key=lambda each: each.name in last):
+                    each.replace(real / each.name)
+                part.rmdir()
+                sync_folder(real)
                 continue
             if real.exists():
                 part.chmod(real.stat().st_mode & (part.stat().st_mode if final in self._folders else self._allowed))

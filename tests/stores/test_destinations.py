@@ -1,0 +1,94 @@
+"""Outputs in empty folders that exist, also where a command was interrupted."""
+
+import os
+
+import numpy as np
+import pytest
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.cli import main
+from anydml.stores.running import grid_blocks
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(4200, dtype=np.float32).reshape(70, 60))
+    written(tmp_path / "x.safetensors", {f"w.{k}": np.arange(k, k + 12, dtype=np.int32) for k in range(3)})
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+COMMANDS = {
+    "zarr": ["rechunk", "x.npy", "out", "--chunks", "10,60"],
+    "safetensors": ["reshard", "x.safetensors", "out", "--shard-size", "50"],
+    "ranks": ["reshard", "x.safetensors", "out", "--fsdp", "2"],
+    "distributed": ["reshard", "x.safetensors", "out", "--dcp"],
+}
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_an_empty_folder_is_filled(tmp_path, capsys, kind):
+    """The folder stays the same one, as it must where it is a mount point."""
+    if kind == "zarr":
+        pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    out = tmp_path / "out"
+    out.mkdir(0o700)
+    was = out.stat()
+    code, _, err = run(capsys, *COMMANDS[kind], "-q")
+    assert (code, err) == (0, "")
+    assert (out.stat().st_ino, out.stat().st_mode) == (was.st_ino, was.st_mode)
+    assert not [name for name in (*os.listdir(out), *os.listdir(tmp_path)) if "anydml" in name]
+    other = [*COMMANDS[kind]]
+    other[2] = "new"
+    assert run(capsys, *other, "-q")[0] == 0
+    found, wanted = ({str(each.relative_to(folder)) for folder in [tmp_path / name] for each in folder.rglob("*")}
+                     for name in ("out", "new"))  # fmt: skip
+    assert found == wanted
+    code, _, err = run(capsys, *COMMANDS[kind], "-q")
+    assert (code, "exists already" in err) == (2, True)
+
+
+def interrupted(monkeypatch, after):
+    """Ctrl-C after some blocks."""
+    block, done = grid_blocks.GridBlocks._block, []
+
+    def once(self, number):
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(number)
+        block(self, number)
+
+    monkeypatch.setattr(grid_blocks.GridBlocks, "_block", once)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_interrupted_command_goes_on(tmp_path, capsys, monkeypatch, exists):
+    zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    if exists:
+        (tmp_path / "out").mkdir()
+    command = [*COMMANDS["zarr"], "--memory", "9kB"]
+    with monkeypatch.context() as patched:
+        interrupted(patched, 2)
+        code, out, err = run(capsys, *command)
+    assert code == 130
+    count = len(stores.rechunk("x.npy", "other.zarr", [10, 60], memory="9kB").blocks)
+    assert count > 2
+    assert f"interrupted; 2 of {count} blocks are kept in " in err
+    assert ".out.anydml-part; the same command goes on" in err
+    assert sorted(os.listdir("out") if exists else [name for name in os.listdir() if "anydml" in name]) == [
+        ".out.anydml-journal", ".out.anydml-part"]  # fmt: skip
+    code, out, _ = run(capsys, *command)
+    assert (code, f"resumed: 2 of {count} blocks" in out) == (0, True)
+    np.testing.assert_array_equal(zarr.open_array("out", mode="r")[...], np.load("x.npy"))
+    with monkeypatch.context() as patched:
+        interrupted(patched, 0)
+        code, out, err = run(capsys, *command[:2], "new", *command[3:])
+    assert (code, "interrupted; nothing is kept" in err) == (130, True)
+    assert not [name for name in os.listdir() if "new" in name]
