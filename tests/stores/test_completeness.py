@@ -145,6 +145,38 @@ def test_numbers_in_names_are_complete(tmp_path, first, lost):
     assert "reads one of 3 files that its name counts, without the tensors of the others" in alone.remarks
 
 
+@pytest.mark.parametrize("numbers", [(1, 2, 3), (0, 1, 2), (1, 2, 7)])
+def test_more_files_than_their_names_count_are_refused(tmp_path, numbers):
+    for number in numbers:
+        safetensors.save_file({f"x{number}": torch.ones(2)}, tmp_path / f"model-{number:05}-of-00002.safetensors")
+    with pytest.raises(ModelError, match=f"has number {numbers[-1]} of 2 files model-….safetensors"):
+        stores.open(tmp_path)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_an_index_leaves_out_is_said(tmp_path, is_there, capsys):
+    folder, out = tmp_path / "in", tmp_path / "out.safetensors"
+    folder.mkdir()
+    files = [f"model-{number:05}-of-00003.safetensors" for number in (1, 2, 3)]
+    for number, name in enumerate(files[: 2 + is_there]):
+        safetensors.save_file({f"x{number}": torch.ones(2)}, folder / name)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"x0": files[0], "x1": files[1]}}))
+    expected = ["reads 2 of 3 files that their names count, because the index names no others"]
+    if is_there:
+        expected.insert(0, f'leaves out 1 file that the index does not name: "{files[2]}"')
+    for path in folder, index:
+        assert stores.reshard([path], out).remarks[: len(expected)] == expected
+        assert plan_load(path).remarks == expected
+    with pytest.raises(SystemExit):
+        main(["stores", str(folder)])
+    printed = capsys.readouterr().out
+    assert all(each in printed for each in expected)
+    index.unlink()
+    if is_there:
+        assert plan_load(folder).remarks == []
+
+
 SHARDS = 4
 
 
@@ -268,11 +300,11 @@ def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path,
               "param_groups": [{"lr": 0.1}]}, "epoch": 3, (1, "a"): {"rest": None}}  # fmt: skip
     torch.save(nested, tmp_path / "t.pt")
     for path, counts, others in (
-        (folder, "1 of x, 1 of y, 1 of optimizer", '2 objects that are not arrays: "epoch", "optimizer.lr"'),
+        (folder, "1 of x, 1 of y, 1 of optimizer", '2 objects that are not tensors: "epoch", "optimizer.lr"'),
         (
             tmp_path / "t.pt",
             "1 of model, 1 of optimizer",
-            '4 objects that are not arrays: "optimizer.state.0.step", "optimizer.param_groups", "epoch", "(1, \'a\')"',
+            '4 objects that are not tensors: "optimizer.state.0.step", "optimizer.param_groups", "epoch", "(1, \'a\')"',
         ),
     ):
         expected = [f"contains tensors that train a model, under their own names: {counts}", f"leaves out {others}"]

@@ -70,7 +70,7 @@ def test_it_is_listed(saved, capsys):
         assert lines[name].endswith("1 piece")
     *_, total, left_out = output.splitlines()
     assert total.endswith(": 3 arrays, 2418 B")
-    assert left_out == '  leaves out 1 object that is not an array: "epoch"'
+    assert left_out == '  leaves out 1 object that is not a tensor: "epoch"'
 
 
 @pytest.mark.slow

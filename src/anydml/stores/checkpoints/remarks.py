@@ -47,7 +47,7 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         remarks.append(f"contains tensors that train a model, under their own names: {groups}")
     if gone := [*others]:
         remarks.append(f"leaves out {counted(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
-                       f"{'an array' if len(gone) == 1 else 'arrays'}: {names(gone)}")  # fmt: skip
+                       f"{'a tensor' if len(gone) == 1 else 'tensors'}: {names(gone)}")  # fmt: skip
     return remarks
 
 
@@ -61,7 +61,7 @@ def _training(parts: list[str]) -> int:
 
 def about(checkpoint: Checkpoint) -> list[str]:
     """Remarks on files that were opened as they are: which part of a checkpoint they hold, and what is left out."""
-    remarks = left_out(checkpoint, checkpoint.others)
+    remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
     for path, said in checkpoint.file_metadata.items():
         if RANK in said:
             remarks.append(f"{path.name} holds the parts of rank {said[RANK]} of {said.get(RANKS)}")
@@ -69,6 +69,23 @@ def about(checkpoint: Checkpoint) -> list[str]:
             remarks.append(f"{path.name} holds pieces, at offsets that it records")
         elif (count := is_one_of(path)) > 1 and len(checkpoint.file_metadata) == 1:
             remarks.append(f"{path.name} is one of {count} files that its name counts")
+    return remarks
+
+
+def beside_index(checkpoint: Checkpoint) -> list[str]:
+    """Remarks on files that an index does not name, although they lie beside it or their names count them."""
+    if not checkpoint.path.is_dir():
+        return []
+    named = {path.name for path in checkpoint.file_metadata}
+    remarks = list[str]()
+    others = sorted(
+        each.name for each in checkpoint.path.iterdir() if each.name.endswith(".safetensors") and each.name not in named
+    )
+    if others and any(each.endswith(".safetensors") for each in named):
+        remarks.append(f"leaves out {counted(len(others), 'file')} that the index does not name: {names(others)}")
+    most = max(map(is_one_of, checkpoint.file_metadata), default=1)
+    if most > len(named):
+        remarks.append(f"reads {len(named)} of {most} files that their names count, because the index names no others")
     return remarks
 
 

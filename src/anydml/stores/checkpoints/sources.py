@@ -22,7 +22,7 @@ from anydml.stores.checkpoints.axis import AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
-from anydml.stores.checkpoints.remarks import check_ends, left_out
+from anydml.stores.checkpoints.remarks import beside_index, check_ends, left_out
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
@@ -116,6 +116,7 @@ def sources_of(opened: Sequence[Checkpoint], axes: Axes) -> Sources:
         tensors = _joined(opened, axes)
     else:
         tensors = opened[0].stores
+        remarks += beside_index(opened[0])
         if (count := is_one_of(opened[0].path)) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files that its name counts, without the tensors of the others")
     others = [name for each in opened for name in each.others]

@@ -30,7 +30,7 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     Numbers begin at 0 or 1.
 
     Raises:
-        ModelError: files are missing.
+        ModelError: files are missing, or there are more than their names count.
     """
     sets: dict[tuple[str, int, str], dict[int, int]] = {}
     shards = set[int]()
@@ -42,6 +42,11 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
                 shards.add(int(shard["number"]))
     for (head, count, tail), numbers in sets.items():
         first = 0 if 0 in numbers else 1
+        if (last := max(numbers)) >= first + count:
+            raise place.error(
+                f"has number {last} of {counted(count, 'file')} {head}…{tail} that begin with {first}: "
+                "files of several sets are mixed"
+            )
         missing = (number for number in range(first, first + count) if number not in numbers)
         if some := [*islice(missing, 10)]:
             digits, width = next(iter(numbers.values())), len(str(count))
