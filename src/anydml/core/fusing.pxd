@@ -22,6 +22,7 @@ cdef class Call:
 cdef class Calls:
     cdef dict found
     cdef int64_t bytes
+    cdef public int64_t hits
     cpdef object take(self, tuple arguments, dict keywords, object out)
     cdef object run(self, Arguments *given, object out)
 

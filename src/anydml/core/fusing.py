@@ -169,12 +169,13 @@ class Call:
 class Calls:
     """A callable with cached traces for each kind of arguments, the most recently used first.
 
-    Calls that fit no trace go to `slowly`, a method of subclasses.
+    Calls that fit no trace go to `slowly`, a method of subclasses. `hits` counts those that a trace has served.
     """
 
     def __cinit__(self, *arguments):
         self.found = {}
         self.bytes = 0
+        self.hits = 0
 
     def __call__(self, *arguments, out=None, **keywords):
         """Return the function's results."""
@@ -188,6 +189,18 @@ class Calls:
         given: cython.pointer(Arguments) = borrow_buffer()
         try:
             return None if read_arguments(given, arguments, keywords) else self.run(given, out)
+        finally:
+            return_buffer(given)
+
+    def form(self, arguments: tuple, keywords: dict):
+        """Return what the arguments have in common with those of similar calls; None if they cannot be read."""
+        given: cython.pointer(Arguments) = borrow_buffer()
+        try:
+            return (
+                None
+                if read_arguments(given, arguments, keywords)
+                else PyBytes_FromStringAndSize(given.form, given.formed)
+            )
         finally:
             return_buffer(given)
 
@@ -208,6 +221,7 @@ class Calls:
             if call.tape.begin(registers):
                 if k:
                     calls.insert(0, calls.pop(k))
+                self.hits += 1
                 return call.run(given, registers, out)
         return None
 

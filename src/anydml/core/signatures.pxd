@@ -17,6 +17,7 @@ cdef enum:
 cdef struct Arguments:
     int count
     int used
+    int formed
     int numbers
     int depth
     PyObject *arrays[4096]
@@ -24,12 +25,14 @@ cdef struct Arguments:
     Kind kinds[4096]
     char *at[8192]    # addresses of operands
     char key[131072]
+    char form[262144]
     int64_t number[32768]
 
 cdef Arguments *borrow_buffer() except NULL
 cdef void return_buffer(Arguments *given) noexcept
 cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
+cdef int append_choice(Arguments *given, char kind, int64_t value) noexcept
 cdef int append_number(Arguments *given, int64_t value) noexcept
 cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil
 cdef int read_item(Arguments *given, object item) except -1

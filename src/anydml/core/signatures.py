@@ -1,5 +1,7 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
+Also a form: what keys have in common that differ in booleans, in NumPy's short integers, and in the lengths of lists.
+
 `anydml.tracing.call` reads the same, in the same order.
 """
 
@@ -13,13 +15,14 @@ from cython.cimports.cpython.mem import PyMem_RawFree, PyMem_RawMalloc
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.numpy import PyArray_TYPE, import_array
 
 import_array()
 
 LONG = np.int64
 FLAG = np.bool_
+INTEGER = np.integer
 
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
@@ -46,17 +49,27 @@ def return_buffer(given):
 
 
 def append_bytes(given, bytes, count):
-    """Append bytes to the key; returns 1 if there is no room."""
+    """Append bytes to the key and to the form; returns 1 if there is no room."""
     if given.used + count > KEY:
         return 1
     memcpy(given.key + given.used, bytes, count)
     given.used += count
+    memcpy(given.form + given.formed, bytes, count)
+    given.formed += count
     return 0
 
 
 def append_word(given, kind, value):
-    """Append a letter and a number to the key; returns as `append_bytes`."""
+    """Append a letter and a number to the key and to the form; returns as `append_bytes`."""
     return append_bytes(given, cython.address(kind), 1) or append_bytes(given, cython.address(value), 8)
+
+
+def append_choice(given, kind, value):
+    """As `append_word`, but the form has no number."""
+    before = given.formed
+    refused = append_word(given, kind, value)
+    given.formed = before + 1
+    return refused
 
 
 def append_number(given, value):
@@ -72,6 +85,7 @@ def read_arguments(given, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
     given.count = 0
     given.used = 0
+    given.formed = 0
     given.numbers = 0
     given.depth = 0
     for each in arguments:
@@ -91,12 +105,17 @@ def read_item(given, item):
     if item is None:
         return append_word(given, ord("n"), 0)
     if type(item) is bool:
-        return append_word(given, ord("b"), 1 if item else 0)
+        return append_choice(given, ord("b"), 1 if item else 0)
     if type(item) is int or type(item) is LONG:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
         return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is FLAG:
-        return append_word(given, ord("B"), 1 if item else 0)
+        return append_choice(given, ord("B"), 1 if item else 0)
+    if isinstance(item, INTEGER):
+        value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
+        own = type(item)
+        kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
+        return overflow != 0 or append_word(given, ord("I"), kind) or append_choice(given, ord("v"), value)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
@@ -110,9 +129,10 @@ def read_item(given, item):
     letter = ord("t") if PyTuple_CheckExact(item) else ord("l") if PyList_CheckExact(item) else ord("d")
     if letter == ord("d") and type(item) is not dict:
         return read_item_array(given, item)
-    if given.depth == DEEPEST or append_word(given, letter, len(item)):
+    if given.depth == DEEPEST or append_choice(given, letter, len(item)):
         return 1
     given.depth += 1
+    length: cython.int = 0
     if letter == ord("d"):
         for name, each in item.items():
             if type(name) is not str or read_item(given, name) or read_item(given, each):
@@ -121,12 +141,22 @@ def read_item(given, item):
         size = len(item)
         for each in item:
             size -= 1
+            before: cython.int = given.formed
             if read_item(given, each):
                 return 1
+            # Of items alike in a row, the form has one.
+            if (
+                given.formed - before == length
+                and memcmp(given.form + before - length, given.form + before, length) == 0
+            ):
+                given.formed = before
+            length = given.formed - before or length
         if size:
             # It changed meanwhile, and the key says how many there were.
             return 1
     given.depth -= 1
+    given.form[given.formed] = ord("e")
+    given.formed += 1
     return 0
 
 

@@ -4,41 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
-import itertools
 import os
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Hashable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES
-from anydml.arrays.receive import adapter_of, check_place
+from anydml.arrays.quick import BRIDGES, is_native
 from anydml.core import fusing
-from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
 from anydml.tracing.bridging import MISSED, bridged
-from anydml.tracing.call import MOST_OPEN, Call, is_long, strides_of
+from anydml.tracing.call import Call
+from anydml.tracing.counts import Counts, difference, leaves_of
 from anydml.tracing.donating import Pairs
-from anydml.tracing.draws import none_drawn
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import opened
 from anydml.tracing.refusing import broken
-from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.specialized import SpecializedProgram
-from anydml.tracing.structure import argument_names, rebuilt
-from anydml.tracing.tensor import TracedTensor
-from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_call import traced_call
 from anydml.tracing.traced_program import TracedProgram
+from anydml.tracing.unfused import MISSED as UNTRACED
+from anydml.tracing.unfused import Unfused
 
 Array = np.ndarray[Any, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
+
+MOST_REASONS = 4
+"""Most reasons for tracing that `explain` gives."""
+
+NOTICED = 10
+"""After how many calls without a trace there is a warning."""
 
 MOST_PLANS, MOST_BYTES = 64, 32 << 20
 """Most cached traces per key of a call, and approximate bytes of all traces of a function."""
@@ -52,9 +53,9 @@ def fuse(function: Callable[P, R]) -> Fused[P, R]:
     combination of dtypes, ranks, devices and other arguments, on traced arrays, whose elements are unknown. The
     recorded moves become one program, which is cached. Side effects, such as printing, are not repeated.
 
-    Sizes and integer arguments stay open: calls with other values run the same program. The function is traced again if
-    it would branch differently (``if x.shape[0] > 8:``), or if it needs a size as a number, as in
-    ``range(x.shape[0])`` and ``len(x)``; `Fused.explain` lists the lines.
+    Sizes, strides and integer arguments stay open: calls with other values run the same program. The function is traced
+    again if it would branch differently (``if x.shape[0] > 8:``), or if it needs a size as a number, as in
+    ``range(x.shape[0])``; `Fused.explain` lists the lines. Where traces do not repeat, the function runs as it stands.
 
     Indices among the arguments must be INT32, INT64, UINT32 or UINT64. Indices out of range raise IndexError before
     anything is written; only indices that the results need are checked.
@@ -98,12 +99,18 @@ def planned_by(plan: Callable[..., Any]) -> None:
 class _PythonCalls:
     """Replacement of `core.fusing.Calls` without the compiled core."""
 
+    hits = 0
+    """How many calls a cached trace has served."""
+
     slowly: Callable[..., Any]
     """Does a call in Python; defined by the subclass."""
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Call the function."""
         return self.slowly(arguments, keywords, out)
+
+    def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
+        """Return what the arguments have in common with those of similar calls, which only compiled code does."""
 
     def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call by compiled code; return None if there is none for it."""
@@ -143,6 +150,10 @@ class Fused(_Calls, Generic[P, R]):
         self._plans: dict[Hashable, list[TracedProgram]] = {}
         self._cached_bytes = 0
         self._specializations = ProgramCache()
+        self._unfused = Unfused(function)
+        self._hits_before = self._traces = 0
+        self._latest: tuple[TracedProgram, dict[str, Any]] | None = None
+        self._reasons: list[str] = []
         self._lock = threading.RLock()
         _ALL.add(self)
 
@@ -152,6 +163,12 @@ class Fused(_Calls, Generic[P, R]):
             found = bridged(self, arguments, keywords)
             if found is not MISSED:
                 return found
+        if self._plans and out is None and self._unfused.executed.is_known:
+            done = self._unfused.run(self.form(arguments, keywords), arguments, keywords)
+            if done is not UNTRACED:
+                if self._unfused.calls == NOTICED:
+                    self._warn(arguments, keywords)
+                return done
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -160,6 +177,9 @@ class Fused(_Calls, Generic[P, R]):
             functions = lazy_functions()
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
+        if call.adapters and call.adapters[0] is not None:
+            # Compiled code reads PyTorch's tensors from the first such call on.
+            is_native(call.adapters[0].array)
         plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
         if is_new and (done := plan.in_core(call.adapters)) is not None:
             self.keep(arguments, keywords, done)
@@ -199,10 +219,27 @@ class Fused(_Calls, Generic[P, R]):
     def explain(self, *arguments: Any, **keywords: Any) -> str:
         """Describe a call with these arguments: operands, scratch with reasons, moves, and bytes.
 
-        The last lines name the sizes that were needed as numbers, for which the function is traced again.
+        The last lines name the sizes that were needed as numbers, for which the function is traced again, and, if it
+        was traced several times, how often and for which arguments.
         """
         plan, registers, _ = self._program_of(arguments, keywords)
-        return "\n  ".join([str(self._specialized(plan, registers)), *plan.pins])
+        lines = [str(self._specialized(plan, registers)), *plan.pins]
+        if self._reasons:
+            lines.append(f"{self.counts}, lately since {', and since '.join(self._reasons)}")
+        return "\n  ".join(lines)
+
+    @property
+    def counts(self) -> Counts:
+        """How often the function was traced, and how many calls used a trace, or ran without one.
+
+        Examples:
+            >>> last = dml.fuse(lambda x: x[..., -1])
+            >>> [last(np.arange(n)).item() for n in (2, 3, 4)]
+            [1, 2, 3]
+            >>> print(last.counts)
+            traced once; 3 calls used a trace, and 0 ran without one
+        """
+        return Counts(self._traces, self.hits, self._unfused.calls)
 
     def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
         """Plan a call over files that may be larger than memory.
@@ -252,7 +289,11 @@ class Fused(_Calls, Generic[P, R]):
             for plan in plans:
                 registers = plan.registers(call.numbers)
                 if registers is not None:
+                    self.hits += 1
                     return plan, registers, False
+            start = perf_counter()
+            if self._latest:
+                self._reasons = [*self._reasons, self._difference(arguments, keywords, call)][-MOST_REASONS:]
             try:
                 plan = self._traced(arguments, keywords, call, is_open=True, is_clamped=bool(plans))
             except Exception:
@@ -262,71 +303,41 @@ class Fused(_Calls, Generic[P, R]):
             if len(plans) >= MOST_PLANS or self._cached_bytes > MOST_BYTES:
                 self._plans.clear()
                 self._cached_bytes, plans = plan.weight, []
+            self._unfused.traced(
+                self.form(arguments, keywords), perf_counter() - start, has_paid=self.hits > self._hits_before
+            )
+            self._hits_before = self.hits
+            self._traces += 1
+            self._latest = plan, leaves_of(self._function, arguments, keywords)
             self._plans[key] = [plan, *plans]
             registers = plan.registers(call.numbers)
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
             return plan, registers, True
 
+    def _difference(self, arguments: Any, keywords: dict[str, Any], call: Call) -> str:
+        """Return what distinguishes a call from the calls of the latest trace."""
+        if self._latest is None:
+            return "nothing was traced"
+        plan, before = self._latest
+        found = difference(before, leaves_of(self._function, arguments, keywords))
+        return found or plan.refusal(call.numbers) or "its trace was dropped for others"
+
+    def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:
+        call = Call(self._name)
+        call.key(arguments, keywords)
+        now = self._difference(arguments, keywords, call)
+        text = f"{self._name} runs as it stands, not fused, in calls that differ from those that were traced: now {now}"
+        hint = "calls that share a trace may differ in elements, sizes, strides and integers"
+        warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=3)
+
     def _traced(
         self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool, is_clamped: bool = False
     ) -> TracedProgram:
-        inputs, adapters = call.inputs, call.adapters
-        if not inputs:
-            raise broken(f"{self._name} was called without arrays: pass at least one")
-        first = adapters[0]
-        is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
-        trace = Trace(
-            self._name,
-            TracedTensor if is_pytorchs else TracedNdarray,
-            None if first is None else first.device,
-            given=len(call.numbers),
-            is_clamped=is_clamped,
-        )
-        names: list[str] = []
-        places = itertools.count()
-
-        def number(value: int, least: int | None = None) -> Any:
-            if len(inputs) > MOST_OPEN:
-                return value
-            size = trace.scope.variable(next(places), value, least)
-            return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
-
-        def traced(leaf: Any, path: str) -> Any:
-            if type(leaf) is int or is_long(leaf):
-                size = number(int(leaf))
-                return size if is_open else leaf
-            if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
-                return leaf
-            place = len(names)
-            array, adapter = inputs[place], adapters[place]
-            if place:
-                check_place(self._name, path, adapter, adapters[0], names[0])
-            names.append(path)
-            check_dtype(array.dtype, path)
-            shape = [number(size, 0) for size in array.shape]
-            strides = [number(stride) for stride in strides_of(array)]
-            return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
-
-        paths = argument_names(self._function, len(arguments))
-        given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, paths, strict=True)]
-        named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
-        engine = array_engine(self._name, inputs)
-        _offer_to_einops()
-        try:
-            with none_drawn(self._name, self._function, (arguments, keywords)):
-                returned = opened(self._function)(*given, **named)
-            tree, results = results_of(trace, returned, adapters, inputs)
-        finally:
-            trace.is_over = True
-        return TracedProgram(trace, TracedFunction(self._name, tree, results, engine, names, trace.unsigned))
-
-
-def _offer_to_einops() -> None:
-    """Register the backend of traced arrays with einops, if imported: a function that imports it is traced again."""
-    if "einops" in sys.modules:
-        with contextlib.suppress(ImportError):
-            importlib.import_module("anydml.tracing.einops_backend")
+        # Watching takes as long as tracing again, and most functions are traced once.
+        watching = self._unfused.executed.watched() if self._plans else contextlib.nullcontext()
+        with watching:
+            return traced_call(self._function, self._name, arguments, keywords, call, is_open, is_clamped)
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()

@@ -30,15 +30,17 @@ class TracedProgram:
     Args:
         trace: the finished trace.
         traced: the traced function.
+        paths: what the numbers of a call are, in words.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
-    def __init__(self, trace: Trace, traced: TracedFunction) -> None:
+    def __init__(self, trace: Trace, traced: TracedFunction, paths: Sequence[str] = ()) -> None:
         self.traced = traced
         self.pins = [*trace.scope.pins]
+        self._paths = paths
         scope = trace.scope
         self._register = scope.register
         self._tape = tape = scope.tape
@@ -63,6 +65,17 @@ class TracedProgram:
         """Run the tape on the numbers of a call's arguments; return the registers, or None if a guard fails."""
         found = [*numbers]
         return found if self._tape.run(found, self._tape.steps[: self._first]) else None
+
+    def refusal(self, numbers: Sequence[int]) -> str | None:
+        """Return which number of a call is behind the first guard that fails; None if none fails."""
+        found = [*numbers]
+        for step in self._tape.steps[: self._first]:
+            if not self._tape.run(found, [step]):
+                number = step[1]
+                while number >= self._tape.given:
+                    number = self._tape.of(number)[1]
+                return f"{self._paths[number]} is {numbers[number]}" if number < len(self._paths) else None
+        return None
 
     def specialized(
         self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()

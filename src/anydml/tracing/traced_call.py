@@ -1,0 +1,105 @@
+"""Traces a call of a fused function, with traced arrays and open sizes in place of its arrays and integers."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays.receive import adapter_of, check_place
+from anydml.engines import array_engine
+from anydml.tracing.call import MOST_OPEN, Call, is_long, strides_of
+from anydml.tracing.draws import none_drawn
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.open_builtins import opened
+from anydml.tracing.refusing import broken
+from anydml.tracing.results import TracedFunction, results_of
+from anydml.tracing.structure import argument_names, rebuilt
+from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_program import TracedProgram
+
+
+def traced_call(
+    function: Callable[..., Any],
+    name: str,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    call: Call,
+    is_open: bool,
+    is_clamped: bool,
+) -> TracedProgram:
+    """Trace a call.
+
+    Args:
+        function: the function.
+        name: its name in errors.
+        arguments: positional arguments.
+        keywords: keyword arguments.
+        call: the arrays and numbers of these arguments.
+        is_open: whether integers stay open; False for functions that accept only integers.
+        is_clamped: see `Scope`.
+
+    Raises:
+        FuseError: there is no array, or the function does something that a trace does not support.
+        BindingError: the arrays are of several libraries or devices.
+    """
+    inputs, adapters = call.inputs, call.adapters
+    if not inputs:
+        raise broken(f"{name} was called without arrays: pass at least one")
+    first = adapters[0]
+    is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
+    kind = TracedTensor if is_pytorchs else TracedNdarray
+    device = None if first is None else first.device
+    trace = Trace(name, kind, device, given=len(call.numbers), is_clamped=is_clamped)
+    names: list[str] = []
+    paths: list[str] = []
+    places = itertools.count()
+
+    def number(value: int, path: str, least: int | None = None) -> Any:
+        if len(inputs) > MOST_OPEN:
+            return value
+        paths.append(path)
+        size = trace.scope.variable(next(places), value, least)
+        return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
+
+    def traced(leaf: Any, path: str) -> Any:
+        if type(leaf) is int or is_long(leaf):
+            size = number(int(leaf), path)
+            return size if is_open else leaf
+        if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
+            return leaf
+        place = len(names)
+        array, adapter = inputs[place], adapters[place]
+        if place:
+            check_place(name, path, adapter, adapters[0], names[0])
+        names.append(path)
+        check_dtype(array.dtype, path)
+        shape = [number(size, f"{path}.shape[{k}]", 0) for k, size in enumerate(array.shape)]
+        strides = [number(stride, f"{path}.strides[{k}]") for k, stride in enumerate(strides_of(array))]
+        return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
+
+    fields = argument_names(function, len(arguments))
+    given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, fields, strict=True)]
+    named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
+    engine = array_engine(name, inputs)
+    _offer_to_einops()
+    try:
+        with none_drawn(name, function, (arguments, keywords)):
+            returned = opened(function)(*given, **named)
+        tree, results = results_of(trace, returned, adapters, inputs)
+    finally:
+        trace.is_over = True
+    return TracedProgram(trace, TracedFunction(name, tree, results, engine, names, trace.unsigned), paths)
+
+
+def _offer_to_einops() -> None:
+    """Register the backend of traced arrays with einops, if imported: a function that imports it is traced again."""
+    if "einops" in sys.modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("anydml.tracing.einops_backend")

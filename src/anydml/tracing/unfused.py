@@ -1,0 +1,151 @@
+"""Calls of fused functions without a trace: the function itself runs, where tracing would not pay back.
+
+Its results are those of a trace: new, contiguous arrays. It executes only what traces have executed (see `executed`):
+anything else may have to be refused. If it raises an error, a trace does the call, and raises its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from anydml.tracing.executed import Executed
+from anydml.tracing.structure import PLAIN, leaves
+
+MISSED: Any = object()
+"""Returned if a call must be traced."""
+
+PATIENCE = 8
+"""How many times longer than tracing calls of one form must have taken before they are traced anew."""
+
+MOST_FORMS = 4096
+
+
+class Unfused:
+    """The calls of one fused function that are not fused.
+
+    Args:
+        function: the function.
+
+    Attributes:
+        executed: what its traces have executed.
+        calls: how many calls ran without a trace.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.executed = Executed()
+        self.calls = 0
+        self._function = function
+        self._trace_seconds = 0.0
+        self._seconds: dict[bytes, float] = {}
+        self._patience: float = PATIENCE
+
+    def run(self, form: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run the function, or return `MISSED`.
+
+        Args:
+            form: what the call has in common with similar ones; one of these must have been traced.
+            arguments: positional arguments.
+            keywords: keyword arguments.
+        """
+        spent = None if form is None or not self.executed.is_known else self._seconds.get(form)
+        if form is None or spent is None or spent > self._patience * self._trace_seconds:
+            return MISSED
+        start = perf_counter()
+        try:
+            with self.executed.restricted():
+                returned = [self._function(*arguments, **keywords)]
+            found = _own(returned, (arguments, keywords))
+        except Exception:  # a trace says what is wrong
+            return MISSED
+        self._seconds[form] = spent + perf_counter() - start
+        self.calls += 1
+        return found
+
+    def traced(self, form: bytes | None, seconds: float, has_paid: bool) -> None:
+        """Note that a call was traced.
+
+        Args:
+            form: as for `run`.
+            seconds: how long it took.
+            has_paid: whether calls have used the traces before this one.
+        """
+        self._trace_seconds = seconds
+        self._patience = PATIENCE if has_paid else 2 * self._patience
+        if len(self._seconds) >= MOST_FORMS:
+            self._seconds.clear()
+        if form is not None:
+            self._seconds[form] = 0.0
+
+
+def _is_tensor(leaf: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and type(leaf) is torch.Tensor
+
+
+class _OtherError(Exception):
+    """A result is neither an array of the arguments' library nor a number."""
+
+
+def _own(returned: list[Any], arguments: Any) -> Any:
+    """Return the only item of a list, a function's result, with new, contiguous arrays.
+
+    Raises:
+        _OtherError: there is something else than arrays of the arguments' library and numbers.
+    """
+    given = leaves(arguments)
+    first = next(leaf for leaf in given if type(leaf) is np.ndarray or _is_tensor(leaf))
+    torch = sys.modules["torch"] if _is_tensor(first) else None
+    used = {leaf.untyped_storage().data_ptr() for leaf in given if _is_tensor(leaf)} if torch is not None else set()
+
+    def own(place: Any, key: Any) -> Any:
+        item = place[key]
+        kind = type(item)
+        if kind is list or isinstance(item, tuple):
+            items = [own(item, k) for k in range(len(item))]
+            return items if kind is list else kind(*items) if hasattr(item, "_fields") else tuple(items)
+        if kind is dict:
+            return {name: own(item, name) for name in item}
+        if torch is not None and kind is torch.Tensor:
+            is_new = not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _NAMED
+            if item.requires_grad:
+                raise _OtherError
+            is_new = is_new and item.untyped_storage().data_ptr() not in used
+            return item if is_new else item.clone(memory_format=torch.contiguous_format)
+        if torch is None and kind is np.ndarray:
+            is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
+            return item if is_new else np.array(item, order="C")
+        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given):
+            return np.array(item)
+        if isinstance(item, PLAIN):
+            return item
+        raise _OtherError
+
+    return own(returned, 0)
+
+
+def _is_owned(array: Any) -> bool:
+    """Whether an array has its memory, or is the only view of an array that is no larger."""
+    base = array.base
+    if base is None:
+        return bool(array.flags.owndata)
+    return (
+        type(base) is np.ndarray
+        and base.flags.owndata
+        and base.nbytes == array.nbytes
+        and sys.getrefcount(base) <= _NAMED
+    )
+
+
+def _count_of_a_named_item() -> int:
+    place = [object()]
+    item = place[0]
+    return sys.getrefcount(item)
+
+
+_NAMED = _count_of_a_named_item()
+"""What `sys.getrefcount` says of an object that one container and one variable refer to."""

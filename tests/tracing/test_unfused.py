@@ -1,0 +1,153 @@
+"""Calls whose traces do not repeat run the function as it stands, with a trace's results, errors and refusals."""
+
+import collections
+import re
+import warnings
+
+import numpy as np
+import pytest
+from fuzz.loaders import check
+from how_many import how_many
+
+import anydml as dml
+from anydml.core import fusing
+
+torch = pytest.importorskip("torch")
+
+CHUNKS = 10
+FUNCTIONS = how_many(300) // CHUNKS
+CONSTANT = np.arange(6.0).reshape(2, 3)
+X = np.arange(24.0).reshape(4, 6)
+
+compiled = pytest.mark.skipif(fusing is None, reason="without the compiled core, every call is traced")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_functions_of_loaders(chunk):
+    seen = collections.Counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for number in range(FUNCTIONS):
+            check([chunk, number], 10, seen)
+    assert seen["calls"] > 9 * FUNCTIONS
+
+
+def chosen(count, rng):
+    return [bool(flag) for flag in rng.random(count) < 0.5]
+
+
+def warmed(function, *first, count=8):
+    """A fused function that has run without a trace, on flags that differ in every call."""
+    fused, rng = dml.fuse(function), np.random.default_rng(3)
+    for _ in range(count):
+        fused(*first, chosen(12, rng))
+    assert fused.counts.unfused > 0
+    return fused
+
+
+@compiled
+@pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_flags_are_traced_twice_and_noticed_once(library):
+    def flipped(images, flags):
+        return [x.T if flag else x[1:] for x, flag in zip(images, flags, strict=True)]
+
+    fused, rng, images = dml.fuse(flipped), np.random.default_rng(1), [X + n for n in range(12)]
+    given = [library(each) for each in images]
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always")
+        for _ in range(40):
+            flags = chosen(12, rng)
+            for found, right in zip(fused(given, flags), flipped(images, flags), strict=True):
+                np.testing.assert_array_equal(found, right)
+    (only,) = noticed
+    assert (only.category, only.filename) == (RuntimeWarning, __file__)
+    assert re.search(r"flipped runs as it stands.*flags\[\d+\] is (True|False), not", str(only.message))
+    assert fused.counts.traces == 2
+    assert fused.counts.fused + fused.counts.unfused == 40
+    assert "traced 3 times" in (told := fused.explain(given, chosen(12, rng)))
+    assert "flags[" in told
+
+
+@compiled
+def test_what_was_never_traced_is_refused():
+    def brighter(x, flags, is_bright=False):
+        x = x + 1 if is_bright else x
+        return [x[::-1] if flag else x for flag in flags]
+
+    fused = warmed(brighter, X)
+    with pytest.raises(dml.FuseError, match="does not compute"):
+        fused(X, [True, False] * 6, True)
+    with pytest.raises(dml.FuseError, match="does not compute"):
+        fused(X, [True, False] * 6, is_bright=True)
+
+
+@compiled
+def test_what_was_never_traced_is_not_executed():
+    def emptied(x, flags):
+        if all(flags):
+            x[...] = 0
+        return [x[::-1] if flag else x for flag in flags]
+
+    x = X.copy()
+    fused = warmed(emptied, x)
+    with pytest.raises(dml.FuseError, match="assignment"):
+        fused(x, [True] * 12)
+    assert (x == X).all()
+
+
+@compiled
+def test_results_are_new_and_contiguous():
+    def views(x, flags):
+        return {"x": x, "t": x.T, "constant": CONSTANT, "n": x.shape[0], "twice": (x[0], x[0]), "flags": flags}
+
+    fused, rng = dml.fuse(views), np.random.default_rng(2)
+    for _ in range(8):
+        flags = chosen(12, rng)
+        found = fused(X, flags)
+        assert (found["n"], found["flags"]) == (4, flags)
+        for name, right in {"x": X, "t": X.T, "constant": CONSTANT}.items():
+            np.testing.assert_array_equal(found[name], right)
+            assert found[name].flags.c_contiguous
+            assert found[name].flags.writeable
+            assert not np.shares_memory(found[name], right)
+        assert not np.shares_memory(*found["twice"])
+    assert fused.counts.unfused > 0
+
+
+@compiled
+def test_tensors_are_new_and_contiguous():
+    def views(x, flags):
+        return x, x.T, x.detach(), torch.cat([x, x]), flags[0]
+
+    given = torch.from_numpy(X.copy())
+    fused = warmed(views, given)
+    for found, right in zip(fused(given, [False] * 12), views(given, [False] * 12), strict=True):
+        assert isinstance(found, bool) or found.is_contiguous()
+        assert isinstance(found, bool) or found.untyped_storage().data_ptr() != given.untyped_storage().data_ptr()
+        assert isinstance(found, bool) or torch.equal(found, right)
+
+
+@compiled
+def test_errors_are_those_of_a_trace():
+    def third(x, flags, at=3):
+        return [x[at] if flag else x for flag in flags]
+
+    fused = warmed(third, X)
+    with pytest.raises(dml.FuseError, match=r"index 3 is out of bounds for axis 0 with size 2"):
+        fused(X[:2], [True, False] * 6)
+
+
+def test_numbers_that_differ_share_a_trace():
+    """Offsets at the edges, of NumPy's type, empty and reversed arrays."""
+
+    def crop(images, ys, steps):
+        return [x[y : y + 2, ::s] for x, y, s in zip(images, ys, steps, strict=True)]
+
+    fused, rng = dml.fuse(crop), np.random.default_rng(5)
+    for number in range(40):
+        images = [x[:, ::-1] if rng.random() < 0.5 else x for x in [X[:, : rng.integers(0, 7)] for _ in range(8)]]
+        ys = [int(y) if number % 2 else y for y in rng.integers(0, 3, 8)]
+        steps = [int(s) for s in rng.choice([-2, -1, 1, 2], 8)]
+        for found, right in zip(fused(images, ys, steps), crop(images, ys, steps), strict=True):
+            np.testing.assert_array_equal(found, right, strict=True)
+    assert fused.counts.traces <= 3
