@@ -89,8 +89,12 @@ def _package(function: Any) -> str:
     return module.partition(".")[0]
 
 
+_ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+
+
 def _assigns_globals(code: types.CodeType) -> bool:
-    if any(each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") for each in dis.get_instructions(code)):
+    # Every other byte is an instruction, or a cache's.
+    if not _ASSIGNING.isdisjoint(code.co_code[::2]):
         return True
     return any(_assigns_globals(each) for each in code.co_consts if isinstance(each, types.CodeType))
 
