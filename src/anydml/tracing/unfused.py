@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -97,10 +98,10 @@ def _own(returned: list[Any], arguments: Any) -> Any:
     Raises:
         _OtherError: there is something else than arrays of the arguments' library and numbers.
     """
-    given = leaves(arguments)
-    first = next(leaf for leaf in given if type(leaf) is np.ndarray or _is_tensor(leaf))
-    torch = sys.modules["torch"] if _is_tensor(first) else None
-    used = {leaf.untyped_storage().data_ptr() for leaf in given if _is_tensor(leaf)} if torch is not None else set()
+    torch = sys.modules["torch"] if _is_tensor(_first_array(arguments)) else None
+    # Of NumPy's arrays, few results need what was given.
+    given = partial(leaves, arguments)
+    used = {leaf.untyped_storage().data_ptr() for leaf in given() if _is_tensor(leaf)} if torch is not None else set()
 
     def own(place: Any, key: Any) -> Any:
         item = place[key]
@@ -119,13 +120,24 @@ def _own(returned: list[Any], arguments: Any) -> Any:
         if torch is None and kind is np.ndarray:
             is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
             return item if is_new else np.array(item, order="C")
-        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given):
+        if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given()):
             return np.array(item)
         if isinstance(item, PLAIN):
             return item
         raise _OtherError
 
     return own(returned, 0)
+
+
+def _first_array(tree: Any) -> Any:
+    """Return the first array in a structure; None if there is none."""
+    if type(tree) is np.ndarray or _is_tensor(tree):
+        return tree
+    items = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, (tuple, list)) else ()
+    for item in items:
+        if (found := _first_array(item)) is not None:
+            return found
+    return None
 
 
 def _is_owned(array: Any) -> bool:
