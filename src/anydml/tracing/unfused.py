@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.functions import copy
 from anydml.tracing.executed import Executed
 from anydml.tracing.structure import PLAIN, leaves
 
@@ -119,7 +120,7 @@ def _own(returned: list[Any], arguments: Any) -> Any:
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
         if torch is None and kind is np.ndarray:
             is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
-            return item if is_new else np.array(item, order="C")
+            return item if is_new else copy(item)
         if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given()):
             return np.array(item)
         if isinstance(item, PLAIN):
