@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -40,13 +41,10 @@ def outside(todo: Schedule, contents: Callable[[Resource], Array]) -> Iterator[t
                 continue
             bound = step.inputs[lookup.operand]
             is_known = bound.resource.initializer and (bound.initial or bound.resource not in written)
-            wrong = _wrong(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
-            if wrong is not None:
-                what = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"
-                line = f"{operator}: {bound.name} has {wrong}, but the axis has {lookup.size}: DirectML {what}"
-                if (bound.place, line) not in seen:
-                    seen.add((bound.place, line))
-                    yield bound.place, line
+            said = _said(contents(bound.resource)[bound.start :], sizes, lookup) if is_known else None
+            if said is not None and (bound.place, said) not in seen:
+                seen.add((bound.place, said))
+                yield bound.place, f"{operator}: {bound.name} has {said}"
         written.update(bound.resource for bound in step.outputs)
 
 
@@ -59,14 +57,17 @@ def _lookups(step: DispatchStep) -> Iterator[tuple[tuple[int, ...], Lookup]]:
                     yield move.sizes, lookup
 
 
-def _wrong(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> int | None:
-    """Return the first index outside the axis; None if there is none, or there are too many to look at."""
+def _said(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
+    """Return what is wrong with the indices: the first one outside the axis, or that they are too many to look at."""
     dims = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
-    if np.prod([size for size, _ in dims], dtype=object) > MOST_LOOKED_AT:
-        return None
+    if (count := math.prod(size for size, _ in dims)) > MOST_LOOKED_AT:
+        return f"{count} indices, more than the {MOST_LOOKED_AT} that are looked at: some may lie outside the axis"
     plain, dtype = buffer[lookup.offset :], np.dtype(lookup.dtype)
     flat = plain[: plain.size // dtype.itemsize * dtype.itemsize].view(dtype)
     indices = np.lib.stride_tricks.as_strided(flat, [size for size, _ in dims], [stride for _, stride in dims])
     least = -lookup.size if dtype.kind == "i" else 0
     wrong = indices[(indices < least) | (indices >= lookup.size)]
-    return int(wrong[0]) if wrong.size else None
+    if not wrong.size:
+        return None
+    what = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"
+    return f"{wrong[0]}, but the axis has {lookup.size}: DirectML {what}"
