@@ -79,6 +79,10 @@ class Composer:
         """Reshape in row-major order."""
         return self._try(value, lambda each: each.reshape(sizes))
 
+    def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Value:
+        """One axis as several, in row-major order."""
+        return self._try(value, lambda each: each.split(axis, sizes))
+
     def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = value[starts + steps·c]``."""
         return self._try(value, lambda each: each.slice(starts, sizes, steps))

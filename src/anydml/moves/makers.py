@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anydml.moves.compose import Composer
 from anydml.moves.constant import Constant
 from anydml.moves.coordinates import Steps, units
-from anydml.moves.move import Access, Move
+from anydml.moves.move import Access, Move, Outside
 from anydml.moves.pieces import Factor, Piece
 from anydml.moves.value import MOST_PIECES, Value
 from anydml.moves.verbs import Maker, Numbers, Sizes, View, new
@@ -57,17 +59,23 @@ class MoveMaker(Maker):
         """Add a constant operand."""
         self.constants.append(array)
         self._constant += 1
-        return View(array.shape, Access(self._constant - 1, 0, array.strides), array.dtype.itemsize)
+        return View(array.shape, Access(self._constant - 1, 0, array.strides), array.dtype.itemsize, array.dtype.name)
 
 
 class Lazy:
     """A view of a value (see `View`)."""
 
-    __slots__ = ("n", "value")
+    __slots__ = ("dtype", "n", "value")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, dtype: str = "") -> None:
         self.value = value
         self.n = value.sizes
+        self.dtype = dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.n)
 
 
 class _Result(NamedTuple):
@@ -119,10 +127,34 @@ class ValueMaker(Maker):
         """Permute the axes of a place or a value."""
         return super().permute(x, axes) if isinstance(x, View) else Lazy(x.value.permute(axes.at))
 
+    def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
+        """Split an axis of a place or a value."""
+        if isinstance(x, View):
+            return super().split(x, axis, sizes)
+        return Lazy(self._composer.split(x.value, axis, sizes.at))
+
+    def expand(self, x: Any, axis: int, size: int) -> Any:
+        """Add an axis to a value."""
+        self._check((*x.n[:axis], size, *x.n[axis:]))
+        return Lazy(x.value.expand(axis, size))
+
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """Broadcast a value."""
         self._check(sizes.at)
         return Lazy(self._composer.broadcast(x.value, sizes.at))
+
+    def diagonal(self, x: Any, axis: int, other: int) -> Any:
+        """The diagonal of a value."""
+        return Lazy(self._composer.diagonal(x.value, axis, other))
+
+    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+        """Pick from a value."""
+        return Lazy(self._composer.pick(x.value, indices.value, indices.dtype, axis, outside))
+
+    def constant(self, array: Constant) -> Any:
+        """Add a constant operand."""
+        known = np.asarray(array)
+        return Lazy(self._composer.constant("numbers", known), known.dtype.name)
 
     def result(self, sizes: Numbers) -> Any:
         """A place in coordinates."""

@@ -14,8 +14,8 @@ from operator import mul
 from typing import Any
 
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access
-from anydml.moves.pieces import on_strides
+from anydml.moves.move import Access, Outside
+from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
 from anydml.tensor import Layout
 
 Sizes = tuple[int, ...]
@@ -39,14 +39,21 @@ class View:
         n: the sizes.
         access: the addresses, one stride per axis; None if only sizes are inferred.
         element_size: bytes per element.
+        dtype: NumPy's name of the elements' dtype, if they can be indices.
     """
 
-    __slots__ = ("access", "element_size", "n")
+    __slots__ = ("access", "dtype", "element_size", "n")
 
-    def __init__(self, n: Sizes, access: Any = None, element_size: int = 0) -> None:
+    def __init__(self, n: Sizes, access: Any = None, element_size: int = 0, dtype: str = "") -> None:
         self.n = n
         self.access = access
         self.element_size = element_size
+        self.dtype = dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.n)
 
     def seen(self, n: Sizes, change: Change) -> View:
         """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
@@ -58,7 +65,7 @@ class View:
             else:
                 shift, strides = change(strides)
                 access = new(Access, (operand, offset + shift, strides, ()))
-        return View(n, access, self.element_size)
+        return View(n, access, self.element_size, self.dtype)
 
 
 new: Any = tuple.__new__
@@ -110,6 +117,10 @@ class Maker:
         """The number of x's elements."""
         return math.prod(x.n)
 
+    def product(self, a: Numbers, b: Numbers) -> Numbers:
+        """The products of numbers, one by one."""
+        return Numbers(tuple(map(mul, a.at, b.at)))
+
     def sizes(self, x: Any) -> Numbers:
         """X's sizes."""
         return Numbers(x.n)
@@ -138,7 +149,7 @@ class Maker:
         )
 
     def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
-        """One axis as several, in row-major order; their product is its size. Only of places."""
+        """One axis as several, in row-major order; their product is its size."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             found, by = [], strides[axis]
@@ -149,6 +160,14 @@ class Maker:
 
         return x.seen((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
 
+    def expand(self, x: Any, axis: int, size: int) -> Any:
+        """A new axis before an axis, on which nothing depends; of a place, its size is 1."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            return 0, (*strides[:axis], 0, *strides[axis:])
+
+        return x.seen((*x.n[:axis], size, *x.n[axis:]), change)
+
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""
         more = sizes.count - len(x.n)
@@ -158,6 +177,32 @@ class Maker:
             return 0, (*(0,) * more, *[along if own == size else 0 for own, along, size in each])
 
         return x.seen(sizes.at, change)
+
+    def diagonal(self, x: Any, axis: int, other: int) -> Any:
+        """One axis, the first, in place of two of equal size: element i is ``x[…, i, …, i, …]``."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            both = strides[axis] + strides[other]
+            return 0, (*strides[:axis], both, *strides[axis + 1 : other], *strides[other + 1 :])
+
+        return x.seen((*x.n[:other], *x.n[other + 1 :]), change)
+
+    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+        """The axes of indices in place of an axis: element i is ``x[indices[i]]``.
+
+        Negative indices of signed types count from the end, once. Those that are still outside are clamped, skipped,
+        or refused before anything is written.
+        """
+        rank, count = len(x.n), len(indices.n)
+        n = (*x.n[:axis], *indices.n, *x.n[axis + 1 :])
+        if x.access is None:
+            return View(n)
+        piece = Piece((0,) * rank, tuple([Factor(k, size, 1) for k, size in enumerate(x.n)]), x.access)
+        found = lookup_source(piece, indices.access, axis, x.n[axis], indices.dtype, outside, count)
+        # The indices' axes are last.
+        order = (*range(axis), *range(rank - 1, rank - 1 + count), *range(axis, rank - 1))
+        access = on_strides(found, lambda strides: (0, tuple([strides[k] for k in order])))
+        return View(n, access, x.element_size, x.dtype)
 
     def result(self, sizes: Numbers) -> Any:
         """The place of the next result."""

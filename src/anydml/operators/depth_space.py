@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, int64, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import Named, record
-from anydml.tensor import UINT_MAX, Layout, TensorDesc
+from anydml.tensor import UINT_MAX, TensorDesc
 
+DEPTH_COLUMN_ROW = DepthSpaceOrder.DEPTH_COLUMN_ROW
 TENSORS = ("InputTensor", "OutputTensor")
 ROWS = (
     (FeatureLevel.LEVEL_5_0, 4, 4, ALL_TYPES),
@@ -24,20 +25,38 @@ ROWS = (
 )
 
 
-def block_moves(source: Layout, output: Layout, block: int, order: DepthSpaceOrder, to_space: bool) -> tuple[Move, ...]:
-    """One move of six dimensions: N, block rows, block columns, channels, and the depth side's H and W."""
-    depth, space = (source, output) if to_space else (output, source)
-    channels, (_, _, height, width) = space.sizes[1], depth.sizes
-    sizes = (depth.sizes[0], block, block, channels, height, width)
-    n, k, y, x = depth.strides
-    if order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
-        of_depth = (n, block * channels * k, channels * k, k, y, x)
+@rule
+def blocks_rule(make: Maker, x: View, block: int, order: int, to_space: bool) -> None:
+    """Rows, then columns, of blocks of pixels as channels, or the reverse; the axes are N, C, H, W."""
+    n: int64 = x.n[0]
+    k: int64 = x.n[1]
+    h: int64 = x.n[2]
+    w: int64 = x.n[3]
+    is_by_pixel: bool = order == DEPTH_COLUMN_ROW
+    if to_space:
+        k = k // (block * block)
+        to: View = make.result(make.ints(n, k, h * block, w * block))
+        make.copy(_pixels(make, to, block, h, w), _channels(make, x, block, k, is_by_pixel))
     else:
-        of_depth = (n, block * k, k, block * block * k, y, x)
-    n, k, y, x = space.strides
-    of_space = (n, y, x, k, block * y, block * x)
-    to, own = (of_space, of_depth) if to_space else (of_depth, of_space)
-    return (Move(sizes, Access(1, 0, to), Access(0, 0, own), source.element_size),)
+        h = h // block
+        w = w // block
+        to = make.result(make.ints(n, k * block * block, h, w))
+        make.copy(_channels(make, to, block, k, is_by_pixel), _pixels(make, x, block, h, w))
+
+
+@rule
+def _pixels(make: Maker, x: View, block: int, h: int64, w: int64) -> View:
+    """The space side as N, block rows, block columns, channels, H, W."""
+    x = make.split(make.split(x, 3, make.ints(w, block)), 2, make.ints(h, block))
+    return make.permute(x, make.ints(0, 3, 5, 1, 2, 4))
+
+
+@rule
+def _channels(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> View:
+    """The depth side, likewise."""
+    if is_by_pixel:
+        return make.split(x, 1, make.ints(block, block, k))
+    return make.permute(make.split(x, 1, make.ints(k, block, block)), make.ints(0, 2, 3, 1, 4, 5))
 
 
 class _DepthSpace(OperatorDesc):
@@ -60,7 +79,7 @@ class _DepthSpace(OperatorDesc):
     @property
     def depth_order(self) -> DepthSpaceOrder:
         """The order of the depth side's channels. Operators without the field have DEPTH_COLUMN_ROW."""
-        return DepthSpaceOrder.DEPTH_COLUMN_ROW
+        return DEPTH_COLUMN_ROW
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType; four dimensions; sizes divisible by the block's."""
@@ -88,10 +107,9 @@ class _DepthSpace(OperatorDesc):
             rule = "sizes must be N, C · BlockSize², H / BlockSize, W / BlockSize"
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move."""
-        source, output = layouts or self.layouts()
-        return block_moves(source, output, self.block_size, self.depth_order, self.TO_SPACE)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Rearrange blocks."""
+        blocks_rule(make, inputs[0], self.block_size, self.depth_order, self.TO_SPACE)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``space[n, c, y, x] ↔ depth[n, k(c, y mod B, x mod B), y / B, x / B]``."""
@@ -99,7 +117,7 @@ class _DepthSpace(OperatorDesc):
         space = self.output_tensor if self.TO_SPACE else self.input_tensor
         for n, c, y, x in itertools.product(*map(range, space.sizes)):
             row, column = y % block, x % block
-            if self.depth_order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+            if self.depth_order == DEPTH_COLUMN_ROW:
                 k = (row * block + column) * space.sizes[1] + c
             else:
                 k = (c * block + row) * block + column

@@ -108,15 +108,12 @@ class Parameter(NamedTuple):
 
 
 class Composing(Protocol):
-    """Operations on the arrays of a fused function that need no moves; `tile` and the next are like NumPy's."""
+    """Operations on the arrays of a fused function that need no moves; `roll` and `pad` are like NumPy's."""
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Select elements along an axis by indices; negative ones count from the end."""
 
-    tile: Callable[[Any, Sizes], Any]
-    repeat: Callable[[Any, Any, Any], Any]
     roll: Callable[[Any, Sizes, Any], Any]
-    stack: Callable[[Sequence[Any], int], Any]
     pad: Callable[[Any, Any, str, Any], Any]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from anydml.errors import DescError
-from anydml.operators.depth_space import block_moves
+from anydml.operators.depth_space import blocks_rule
 from anydml.operators.enums import DepthSpaceOrder
-from anydml.operators.function import Array, Inferred, Sizes, function
+from anydml.operators.function import Array, Parameters, Sizes, function
 from anydml.symbols import holds
 
 _ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
@@ -27,22 +27,20 @@ def _divides(name: str, d: int, size: int, by: int) -> None:
         raise DescError(message, name, "block_size", "blocks must divide x")
 
 
-def _infer_to_depth(name: str, shape: Sizes, block: int, order: str) -> Inferred:
+def _check_to_depth(name: str, shape: Sizes, block: int, order: str) -> Parameters:
     _blocks(name, shape, block)
-    n, c, h, w = shape
-    _divides(name, 2, h, block)
-    _divides(name, 3, w, block)
-    return Inferred((block, _ORDERS[order], False), [(n, c * block * block, h // block, w // block)])
+    _divides(name, 2, shape[2], block)
+    _divides(name, 3, shape[3], block)
+    return block, _ORDERS[order], False
 
 
-def _infer_to_space(name: str, shape: Sizes, block: int, order: str) -> Inferred:
+def _check_to_space(name: str, shape: Sizes, block: int, order: str) -> Parameters:
     _blocks(name, shape, block)
-    n, c, h, w = shape
-    _divides(name, 1, c, block * block)
-    return Inferred((block, _ORDERS[order], True), [(n, c // (block * block), h * block, w * block)])
+    _divides(name, 1, shape[1], block * block)
+    return block, _ORDERS[order], True
 
 
-@function(_infer_to_depth, block_moves)
+@function(_check_to_depth, rule=blocks_rule)
 def space_to_depth(
     x: Array,
     block_size: int,
@@ -73,7 +71,7 @@ def space_to_depth(
     """
 
 
-@function(_infer_to_space, block_moves)
+@function(_check_to_space, rule=blocks_rule)
 def depth_to_space(
     x: Array,
     block_size: int,

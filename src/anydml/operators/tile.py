@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Sizes, function
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, Numbers, View, rule
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, integers_or_symbols
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
-def tile_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tuple[Move, ...]:
-    """``output[c] = source[c mod source.sizes]``: one move; operand 0 is read, operand 1 written."""
-    sizes: list[int] = []
-    to: list[int] = []
-    start: list[int] = []
-    for size, n, step, own in zip(source.sizes, repeats, output.strides, source.strides, strict=True):
-        sizes += (n, size)
-        to += (size * step, step)
-        start += (0, own)
-    return (Move(tuple(sizes), Access(1, 0, tuple(to)), Access(0, 0, tuple(start)), source.element_size),)
+@rule
+def tile_rule(make: Maker, x: View, repeats: Numbers) -> None:
+    """``result[c] = x[c mod x's sizes]``; there may be more repeats than axes."""
+    for _ in range(repeats.count - x.rank):
+        x = make.expand(x, 0, 1)
+    to: View = make.result(make.product(make.sizes(x), repeats))
+    for axis in range(repeats.count - 1, -1, -1):
+        to = make.split(to, axis, make.ints(repeats.at[axis], x.n[axis]))
+        x = make.expand(x, axis, repeats.at[axis])
+    make.copy(to, x)
 
 
 @record
@@ -72,10 +72,9 @@ class TileOperatorDesc(OperatorDesc):
             "OutputTensor", self.output_tensor, expected, "sizes must be InputTensor's times Repeats"
         )
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with source strides of 0 for the repetitions."""
-        source, output = layouts or self.layouts()
-        return tile_moves(source, output, self.repeats)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Repeat along the dimensions."""
+        tile_rule(make, inputs[0], Numbers(self.repeats))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[c mod InputTensor.Sizes]``."""
@@ -83,24 +82,16 @@ class TileOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
 
 
-def _infer(name: str, shape: Sizes, repeats: Any) -> Inferred:
+def _check(name: str, shape: Sizes, repeats: Any) -> Parameters:
     repeats = integers_or_symbols(name, "repeats", repeats)
     if repeats and not are_at_least(0, repeats):
         raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each must be 0 or more")
     rank = max(len(repeats), len(shape))
     check_dimensions(name, "the result", rank)
-    repeats = (1,) * (rank - len(repeats)) + repeats
-    sizes = (1,) * (rank - len(shape)) + tuple(shape)
-    return Inferred((repeats,), [tuple(size * n for size, n in zip(sizes, repeats, strict=True))])
+    return ((1,) * (rank - len(repeats)) + repeats,)
 
 
-def _lower(source: Layout, output: Layout, repeats: Sizes) -> tuple[Move, ...]:
-    more = len(repeats) - len(source.sizes)
-    source = Layout((1,) * more + source.sizes, (0,) * more + source.strides, source.element_size)
-    return tile_moves(source, output, repeats)
-
-
-@function(_infer, _lower, compose=lambda make, inputs, inferred: [make.tile(inputs[0], *inferred.parameters)])
+@function(_check, rule=tile_rule)
 def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
     """Repeat an array along its dimensions (DML_OPERATOR_TILE, without its limits), like `numpy.tile`.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import InterpolationMode, Size2D
 from anydml.operators.problem import Problem
-from anydml.operators.repeating import repeat_moves
+from anydml.operators.repeating import upsample_rule
+from anydml.operators.rule import Maker, Numbers, View
 from anydml.operators.types import FLOATS_16_AND_32, table
 from anydml.records import Given, Named, record
-from anydml.tensor import UINT_MAX, Layout, TensorDesc
+from anydml.tensor import UINT_MAX, TensorDesc
 
 
 @record
@@ -63,12 +63,10 @@ class Upsample2dOperatorDesc(OperatorDesc):
             message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
             yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with source strides of 0 for the repetitions."""
-        source, output = layouts or self.layouts()
-        rank = len(source.sizes)
-        scales = (*(1,) * (rank - 2), self.scale_size.height, self.scale_size.width)
-        return repeat_moves(source, output, scales)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Repeat rows and columns."""
+        outer = (1,) * (len(self.input_tensor.sizes) - 2)
+        upsample_rule(make, inputs[0], Numbers((*outer, self.scale_size.height, self.scale_size.width)))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""

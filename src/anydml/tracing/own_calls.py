@@ -16,7 +16,7 @@ from anydml.moves.compose import SCRATCH, strided
 from anydml.moves.makers import Lazy, ValueMaker
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import axes, padding, parts, refusing
+from anydml.tracing import axes, padding, refusing
 from anydml.tracing.constants import known, trace_of
 from anydml.tracing.indexing import indexed
 from anydml.tracing.picking import check_dtype_of, pick
@@ -123,7 +123,6 @@ def _pad(x: TracedArray, around: Any, mode: str, pattern: bytes | None) -> Trace
 
 
 _COMPOSING = SimpleNamespace(
-    **{name: getattr(parts, name) for name in ("repeat", "tile")},
     pad=_pad,
     pick=pick,
     roll=axes.roll,
