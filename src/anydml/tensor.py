@@ -218,12 +218,12 @@ class TensorDesc(Record):
     def layout(self) -> Layout:
         """The layout of the elements in a bound flat buffer."""
         size = self.data_type.itemsize
-        return Layout(self.sizes, tuple(stride * size for stride in self.element_strides), size)
+        return Layout(self.sizes, tuple([stride * size for stride in self.element_strides]), size)
 
     @property
     def span_in_bytes(self) -> int:
         """Bytes from the first element to the end of the last, without padding."""
-        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=True))
+        last = sum([(size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=True)])
         return (1 + last) * self.data_type.itemsize
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from drawn_calls import DRAW
 
+import anydml as dml
 from anydml.engines.numpy.engine import NumpyEngine
 from anydml.functions.derived import checked_arguments
 from anydml.functions.lowering import lowered
@@ -76,3 +77,33 @@ def test_values_of_rules(name):
         outputs = [np.zeros(result.shape, arrays[0].dtype) for result in results]
         run(composer.program(), arrays, outputs)
         assert same(outputs, results), (name, seed)
+
+
+FUSED = {
+    "split": (lambda x: dml.split(x, 2, 1), lambda x: np.split(x, 2, 1)),
+    "join": (lambda x: dml.join([x, x], 1), lambda x: np.concatenate([x, x], 1)),
+    "flat join": (lambda x: dml.join([x, x], None), lambda x: np.concatenate([x, x], None)),
+    "slice": (lambda x: dml.slice(x, [1, 2], [2, 3]), lambda x: x[1:3, 2:5]),
+    "flip": (dml.flip, lambda x: x[::-1, ::-1]),
+    "stack": (lambda x: dml.stack([x, x], 2), lambda x: np.stack([x, x], 2)),
+    "tile": (lambda x: dml.tile(x, [2, 1, 3]), lambda x: np.tile(x, [2, 1, 3])),
+    "repeat": (lambda x: dml.repeat(x, 2, 0), lambda x: np.repeat(x, 2, 0)),
+    "flat repeat": (lambda x: dml.repeat(x, 2), lambda x: np.repeat(x, 2)),
+    "upsample": (lambda x: dml.upsample(x, [1, 2]), lambda x: x.repeat(2, 1)),
+    "blocks": (lambda x: dml.space_to_depth(x[None, None], 2), lambda x: dml.space_to_depth(x[None, None], 2)),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_rules_leave_open_sizes_open(name):
+    written, expected, traces = *FUSED[name], []
+
+    def traced(x):
+        traces.append(x.shape)
+        return written(x)
+
+    fused = dml.fuse(traced)
+    for shape in ((4, 6), (6, 8), (10, 14), (8, 6)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        np.testing.assert_equal(fused(x), expected(x))
+    assert len(traces) == 1

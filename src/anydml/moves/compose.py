@@ -14,6 +14,7 @@ import numpy as np
 from anydml.moves.constant import Constant
 from anydml.moves.counting import counting, is_counting, numbers
 from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.new_axes import split
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
@@ -81,7 +82,7 @@ class Composer:
 
     def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Value:
         """One axis as several, in row-major order."""
-        return self._try(value, lambda each: each.split(axis, sizes))
+        return self._try(value, lambda each: split(each, axis, sizes))
 
     def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = value[starts + steps·c]``."""

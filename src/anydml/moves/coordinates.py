@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 
 class Steps:
     """``Σ count · (one step along axis)``: a stride or an offset of a tensor whose strides are not known.
@@ -13,7 +11,7 @@ class Steps:
 
     Examples:
         >>> from anydml.moves.coordinates import units
-        >>> (2 * units(3)[0] + units(3)[2]).terms
+        >>> (units(3)[0] * 2 + units(3)[2]).terms
         {0: 2, 2: 1}
     """
 
@@ -34,19 +32,10 @@ class Steps:
     __radd__ = __add__
 
     def __mul__(self, by: int) -> Steps:
+        # No `__rmul__`: an open size on the left would be fixed to its value.
         return Steps({axis: count * by for axis, count in self.terms.items()})
-
-    __rmul__ = __mul__
 
 
 def units(rank: int) -> tuple[Steps, ...]:
     """Return the strides of a tensor in coordinates."""
     return tuple([Steps({axis: 1}) for axis in range(rank)])
-
-
-def in_bytes(distance: Steps | int, strides: Iterable[int]) -> int:
-    """Convert a distance to bytes, given the axes' strides."""
-    if not isinstance(distance, Steps):
-        return distance
-    every = tuple(strides)
-    return sum(count * every[axis] for axis, count in distance.terms.items())

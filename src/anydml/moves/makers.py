@@ -11,6 +11,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.constant import Constant
 from anydml.moves.coordinates import Steps, units
 from anydml.moves.move import Access, Move, Outside
+from anydml.moves.new_axes import expand
 from anydml.moves.pieces import Factor, Piece
 from anydml.moves.value import MOST_PIECES, Value
 from anydml.moves.verbs import Maker, Numbers, Sizes, View, new
@@ -47,7 +48,8 @@ class MoveMaker(Maker):
     def _next(self) -> View:
         layout = next(self._layouts)
         self._number += 1
-        return View(layout.sizes, new(Access, (self._number - 1, 0, layout.strides, ())), layout.element_size)
+        access = new(Access, (self._number - 1, 0, layout.strides, ()))
+        return new(View, (layout.sizes, access, layout.element_size, ""))  # type: ignore[no-any-return]
 
     def copy(self, to: Any, x: Any) -> None:
         """Add a move."""
@@ -136,7 +138,13 @@ class ValueMaker(Maker):
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value."""
         self._check((*x.n[:axis], size, *x.n[axis:]))
-        return Lazy(x.value.expand(axis, size))
+        return Lazy(expand(x.value, axis, size))
+
+    def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
+        """Add axes to a value."""
+        for axis in reversed(range(sizes.count)):
+            x = self.expand(x, axis + behind, sizes.at[axis])
+        return x
 
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """Broadcast a value."""

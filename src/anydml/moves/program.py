@@ -6,7 +6,6 @@ The result must be as if the moves ran in sequence (see `order` for moves that m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -173,7 +172,8 @@ class Program(Record):
 
     def with_moves(self, moves: Sequence[Move]) -> Program:
         """Return the program with other moves."""
-        return replace(self, moves=moves if isinstance(moves, tuple) else tuple(moves))
+        every = moves if isinstance(moves, tuple) else tuple(moves)
+        return Program(self.name, self.operands, every, self.formula, self.host_kernel)
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {counted(len(self.operands), 'operand')}, {counted(len(self.moves), 'move')})"

@@ -56,7 +56,7 @@ def _simplify(move: Move) -> Move:
     dimensions: list[Dimension] = [*zip(*columns, sizes, strict=True)]
     shift = [0] * len(columns)
     if not to.lookups:
-        dimensions.sort()
+        dimensions = sorted([dimension for dimension in dimensions if dimension[-1] != 1])
         if dimensions and dimensions[0][0] < 0:
             dimensions = sorted(_forwards(dimension, shift) for dimension in dimensions)
     else:
@@ -68,10 +68,9 @@ def _simplify(move: Move) -> Move:
     for dimension in dimensions:
         if dimension[-1] == 1:
             continue
-        inner = merged_dimensions[-1]
-        length = inner[-1]
-        if all(stride == step * length for stride, step in zip(dimension[:-1], inner[:-1], strict=True)):
-            merged_dimensions[-1] = (*inner[:-1], length * dimension[-1])
+        *steps, length = merged_dimensions[-1]
+        if dimension[:-1] == tuple([step * length for step in steps]):
+            merged_dimensions[-1] = (*steps, length * dimension[-1])
         else:
             merged_dimensions.append(dimension)
     element_size = merged_dimensions[0][-1]

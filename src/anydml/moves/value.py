@@ -207,27 +207,6 @@ class Value(Record):
             pieces += split_axis(piece, axis, inner)
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
-    def split(self, axis: int, sizes: Sequence[int]) -> Value:
-        """One axis as several, in row-major order; their product is its size.
-
-        Raises:
-            NotComposableError: the new axes cut a factor at unequal places.
-        """
-        value = self
-        for k, size in enumerate(sizes[:-1]):
-            value = value._split_axis(axis + k, size)
-        return value
-
-    def expand(self, axis: int, size: int) -> Value:
-        """A new axis before `axis`, on which nothing depends."""
-        value, new = self._with_axis_at(axis), Factor(axis, size, 1)
-        pieces = tuple(
-            piece._replace(factors=(*piece.factors, new), source=with_zero_strides(piece.source, 1))
-            for piece in value.pieces
-        )
-        is_empty = type(size) is int and size == 0
-        return Value((*self.sizes[:axis], size, *self.sizes[axis:]), self.element_size, () if is_empty else pieces)
-
     def diagonal(self, axis: int, other: int) -> Value:
         """``result[…, i, …] = self[…, i, …, i, …]``: one axis in place of two of equal size.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Outside
@@ -32,7 +32,7 @@ class Numbers:
         self.count = len(self.at)
 
 
-class View:
+class View(NamedTuple):
     """A box of a tensor's elements.
 
     Attributes:
@@ -42,13 +42,10 @@ class View:
         dtype: NumPy's name of the elements' dtype, if they can be indices.
     """
 
-    __slots__ = ("access", "dtype", "element_size", "n")
-
-    def __init__(self, n: Sizes, access: Any = None, element_size: int = 0, dtype: str = "") -> None:
-        self.n = n
-        self.access = access
-        self.element_size = element_size
-        self.dtype = dtype
+    n: Sizes
+    access: Any = None
+    element_size: int = 0
+    dtype: str = ""
 
     @property
     def rank(self) -> int:
@@ -65,17 +62,24 @@ class View:
             else:
                 shift, strides = change(strides)
                 access = new(Access, (operand, offset + shift, strides, ()))
-        return View(n, access, self.element_size, self.dtype)
+        return new(View, (n, access, self.element_size, self.dtype))  # type: ignore[no-any-return]
 
 
 new: Any = tuple.__new__
 """Makes named tuples in half the time of their own constructors: descs may have thousands of parts."""
 
 
+def _woven(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return elements of one and of the other in turn."""
+    found = [*a, *b]
+    found[::2], found[1::2] = a, b
+    return tuple(found)
+
+
 def views_of(layouts: Sequence[Layout]) -> list[View]:
     """Return the views of whole tensors, which are the first operands."""
     return [
-        View(layout.sizes, new(Access, (k, 0, layout.strides, ())), layout.element_size)
+        new(View, (layout.sizes, new(Access, (k, 0, layout.strides, ())), layout.element_size, ""))
         for k, layout in enumerate(layouts)
     ]
 
@@ -97,7 +101,7 @@ class Maker:
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
             along = strides[axis]
-            return start * along, (*strides[:axis], step * along, *strides[axis + 1 :])
+            return along * start, (*strides[:axis], along * step, *strides[axis + 1 :])
 
         return x.seen((*x.n[:axis], size, *x.n[axis + 1 :]), change)
 
@@ -105,7 +109,7 @@ class Maker:
         """A cut of every axis."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            return sum(map(mul, first.at, strides)), tuple(map(mul, step.at, strides))
+            return sum(map(mul, strides, first.at)), tuple(map(mul, strides, step.at))
 
         return x.seen(count.at, change)
 
@@ -137,7 +141,7 @@ class Maker:
         """The elements whose coordinate along the axis is k, without the axis."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            return k * strides[axis], (*strides[:axis], *strides[axis + 1 :])
+            return strides[axis] * k, (*strides[:axis], *strides[axis + 1 :])
 
         return x.seen((*x.n[:axis], *x.n[axis + 1 :]), change)
 
@@ -167,6 +171,23 @@ class Maker:
             return 0, (*strides[:axis], 0, *strides[axis:])
 
         return x.seen((*x.n[:axis], size, *x.n[axis:]), change)
+
+    def split_each(self, x: Any, outer: Numbers, inner: Numbers) -> Any:
+        """Each axis as two, of these sizes."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            return 0, _woven(tuple(map(mul, strides, inner.at)), strides)
+
+        return x.seen(_woven(outer.at, inner.at), change)
+
+    def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
+        """A new axis for each axis, before it, or behind it if `behind` is 1 (see `expand`)."""
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            none = (0,) * len(strides)
+            return 0, _woven(strides, none) if behind else _woven(none, strides)
+
+        return x.seen(_woven(x.n, sizes.at) if behind else _woven(sizes.at, x.n), change)
 
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """NumPy's broadcasting: axes are prepended, and those of size 1 repeated. Only of what is read."""

@@ -112,8 +112,11 @@ class OperatorDesc(Rules):
         return self._count(self.INPUTS) + self._count(self.OUTPUTS)
 
     def _count(self, fields: tuple[str, ...]) -> int:
-        values = [getattr(self, field) for field in fields]
-        return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)
+        count = 0
+        for field in fields:
+            value = getattr(self, field)
+            count += len(value) if type(value) is tuple else value is not None
+        return count
 
     @property
     def constants(self) -> tuple[Constant, ...]:

@@ -19,10 +19,7 @@ from anydml.text import counted
 def upsample_rule(make: Maker, x: View, scales: Numbers) -> None:
     """``result[c] = x[c // scales]``."""
     to: View = make.result(make.product(make.sizes(x), scales))
-    for axis in range(scales.count - 1, -1, -1):
-        to = make.split(to, axis, make.ints(x.n[axis], scales.at[axis]))
-        x = make.expand(x, axis + 1, scales.at[axis])
-    make.copy(to, x)
+    make.copy(make.split_each(to, make.sizes(x), scales), make.expand_each(x, scales, 1))
 
 
 FLAT = -1

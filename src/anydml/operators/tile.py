@@ -26,10 +26,7 @@ def tile_rule(make: Maker, x: View, repeats: Numbers) -> None:
     for _ in range(repeats.count - x.rank):
         x = make.expand(x, 0, 1)
     to: View = make.result(make.product(make.sizes(x), repeats))
-    for axis in range(repeats.count - 1, -1, -1):
-        to = make.split(to, axis, make.ints(repeats.at[axis], x.n[axis]))
-        x = make.expand(x, axis, repeats.at[axis])
-    make.copy(to, x)
+    make.copy(make.split_each(to, repeats, make.sizes(x)), make.expand_each(x, repeats, 0))
 
 
 @record

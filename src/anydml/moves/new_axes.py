@@ -1,0 +1,56 @@
+"""Axes that a value gets: parts of an axis, and repetitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from anydml.moves.open_numbers import are_same, is_none, is_one
+from anydml.moves.pieces import Factor, Piece, on_strides, with_zero_strides
+from anydml.moves.value import Value
+
+
+def split(value: Value, axis: int, sizes: Sequence[int]) -> Value:
+    """One axis as several, in row-major order; their product is its size.
+
+    Raises:
+        NotComposableError: the new axes cut a factor at unequal places.
+    """
+    shape = (*value.sizes[:axis], *sizes, *value.sizes[axis + 1 :])
+    if not all(_is_whole(piece, axis, value.sizes[axis]) for piece in value.pieces):
+        return value.reshape(shape)
+    # Nothing is compared that later calls would have to share.
+    return Value(shape, value.element_size, tuple([_split(piece, axis, sizes) for piece in value.pieces]))
+
+
+def _is_whole(piece: Piece, axis: int, size: int) -> bool:
+    """Whether an axis of this size is known to be one factor of a piece."""
+    own = [factor for factor in piece.factors if factor.axis == axis]
+    return len(own) == 1 and is_one(own[0].step) and is_none(piece.start[axis]) and are_same(own[0].size, size)
+
+
+def _split(piece: Piece, axis: int, sizes: Sequence[int]) -> Piece:
+    k = next(k for k, factor in enumerate(piece.factors) if factor.axis == axis)
+    factors = [factor._replace(axis=factor.axis + (len(sizes) - 1) * (factor.axis > axis)) for factor in piece.factors]
+    steps = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+
+    def apart(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        return 0, (*strides[:k], *[strides[k] * step for step in steps], *strides[k + 1 :])
+
+    own = [Factor(axis + d, size, 1) for d, size in enumerate(sizes)]
+    start = (*piece.start[:axis], *(0,) * len(sizes), *piece.start[axis + 1 :])
+    return Piece(start, (*factors[:k], *own, *factors[k + 1 :]), on_strides(piece.source, apart))
+
+
+def expand(value: Value, axis: int, size: int) -> Value:
+    """A new axis before `axis`, on which nothing depends."""
+    pieces = [
+        Piece(
+            (*start[:axis], 0, *start[axis:]),
+            (*[factor._replace(axis=factor.axis + (factor.axis >= axis)) for factor in factors], Factor(axis, size, 1)),
+            with_zero_strides(source, 1),
+        )
+        for start, factors, source in value.pieces
+    ]
+    sizes = (*value.sizes[:axis], size, *value.sizes[axis:])
+    return Value(sizes, value.element_size, () if is_none(size) else tuple(pieces))
