@@ -351,3 +351,12 @@ def test_constant_indices_must_lie_inside(check, text, indices, wrong):
         assert code == 1
         assert 'm.onnx: node "n" (' in lines[1]
         assert f": indices has {wrong}, but the axis has 4 elements: indices must lie inside the axis" in lines[1]
+
+
+def test_many_constant_indices_are_looked_at(check):
+    indices = ", ".join(["1"] * 9999 + ["9"])
+    code, lines, _ = check(
+        parsed(f"g (float[4] x) => (float[10000] y) <int64[10000] i = {{{indices}}}> {{ y = Gather (x, i) }}")
+    )
+    assert code == 1
+    assert ": indices has 9, but the axis has 4 elements" in lines[1]

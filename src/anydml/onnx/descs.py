@@ -18,7 +18,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.indices import INDEXED, outside
+from anydml.onnx.directml.indices import INDEXED, MOST_INDICES, outside
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
@@ -195,7 +195,9 @@ class _Descriptions:
             return error
 
     def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
-        found = initial(tensor, tensor.name in self._known, self._budget)
+        # Indices are compared with their axis; other elements determine sizes.
+        most = FOLLOWED if tensor.name in self._needed else MOST_INDICES if tensor.name in self._known else -1
+        found = initial(tensor, most, self._budget)
         return found or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:

@@ -53,12 +53,12 @@ def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
     return None if dtype is None or sizes is None or len(known) != len(shape) else Tensor(dtype, known)
 
 
-def initial(tensor: TensorProto, reads: bool, budget: Budget) -> Tensor | None:
+def initial(tensor: TensorProto, most: int, budget: Budget) -> Tensor | None:
     """Return the tensor of an initializer; None if onnx does not know its type.
 
     Args:
         tensor: the initializer.
-        reads: whether to read its elements, if they are numbers, few and in the model.
+        most: the number of elements up to which they are read, if they are numbers and in the model; −1 for none.
         budget: holds the elements.
     """
     dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
@@ -66,7 +66,7 @@ def initial(tensor: TensorProto, reads: bool, budget: Budget) -> Tensor | None:
         return None
     found = Tensor(dtype, shape)
     is_here = tensor.data_location != TensorProto.EXTERNAL
-    if reads and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
+    if is_here and math.prod(shape) <= most and not dtype.hasobject:
         found.array = to_array(tensor, budget)
         found.held = Held(budget, found.array)
     return found

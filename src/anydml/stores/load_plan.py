@@ -59,7 +59,7 @@ class LoadPlan:
 
     Attributes:
         tensors: shapes and dtypes by name.
-        remarks: what was assumed, for users.
+        remarks: what was assumed or left out, for users.
 
     Examples:
         >>> from anydml import stores
@@ -196,7 +196,7 @@ class LoadPlan:
         return "\n".join([*(line for own in lines.values() for line in own), *self.remarks])
 
     def to_json(self, gap: int = 0) -> str:
-        """JSON of the files with their ranges, the tensors, and the boxes of runs.
+        """JSON of the files with their ranges, the tensors, the boxes of runs, and the remarks.
 
         A box is a list: the indices of a file and of a tensor, the first byte in each, the bytes of a run, the number
         of runs along each dimension, and the strides of these in the file and in the tensor, in bytes.
@@ -216,6 +216,7 @@ class LoadPlan:
                  move.element_size, move.sizes, move.reads.strides, move.destination.strides]
                 for name, move, store in self._moves()
             ],
+            "remarks": self.remarks,
         }  # fmt: skip
         return json.dumps(content, ensure_ascii=False)
 

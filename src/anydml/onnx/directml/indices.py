@@ -26,6 +26,9 @@ from anydml.text import counted
 INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")
 """Operators whose second input has indices, which must lie inside the first."""
 
+MOST_INDICES = 1 << 22
+"""Most constant indices of a tensor that are looked at."""
+
 
 def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | None:
     """Return an error if a constant index lies outside its axis, which DirectML clamps or skips, and ONNX refuses."""
