@@ -6,12 +6,11 @@ import numpy as np
 
 from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.calling import call
-from anydml.operators.function import Inferred
 from anydml.operators.registry import FUNCTIONS
 
 WINDOW = dataclasses.replace(
     FUNCTIONS["slice"],
-    inferring=lambda name, x, starts, shape, steps: Inferred((starts, steps), [shape]),
+    inferring=lambda name, x, starts, shape, steps: (starts, shape, steps),
 )
 """Slices from a first coordinate on, by steps of either sign."""
 

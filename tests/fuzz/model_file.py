@@ -46,7 +46,9 @@ def run_model(case: Case, desc: Any, inputs: list[np.ndarray], outputs: list[np.
         model = {"resources": resources, "dispatchables": {"d": dispatchable}, "commands": [command]}
         file = folder / "model.json"
         file.write_text(json.dumps(model), encoding="utf-8")
-        found = dxdispatch.run(dxdispatch.load(file), device=case.how.engine, log=lambda line: None)
+        found = dxdispatch.run(
+            dxdispatch.load(file), device=case.how.engine, log=lambda line: None, warn=lambda line: None
+        )
         for kind, blocks in (("inputs", inputs), ("outputs", outputs)):
             for number, block in enumerate(blocks):
                 block[...] = found[f"{kind}{number}"]

@@ -99,7 +99,7 @@ def test_errors(anydml, name):
         for arguments in (
             ("run", "model.onnx", "--input", "x=x.npy"),
             ("check", "model.onnx"),
-            ("onnx", "portable", "model.onnx", "out.onnx"),
+            ("onnx", "portable", "--overwrite", "model.onnx", "out.onnx"),
         ):
             code, out, err = anydml(model, *arguments)
             if code in (1, 3) or (code == 0 and arguments[0] == "check"):

@@ -20,6 +20,9 @@ join = ["layers.{n}.q_proj.weight", "layers.{n}.k_proj.weight"]
 to = "layers.{n}.up_proj.qk"
 axis = 0
 [[axes]]
+match = "*.up_proj.qk"
+axis = 0
+[[axes]]
 match = "ids"
 replicate = true
 """

@@ -3,6 +3,12 @@ from libc.stdint cimport int64_t
 cdef extern from "numpy/arrayobject.h":
     bint PyArray_IsIntegerScalar(object x)
 
+cdef extern from *:
+    """
+    static inline int anydml_has_heap_type(PyObject *x) { return PyType_HasFeature(Py_TYPE(x), Py_TPFLAGS_HEAPTYPE); }
+    """
+    bint has_heap_type "anydml_has_heap_type"(object x)
+
 cdef int read_ints(object given, int64_t *found, int most) except -2
 cdef int read_int(object given, int64_t *found) except -1
 cdef int read_single_int(object given, int64_t *found) except -1

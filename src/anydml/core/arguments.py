@@ -4,10 +4,8 @@ import cython
 from cython.cimports.anydml.core.arrays import RANK
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
-from cython.cimports.cpython.object import Py_TPFLAGS_HEAPTYPE
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
-from cython.cimports.cpython.type import PyType_HasFeature
 from cython.cimports.numpy import import_array
 
 import_array()
@@ -18,7 +16,7 @@ def read_int(given, found):
     overflow: cython.int = 0
     if not isinstance(given, int):
         # A subclass may answer otherwise each time, and change arrays that have been read.
-        if not PyArray_IsIntegerScalar(given) or PyType_HasFeature(type(given), Py_TPFLAGS_HEAPTYPE):
+        if not PyArray_IsIntegerScalar(given) or has_heap_type(given):
             return 1
         given = given.__index__()
     found[0] = PyLong_AsLongLongAndOverflow(given, cython.address(overflow))

@@ -74,7 +74,9 @@ def _given(path: Path, state: os.stat_result, group: int) -> int:
 def _group_in(folder: Path) -> int:
     """The group of new files in a folder."""
     state = folder.stat()
-    return state.st_gid if state.st_mode & stat.S_ISGID else os.getegid()
+    if sys.platform == "win32" or state.st_mode & stat.S_ISGID:
+        return state.st_gid
+    return os.getegid()
 
 
 def _has_list(path: Path) -> bool:

@@ -11,7 +11,7 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.rule import Maker, Numbers, View, rule
-from anydml.symbols import are_at_least, holds, integers_or_symbols
+from anydml.symbols import are_at_least, are_known, holds, integers_or_symbols
 from anydml.text import counted
 
 
@@ -66,6 +66,9 @@ def _check(name: str, shape: Sizes, given: Any, axis: Any) -> Parameters:
     if len(counts) != 1 and not holds(len(counts) == size):
         message = f"{name}: repeats has {counted(len(counts), 'entry')} for {counted(size, 'element')}"
         raise DescError(message, name, "repeats", "one number, or one per element")
+    if len(counts) != 1 and are_known(counts) and sum(counts) >= 1 << 60:
+        message = f"{name}: repeats are {sum(counts)} in all"
+        raise DescError(message, name, "repeats", "a result must have fewer than 2⁶³ bytes")
     return counts, FLAT if axis is None else axis
 
 

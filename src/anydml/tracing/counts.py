@@ -37,7 +37,7 @@ def leaves_of(function: Callable[..., Any], arguments: tuple[Any, ...], keywords
 
     def note(leaf: Any, path: str) -> None:
         if adapter_of(leaf) is not None or isinstance(leaf, np.ndarray):
-            found[path] = f"{leaf.dtype} of {counted(leaf.ndim, 'dimension')}"
+            found[path] = f"{leaf.dtype} of {counted(len(leaf.shape), 'dimension')}"
         else:
             found[path] = "an integer" if type(leaf) is int or is_long(leaf) else repr(leaf)[:80]
 
