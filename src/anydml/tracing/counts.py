@@ -37,7 +37,9 @@ def leaves_of(function: Callable[..., Any], arguments: tuple[Any, ...], keywords
 
     def note(leaf: Any, path: str) -> None:
         if adapter_of(leaf) is not None or isinstance(leaf, np.ndarray):
-            found[path] = f"{leaf.dtype} of {counted(len(leaf.shape), 'dimension')}"
+            # Arrays that are lent by DLPack alone say neither.
+            shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+            found[path] = type(leaf).__name__ if shape is None else f"{dtype} of {counted(len(shape), 'dimension')}"
         else:
             found[path] = "an integer" if type(leaf) is int or is_long(leaf) else repr(leaf)[:80]
 
