@@ -208,7 +208,9 @@ class Analysis:
         inputs = {*found}
         for tensor in graph.initializer:
             is_constant = tensor.name not in inputs
-            found[tensor.name] = ValueInfo(initial(tensor, is_constant, self._budget), is_constant=is_constant)
+            found[tensor.name] = ValueInfo(
+                initial(tensor, FOLLOWED if is_constant else -1, self._budget), is_constant=is_constant
+            )
         return found
 
     def _declared_tensor(self, value: ValueInfoProto) -> Tensor | None:
