@@ -1,7 +1,9 @@
 """Calls whose traces do not repeat run the function as it stands, with a trace's results, errors and refusals."""
 
 import collections
+import gc
 import re
+import signal
 import warnings
 
 import numpy as np
@@ -93,6 +95,42 @@ def test_what_was_never_traced_is_not_executed():
     with pytest.raises(dml.FuseError, match="assignment"):
         fused(x, [True] * 12)
     assert (x == X).all()
+
+
+class Deleted:
+    def __del__(self):
+        CALLED.append("deletion")
+
+
+CALLED = []
+
+
+@compiled
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="Windows has no SIGUSR1")
+def test_collections_deletions_and_signals_do_not_end_a_call():
+    def views(x, flags):
+        signal.raise_signal(signal.SIGUSR1)
+        Deleted()
+        return [x[::-1] if flag else x for flag in flags]
+
+    def collected(*_):
+        CALLED.append("collection")
+
+    before, threshold = signal.signal(signal.SIGUSR1, signal.SIG_IGN), gc.get_threshold()
+    try:
+        fused, rng = warmed(views, X), np.random.default_rng(4)
+        signal.signal(signal.SIGUSR1, lambda *_: CALLED.append("signal"))
+        gc.callbacks.append(collected)
+        CALLED.clear()
+        gc.set_threshold(1, 1, 1)
+        unfused = fused.counts.unfused
+        fused(X, chosen(12, rng))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(collected)
+        signal.signal(signal.SIGUSR1, before)
+    assert set(CALLED) == {"collection", "deletion", "signal"}
+    assert fused.counts.unfused == unfused + 1
 
 
 @compiled

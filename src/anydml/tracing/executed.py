@@ -6,10 +6,13 @@ A run without a trace may use these, and no others, since an instruction that wa
 from __future__ import annotations
 
 import dis
+import gc
 import inspect
 import os
+import signal
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,6 +91,8 @@ class Executed:
                 if not _is_users(code.co_filename):
                     others.add(key)
                     return None
+                if _is_interrupting(frame):
+                    return None
                 if not may_add:
                     raise NotTracedError
                 seen[key], self.codes[key] = set(), code
@@ -104,6 +109,18 @@ def _traced_by(enter: Any) -> Iterator[None]:
         yield
     finally:
         sys.settrace(None)
+
+
+def _is_interrupting(frame: types.FrameType | None) -> bool:
+    """Whether the interpreter called this code between two instructions: a collection, a deletion or a signal did."""
+    codes = {getattr(each, "__code__", None) for each in gc.callbacks}
+    if threading.current_thread() is threading.main_thread():
+        codes.update(getattr(signal.getsignal(each), "__code__", None) for each in signal.valid_signals())
+    while frame is not None:
+        if frame.f_code in codes or frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False
 
 
 @lru_cache(maxsize=4096)
