@@ -235,25 +235,24 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
 
 def _pieces(composer: Composer, placed: Placed) -> Iterator[list[tuple[NewPiece, ComposedTensor]]]:
     """The pieces of each rank; what several ranks have is that of the first."""
-    seen = set[tuple[str, tuple[int, ...]]]()
+    seen = set[tuple[int, tuple[int, ...]]]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
+    first = {kind: placed.tensors[name] for name, kind in placed.kinds.items()}
     for rank in range(placed.placement.ranks):
-        made = list[tuple[NewPiece, ComposedTensor]]()
-        known: dict[tuple[int, int], list[tuple[tuple[int, ...], tuple[int, ...], Value]]] = {}
-        for name, _, cuts in placed.parts(composer, rank):
-            tensor = placed.tensors[name]
-            if (boxes := known.get((id(tensor.value), id(cuts)))) is None:
-                boxes = known[id(tensor.value), id(cuts)] = []
-                for box in product(*cuts):
-                    start, shape = tuple(first for first, _ in box), tuple(size for _, size in box)
-                    if 0 in shape and 0 not in tensor.shape:
-                        continue
-                    key = id(tensor.value), start, shape
-                    if key not in alike:
-                        alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
-                    boxes.append((start, shape, alike[key]))
-            for start, shape, value in boxes:
-                if (name, start) not in seen:
-                    seen.add((name, start))
-                    made.append((NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(value)))
-        yield made
+        boxes: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], Value]]] = {}
+        for kind, cuts in placed.shares(rank).items():
+            tensor, boxes[kind] = first[kind], []
+            for box in product(*cuts):
+                start, shape = tuple(at for at, _ in box), tuple(size for _, size in box)
+                if (kind, start) in seen or (0 in shape and 0 not in tensor.shape):
+                    continue
+                seen.add((kind, start))
+                key = id(tensor.value), start, shape
+                if key not in alike:
+                    alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
+                boxes[kind].append((start, shape, alike[key]))
+        yield [
+            (NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(value))
+            for (name, kind), tensor in zip(placed.kinds.items(), placed.tensors.values(), strict=True)
+            for start, shape, value in boxes.get(kind, ())
+        ]

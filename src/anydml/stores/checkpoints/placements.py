@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
@@ -127,24 +128,50 @@ class Placed:
         expert = _EXPERT.match(name) if placement.ep > 1 else None
         return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
 
+    @cached_property
+    def kinds(self) -> dict[str, int]:
+        """A number per tensor, equal for those of which each rank has the same intervals."""
+        known: dict[Any, int] = {}
+        found: dict[str, int] = {}
+        placement = self.placement
+        for name, (pattern, tensor) in zip(
+            self.tensors, zip(self.axes.alike(self.tensors), self.tensors.values(), strict=True), strict=True
+        ):
+            weight = weight_of(name, self._model)
+            stages = self._stages(name) if placement.pp > 1 else ()
+            expert = _EXPERT.match(name) if placement.ep > 1 else None
+            group = expert and int(expert[1]) * placement.ep // self._experts
+            about = weight and id(self.tensors[weight].value)
+            key = id(tensor.value), tensor.dtype, pattern, about, stages, group
+            found[name] = known.setdefault(key, len(known))
+        return found
+
+    def shares(self, rank: int) -> dict[int, tuple[AxisIntervals, ...]]:
+        """The intervals that a rank has of the tensors of each kind; kinds of which it has none are left out.
+
+        Raises:
+            ModelError: as `cuts`.
+        """
+        first = {kind: name for name, kind in reversed(self.kinds.items())}
+        return {
+            kind: self.cuts(name, self.tensors[name].shape, rank)
+            for kind, name in reversed(first.items())
+            if self.holds(name, rank)
+        }
+
     def parts(self, composer: Composer, rank: int) -> Iterator[tuple[str, ComposedTensor, tuple[AxisIntervals, ...]]]:
         """The names of the tensors that a rank has, its parts, and the intervals that these are.
 
         Raises:
             ModelError: as `cuts`.
         """
-        own = self.tensors
-        if self.placement.pp * self.placement.ep > 1:
-            own = {name: each for name, each in own.items() if self.holds(name, rank)}
-        known: dict[Any, tuple[Value, tuple[AxisIntervals, ...]]] = {}
-        for kind, name, tensor in zip(self.axes.alike(own), own, own.values(), strict=True):
-            weight = weight_of(name, self._model)
-            key = id(tensor.value), tensor.dtype, kind, weight and id(self.tensors[weight].value)
-            found = known.get(key)
-            if found is None:
-                cuts = self.cuts(name, tensor.shape, rank)
-                found = known[key] = _part(composer, tensor.value, cuts), cuts
-            yield name, ComposedTensor(found[0], tensor.dtype, tensor.sources), found[1]
+        shares, known = self.shares(rank), dict[int, Value]()
+        for name, kind in self.kinds.items():
+            if (cuts := shares.get(kind)) is not None:
+                tensor = self.tensors[name]
+                if kind not in known:
+                    known[kind] = _part(composer, tensor.value, cuts)
+                yield name, tensor.changed(known[kind]), cuts
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""

@@ -14,7 +14,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 
 MOST_BYTES = 64 << 20
-"""Most bytes of a pickle."""
+"""Most bytes of a pickle beside tensors."""
 
 
 class PickledName(NamedTuple):
@@ -75,14 +75,14 @@ _LITERALS = frozenset(
 _NOTHING = frozenset(("PROTO", "FRAME"))
 
 
-def read_pickle(content: bytes, place: JsonPath) -> Any:
+def read_pickle(content: bytes, place: JsonPath, most: int = MOST_BYTES) -> Any:
     """The content of a pickle: numbers, texts, lists, tuples, and the classes of this module.
 
     Raises:
         ModelError: the pickle is broken, or too large.
     """
-    if len(content) > MOST_BYTES:
-        raise place.error(f"has a pickle of more than {MOST_BYTES} bytes")
+    if len(content) > most:
+        raise place.error(f"has a pickle of more than {most} bytes")
     try:
         return _Machine().run(content)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:

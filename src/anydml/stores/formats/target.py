@@ -17,11 +17,47 @@ from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
 from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, make_header
-from anydml.stores.formats.store import Checkpoint, StoredArray
+from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
 Content = bytes | Path
 """The bytes of a small file, or another file whose bytes it gets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownBytes(Sequence[tuple[int, bytes]]):
+    """Bytes of a file beside its elements, by their offsets in rising order; many may be equal.
+
+    Attributes:
+        offsets: in the file.
+        numbers: which of the contents lies there.
+        contents: all that differ.
+    """
+
+    offsets: Numbers
+    numbers: Numbers
+    contents: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[int, bytes]] = ()) -> KnownBytes:
+        """Parts, by their offsets."""
+        offsets = np.array([at for at, _ in parts], np.int64)
+        return cls(offsets, np.arange(len(parts)), tuple(content for _, content in parts))
+
+    @property
+    def sizes(self) -> Numbers:
+        """Bytes of each."""
+        return np.array([len(each) for each in self.contents], np.int64)[self.numbers]
+
+    def state(self) -> bytes:
+        """Bytes that distinguish these from others."""
+        return b"".join([self.offsets.tobytes(), self.numbers.tobytes(), repr(self.contents).encode()])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, number: Any) -> Any:
+        return int(self.offsets[number]), self.contents[self.numbers[number]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,14 +68,14 @@ class NewFile:
         path: its final name.
         start: the bytes before the elements.
         size: of the whole file, in bytes.
-        others: further bytes beside the elements, by their offsets.
+        others: further bytes beside the elements.
         checksums: of elements, which are written at the end.
     """
 
     path: Path
     start: bytes = field(repr=False)
     size: int
-    others: tuple[tuple[int, bytes], ...] = field(default=(), repr=False)
+    others: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
     checksums: tuple[Checksum, ...] = field(default=(), repr=False)
 
 
@@ -179,7 +215,7 @@ def new_tensors(
         if metadata:
             raise place.error("is a .npz file, which has no metadata")
         made = npz_headers(tensors, place)
-        offsets, file = made.offsets, NewFile(path, b"", made.size, made.parts, made.checksums)
+        offsets, file = made.offsets, NewFile(path, b"", made.size, KnownBytes.of(made.parts), made.checksums)
     else:
         start, offsets, size = (make_gguf_header if suffix == ".gguf" else make_header)(tensors, metadata, place)
         file = NewFile(path, start, size)

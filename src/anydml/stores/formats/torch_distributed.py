@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.opening import inside
-from anydml.stores.formats.pickle_reader import MOST_BYTES, PickledCall, PickledDict, read_pickle
+from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, read_pickle
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_save import read_torch
 
 METADATA = ".metadata"
+
+MOST_METADATA = 512 << 20
+"""Most bytes of it; a million pieces have 100 million."""
 
 
 class Distributed(NamedTuple):
@@ -42,7 +45,7 @@ def read_distributed(folder: Path) -> Distributed:
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
-        content = read_pickle(file.read(MOST_BYTES + 1), place)
+        content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
     state = _fields(content)
     found = Distributed({}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}

@@ -77,7 +77,7 @@ class Places(NamedTuple):
         unit = np.array([each.dtype.itemsize for each in every], np.int64)
         size = np.array([math.prod(each.shape) for each in every], np.int64) * unit
         between = {
-            numbers[id(each.path)]: np.array([(at, at + len(some)) for at, some in each.others], np.int64)
+            numbers[id(each.path)]: np.stack([each.others.offsets, each.others.offsets + each.others.sizes], 1)
             for each in {id(target.file): target.file for target in outputs}.values()
             if each.others
         }

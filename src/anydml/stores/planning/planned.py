@@ -127,7 +127,7 @@ class Planned:
         for part in self.blocking.state():
             state.update(part)
         for file in self.files:
-            state.update(repr((os.path.realpath(file.path), file.size, file.others)).encode() + file.start)
+            state.update(repr((os.path.realpath(file.path), file.size)).encode() + file.start + file.others.state())
         for array in self.arrays:
             state.update(repr((os.path.realpath(array.path), sorted(array.metadata.items()))).encode())
         for path, content in self.others.items():

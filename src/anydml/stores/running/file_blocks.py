@@ -83,13 +83,13 @@ class FileBlocks(BlocksWriter):
         number = operands[own.operand]
         if not (outputs := self._blocking.intervals[number].outputs):
             return
-        others, base = self.plan.outputs[outputs[0]].file.others, self._files[number][1]
+        known, base = self.plan.outputs[outputs[0]].file.others, self._files[number][1]
         for at, start, size in zip((own.file + base).tolist(), own.buffer.tolist(), own.lengths.tolist(), strict=True):
-            k = max(0, bisect(others, at, key=itemgetter(0)) - 1)
-            while k < len(others) and (first := others[k][0]) < at + size:
-                low, high = max(first, at), min(first + len(others[k][1]), at + size)
+            k = max(0, bisect(known, at, key=itemgetter(0)) - 1)
+            while k < len(known) and (first := known[k][0]) < at + size:
+                low, high = max(first, at), min(first + len(known[k][1]), at + size)
                 if low < high:
-                    written[start + low - at : start + high - at].data[:] = others[k][1][low - first : high - first]
+                    written[start + low - at : start + high - at].data[:] = known[k][1][low - first : high - first]
                 k += 1
 
     def _first(self, operands: Sequence[int], io: BlockIO, slot: Array) -> int:
