@@ -1,9 +1,11 @@
 """`anydml stores` and `anydml reshard`."""
 
+import json
 import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,7 +155,7 @@ def test_what_imports_transformers_ends_with_a_command_that_is_killed(tmp_path):
     (tmp_path / "transformers.py").write_text(
         "import sys, time; print('importing', file=sys.stderr, flush=True); time.sleep(3600)"
     )
-    command = [sys.executable, "-m", "anydml", "convert", str(tmp_path / "in"), str(tmp_path / "out")]
+    command = [sys.executable, "-m", "anydml", "convert", "-q", str(tmp_path / "in"), str(tmp_path / "out")]
     path = os.pathsep.join([str(tmp_path), *sys.path])
     with subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}) as killed:
         assert killed.stderr.readline() == b"importing\n"
@@ -173,3 +175,54 @@ def test_what_is_printed_of_a_name_with_a_newline_is_one_line(tmp_path, capsys):
         printed = capsys.readouterr().out
         assert "y\\nanydml: z.npy" in printed
         assert not any(line.startswith("anydml: z") for line in printed.splitlines())
+
+
+def reported(capsys, *arguments, code=0):
+    """The JSON that a command prints, which is all that it prints."""
+    found, out, _ = anydml(capsys, *arguments, "--json")
+    assert found == code
+    assert out.count("\n") == 1
+    assert out.isascii()
+    return json.loads(out)
+
+
+def test_json_of_checkpoints(tmp_path, capsys):
+    tensors = llama(1)
+    source = hugging_face(tmp_path / "in", tensors)
+    (source / "notes.h5").write_bytes(b"x")
+    report = reported(capsys, "stores", source)
+    assert {each["name"]: (each["dtype"], tuple(each["shape"])) for each in report["arrays"]} == {
+        name: (str(each.dtype), each.shape) for name, each in tensors.items()
+    }
+    assert sum(each["bytes"] for each in report["arrays"]) == sum(each.nbytes for each in tensors.values())
+    planned = reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2, "--dry-run", "-v")
+    assert (planned["written"], (tmp_path / "out").exists()) == (False, False)
+    assert [each["count"] for each in planned["files"]] == [len(tensors)] * 2
+    assert {each["name"] for each in planned["files"][0]["arrays"]} == {*tensors}
+    assert 'leaves behind "notes.h5"' in planned["remarks"]
+    written = reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)
+    assert (written["written"], written["was_there"]) == (True, False)
+    assert {Path(each["path"]): each["bytes"] for each in written["files"]} == {
+        each: each.stat().st_size for each in (tmp_path / "out").glob("*.safetensors")
+    }
+    assert written["remarks"] == planned["remarks"]
+    assert reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)["was_there"]
+    same = reported(capsys, "verify", source, tmp_path / "out")
+    assert (same["same"], same["difference"]) == (True, None)
+    tensors["lm_head.weight"] = tensors["lm_head.weight"][:-1]
+    other = reported(capsys, "verify", source, hugging_face(tmp_path / "other", tensors), code=1)
+    assert not other["same"]
+    assert "lm_head.weight" in other["difference"]
+
+
+def test_json_of_arrays(tmp_path, capsys):
+    x = np.arange(20.0).reshape(4, 5)
+    np.save(tmp_path / "x.npy", x)
+    report = reported(capsys, "rechunk", tmp_path / "x.npy", tmp_path / "y.zarr", "--chunks", "2,5", "-q")
+    (array,) = report["files"]
+    described = {"name": "", "dtype": "float64", "shape": [4, 5], "bytes": 160}
+    assert array == {"path": str(tmp_path / "y.zarr"), **described, "chunks": [2, 5]}
+    assert (report["written"], report["bytes_written"]) == (True, 160)
+    assert reported(capsys, "stores", tmp_path / "y.zarr")["zarr"]["chunks"] == [2, 5]
+    planned = reported(capsys, "rechunk", tmp_path / "y.zarr", tmp_path / "z.npy", "--dry-run")
+    assert (planned["written"], planned["files"][0]["bytes"]) == (False, (tmp_path / "x.npy").stat().st_size)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
-from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.cli.output import LocalPath, say
+from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
-from anydml.text import bytes_text, counted, printable
+from anydml.text import printable
 
 if TYPE_CHECKING:
     from anydml.stores import Plan
@@ -54,6 +53,7 @@ def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
         click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
         click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
+        json_option,
         click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
     ]
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
@@ -67,45 +67,21 @@ def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
 @click.command(short_help="List the arrays of a file or checkpoint.")
 @click.argument("model", type=LocalPath())
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
-def stores(model: str, no_follow: bool) -> None:
+@json_option
+def stores(model: str, no_follow: bool, as_json: bool) -> None:
     """List the arrays of MODEL.
 
     MODEL is a .npy, .npz, .safetensors, .gguf or torch.save file, an index file, a folder of such files, a distributed
     checkpoint of PyTorch, or a Zarr array.
     """
-    from anydml import stores as api
-    from anydml.stores.checkpoints.axes import Axes
-    from anydml.stores.checkpoints.remarks import about
-    from anydml.stores.checkpoints.sources import is_distributed, read_sources
+    from anydml.cli.listing import lines_of, listed
 
-    opened: Any = None
-    remarks = list[str]()
-    if is_distributed(Path(model)):
-        tensors, _, remarks = read_sources([model], Axes(), not no_follow)
-        every = [
-            (name, each.dtype, each.shape, each.nbytes, counted(len(each.pieces), "piece"))
-            for name, each in tensors.items()
-        ]
-    else:
-        opened = api.open(model, follow=not no_follow)
-        arrays = [*opened.values()] if isinstance(opened, api.Checkpoint) else [opened]
-        if isinstance(opened, api.Checkpoint):
-            remarks = about(opened)
-        every = [(each.name, each.dtype, each.shape, each.nbytes, each.path.name) for each in arrays]
-    cells = [(name, dtype, [*shape], bytes_text(size), where) for name, dtype, shape, size, where in every]
-    rows = [[printable(str(cell)) for cell in row] for row in cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        say("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
-    say(printable(f"{model}: {counted(len(every), 'array')}, {bytes_text(sum(each[3] for each in every))}"))
-    if isinstance(opened, api.ZarrStore):
-        codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
-        say(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
-    for remark in remarks:
-        say(printable(f"  {remark}"))
-    if isinstance(opened, api.Checkpoint):
-        for key, value in opened.metadata.items():
-            say(printable(f"  {key}: {value[:200]}"))
+    report = listed(model, not no_follow)
+    if as_json:
+        say_json(report)
+        return
+    for line in lines_of(report):
+        say(line)
 
 
 @click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
@@ -116,7 +92,7 @@ def stores(model: str, no_follow: bool) -> None:
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
     scheduler: str | None, dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool,
-    quiet: bool, **ranks: int | None,
+    as_json: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
@@ -133,22 +109,15 @@ def reshard(
     options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
     with waiting("reshard: plans", not quiet):
         plan = make(inputs, output, layout, _ranks(ranks), *options)
-    _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
+    _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
-def _run_checkpoint(
-    plan: Plan, output: str, scheduler: str | None, dry_run: bool, verbose: bool, quiet: bool
-) -> None:  # fmt: skip
-    """Run a plan, or list the files that it would write if `dry_run`."""
-    if not dry_run:
-        _run(plan, output, quiet, scheduler)
-        return
-    _describe(quiet, plan)
-    for file, group in groupby(plan.outputs, lambda target: target.file):
-        own = [*group]
-        _say(quiet, f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
-        for target in own if verbose else ():
-            _say(quiet, f"    {target.name}: {target.dtype} {[*target.shape]}")
+def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, verbose: bool = False) -> None:
+    """Run a plan, or list what it would write if `dry_run`."""
+    if dry_run:
+        output.list(plan, verbose)
+    else:
+        output.run(plan, scheduler)
 
 
 @click.command(short_help="Convert a model between the layout of transformers and its original layout.")
@@ -160,8 +129,8 @@ def _run_checkpoint(
 @_writes("MODEL")
 def convert(
     model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, scheduler: str | None,
-    dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
-    **ranks: int | None,
+    dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, as_json: bool,
+    quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -173,8 +142,9 @@ def convert(
     from anydml.stores.converting import convert as make
 
     options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
-    plan = make(model, output, to, _ranks(ranks), *options)
-    _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
+    with waiting("convert: plans", not quiet):
+        plan = make(model, output, to, _ranks(ranks), *options)
+    _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
 @click.command(short_help="Compare two checkpoints.")
@@ -184,10 +154,12 @@ def convert(
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors and the difference.")
 def verify(
-    first: str, second: str, layout: str | None, to: str | None, memory: str, no_follow: bool, quiet: bool
-) -> int:
+    first: str, second: str, layout: str | None, to: str | None, memory: str, no_follow: bool, as_json: bool,
+    quiet: bool,
+) -> int:  # fmt: skip
     """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
 
     If they differ, print the first difference and exit with code 1.
@@ -195,12 +167,17 @@ def verify(
     from anydml.stores.verifying import compared
 
     difference, remarks = compared(first, second, layout, to, memory, not no_follow, not quiet)
-    for remark in remarks:
-        _say(quiet, printable(remark))
+    if as_json:
+        is_same = difference is None
+        say_json({"first": first, "second": second, "same": is_same, "difference": difference, "remarks": remarks})
+        return 0 if is_same else 1
+    for remark in () if quiet else remarks:
+        say(printable(remark))
     if difference is not None:
         say(printable(difference))
         return 1
-    _say(quiet, f"'{first}' and '{second}' hold the same tensors")
+    if not quiet:
+        say(printable(f"'{first}' and '{second}' hold the same tensors"))
     return 0
 
 
@@ -219,10 +196,11 @@ def verify(
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def rechunk(
     source: str, output: str, chunks: tuple[str, ...], permute: str | None, slices: str | None, flip: str | None,
-    codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
+    codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
     shards: str | None,
 ) -> None:  # fmt: skip
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
@@ -243,12 +221,7 @@ def rechunk(
             _numbers("--flip", flip) or (), codec, memory, overwrite,
             () if shards == "none" else _numbers("--shards", shards),
         )  # fmt: skip
-    if dry_run:
-        _describe(quiet, plan)
-        for target in plan.outputs:
-            _say(quiet, f"  {target!r}")
-        return
-    _run(plan, output, quiet, scheduler)
+    _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
 
 
 def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
@@ -271,25 +244,3 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
         raise click.BadParameter(
             f"{text[:40]!r} is not a list of comma-separated integers, such as 1,0", param_hint=option
         ) from None
-
-
-def _say(quiet: bool, line: str) -> None:
-    if not quiet:
-        say(printable(line))
-
-
-def _describe(quiet: bool, plan: Plan) -> None:
-    for line in str(plan).splitlines():
-        _say(quiet, line)
-
-
-def _run(plan: Plan, output: str, quiet: bool, scheduler: str | None) -> None:
-    """Describe a plan, run it and report its result."""
-    _describe(quiet, plan)
-    plan.run(progress=not quiet, scheduler=scheduler)
-    if plan.was_there:
-        _say(quiet, f"'{output}' is complete: this command wrote it before, and nothing has changed since")
-        return
-    if plan.resumed:
-        _say(quiet, f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
-    _say(quiet, f"written to '{output}'")

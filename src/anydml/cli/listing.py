@@ -1,0 +1,66 @@
+"""What `anydml stores` prints of a file or checkpoint: a report, and its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from anydml import stores
+from anydml.cli.plan_output import array_as_json
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.remarks import about
+from anydml.stores.checkpoints.sources import is_distributed, read_sources
+from anydml.text import bytes_text, counted, printable
+
+
+def listed(model: str, follow: bool) -> dict[str, Any]:
+    """The arrays of a model, and what there is to say about it.
+
+    Args:
+        model: as of `anydml stores`.
+        follow: whether links are followed.
+
+    Returns:
+        `model`, `arrays` (each with `name`, `dtype`, `shape`, `bytes`, and `file` or `pieces`), `remarks`, `metadata`,
+        and of a Zarr array `zarr` (its `version`, `chunks` and `codec`).
+
+    Raises:
+        ModelError: it cannot be read.
+    """
+    report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
+    if is_distributed(Path(model)):
+        tensors, _, report["remarks"] = read_sources([model], Axes(), follow)
+        for name, each in tensors.items():
+            described = {"dtype": str(each.dtype), "shape": [*each.shape], "bytes": each.nbytes}
+            report["arrays"].append({"name": name, **described, "pieces": len(each.pieces)})
+        return report
+    opened = stores.open(model, follow=follow)
+    arrays = [opened]
+    if isinstance(opened, stores.Checkpoint):
+        arrays, report["remarks"], report["metadata"] = [*opened.values()], about(opened), opened.metadata
+    report["arrays"] = [{**array_as_json(each), "file": each.path.name} for each in arrays]
+    if isinstance(opened, stores.ZarrStore):
+        codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
+        report["zarr"] = {"version": opened.layout.version, "chunks": [*opened.chunks], "codec": str(codec)}
+    return report
+
+
+def lines_of(report: dict[str, Any]) -> Iterator[str]:
+    """Yield a report as text."""
+    rows = []
+    for each in report["arrays"]:
+        where = each["file"] if "file" in each else counted(each["pieces"], "piece")
+        cells = each["name"], each["dtype"], each["shape"], bytes_text(each["bytes"]), where
+        rows.append([printable(str(cell)) for cell in cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip()
+    total = bytes_text(sum(each["bytes"] for each in report["arrays"]))
+    yield printable(f"{report['model']}: {counted(len(rows), 'array')}, {total}")
+    if (zarr := report.get("zarr")) is not None:
+        yield printable(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}, codec {zarr['codec']}")
+    for remark in report["remarks"]:
+        yield printable(f"  {remark}")
+    for key, value in report["metadata"].items():
+        yield printable(f"  {key}: {value[:200]}")

@@ -1,0 +1,112 @@
+"""What the commands that write checkpoints and arrays print of their plans: text, or one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anydml.cli.output import say
+from anydml.text import bytes_text, counted, printable
+
+if TYPE_CHECKING:
+    from anydml.stores import Plan
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
+"""The option of commands that print JSON."""
+
+
+def say_json(report: dict[str, Any]) -> None:
+    """Print one line of JSON, in ASCII."""
+    say(json.dumps(report))
+
+
+def array_as_json(array: Any) -> dict[str, Any]:
+    """The name, dtype, shape and bytes of an array."""
+    return {"name": array.name, "dtype": str(array.dtype), "shape": [*array.shape], "bytes": array.nbytes}
+
+
+class PlanOutput:
+    """The output of a command that makes a plan.
+
+    Args:
+        output: the command's OUT.
+        quiet: whether only errors are printed.
+        as_json: whether one line of JSON is printed instead of text, also if `quiet`.
+    """
+
+    def __init__(self, output: str, quiet: bool, as_json: bool) -> None:
+        self.shows_progress = not quiet
+        self._output, self._says, self._as_json = output, not quiet and not as_json, as_json
+
+    def list(self, plan: Plan, has_arrays: bool) -> None:
+        """Print what a plan would do.
+
+        Args:
+            plan: not run.
+            has_arrays: whether each array is named.
+        """
+        if self._as_json:
+            say_json({**self._report(plan), "written": False, "files": _files(plan, has_arrays)})
+            return
+        self._describe(plan)
+        for file, group in groupby(plan.outputs, lambda target: getattr(target, "file", None)):
+            own = [*group]
+            if file is None:
+                for target in own:
+                    self._say(f"  {target!r}")
+                continue
+            self._say(f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
+            for target in own if has_arrays else ():
+                self._say(f"    {target.name}: {target.dtype} {[*target.shape]}")
+
+    def run(self, plan: Plan, scheduler: str | None) -> None:
+        """Describe a plan, run it and report its result."""
+        self._describe(plan)
+        plan.run(progress=self.shows_progress, scheduler=scheduler)
+        if self._as_json:
+            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed}
+            say_json({**self._report(plan), **done, "files": _files(plan, False)})
+        elif plan.was_there:
+            self._say(f"'{self._output}' is complete: this command wrote it before, and nothing has changed since")
+        else:
+            if plan.resumed:
+                self._say(f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
+            self._say(f"written to '{self._output}'")
+
+    def _report(self, plan: Plan) -> dict[str, Any]:
+        totals = plan.totals
+        return {
+            "output": self._output,
+            "arrays_read": len(plan.inputs),
+            "arrays_written": len(plan.outputs),
+            "bytes_read": totals.bytes_read,
+            "bytes_written": totals.bytes_written,
+            "is_estimate": plan.blocking.is_estimate,
+            "blocks": len(plan.blocks),
+            "remarks": plan.remarks,
+        }
+
+    def _describe(self, plan: Plan) -> None:
+        for line in str(plan).splitlines():
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        if self._says:
+            say(printable(line))
+
+
+def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
+    """The files and Zarr arrays that a plan writes."""
+    found: list[dict[str, Any]] = []
+    for file, group in groupby(plan.outputs, lambda target: getattr(target, "file", None)):
+        own = [*group]
+        if file is None:
+            found += [{"path": str(each.path), **array_as_json(each), "chunks": [*each.chunks]} for each in own]
+        else:
+            arrays = {"arrays": [array_as_json(each) for each in own]} if has_arrays else {}
+            found.append({"path": str(file.path), "bytes": file.size, "count": len(own), **arrays})
+    return found
