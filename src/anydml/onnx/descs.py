@@ -250,7 +250,7 @@ class _Descriptions:
             return Finding(node.name, error=error)
         try:
             desc = node.entry.describe(known, *node.checked(inputs))
-        except NoTypeError as error:
+        except ModelError as error:
             return Finding(node.name, error=error)
         except UnknownElementsError as reason:
             is_needed = not self._needed.isdisjoint(node.outputs)
@@ -264,7 +264,7 @@ class _Descriptions:
         cause = node.error(message, missing.partition(" ")[0], DESCS_HAVE_SIZES)
         try:
             desc = node.entry.describe(known, *node.checked(inputs)) if node.entry.describe else None
-        except NoTypeError as error:
+        except ModelError as error:
             return Finding(node.name, error=error, cause=cause)
         except (UnknownElementsError, IndexError):
             desc = None

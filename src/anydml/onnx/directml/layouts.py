@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from anydml.onnx.directml.described import Described, filled_up
+from anydml.onnx.graph import Node
 from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.nodes.blocks import block_order
-from anydml.onnx.nodes.resizing import WHOLE, Scaled, coordinates, mapped, resized_axes, rounding, whole_scales
+from anydml.onnx.nodes.resizing import (
+    WHOLE,
+    Scaled,
+    coordinates,
+    mapped,
+    neighbours,
+    resized_axes,
+    rounding,
+    whole_scales,
+)
 from anydml.onnx.nodes.shaping import permutation
-from anydml.onnx.values import Tensor
+from anydml.onnx.values import Sizes, Tensor
 from anydml.operators import (
     DepthToSpace1OperatorDesc,
     ElementWiseIdentityOperatorDesc,
@@ -75,7 +89,33 @@ def upsample(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDes
     before = [(1.0, 0.0, 0.0)] * (len(output.sizes) - len(places))
     scales, own, outputs = zip(*before, *places, strict=True)
     offsets = [offset + shift for offset in own]
-    return Resample2OperatorDesc(source, output, "NEAREST_NEIGHBOR", direction, scales, offsets, outputs)
+    desc = Resample2OperatorDesc(source, output, "NEAREST_NEIGHBOR", direction, scales, offsets, outputs)
+    _check_pixels(node, desc, axes, x.shape)
+    return desc
+
+
+MOST_PIXELS = 1 << 20
+"""Longest axis of which it is checked that a desc reads the same pixels as a node."""
+
+
+def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled], shape: Sizes) -> None:
+    """Check that a desc, which computes in FLOAT, reads the pixels that exact fractions give.
+
+    Raises:
+        ModelError: it reads another one.
+        UnknownElementsError: an axis is too long to check.
+    """
+    for d, (axis, size, grid) in enumerate(zip(axes, shape, desc.grids()[len(desc.scales) - len(axes) :], strict=True)):
+        if axis.is_copied:
+            continue
+        if axis.size > MOST_PIXELS:
+            raise UnknownElementsError(f"axis {d} has more than {MOST_PIXELS} pixels, which are too many to compare")
+        wanted, found = neighbours(node, axis, size)[0], grid.positions(axis.size, size)
+        if (other := np.flatnonzero(wanted != found)).size:
+            at = int(other[0])
+            message = f"pixel {at} of axis {d} is that at {wanted[at]}, where RESAMPLE2 would read that at {found[at]}"
+            rule = "RESAMPLE2 computes in FLOAT and must read the same pixels as the node"
+            raise node.error(message, "scales", rule)
 
 
 ROUNDED = {

@@ -63,7 +63,7 @@ def resize(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | None) 
         if times is not None:
             array = repeat_each(array, times[k], k)
             continue
-        indices, first, last = _neighbours(node, axis, size)
+        indices, first, last = neighbours(node, axis, size)
         array = pick(array, indices, k)
         if first or last:
             before, after = ([n * (d == k) for d in range(len(axes))] for n in (first, last))
@@ -241,8 +241,11 @@ def mapped(mode: str, axis: Scaled, size: int) -> Map:
     return Map(1 / scale, HALF, -HALF)
 
 
-def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
-    """Return the indices of the nearest neighbours, and the numbers of elements outside at the start and the end."""
+def neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
+    """Return the indices of the nearest neighbours, and the numbers of elements outside at the start and the end.
+
+    Only tf_crop_and_resize has elements outside.
+    """
     mode = coordinates(node)
     step, inner, outer = mapped(mode, axis, size)
     first = -outer * step - inner
