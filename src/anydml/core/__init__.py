@@ -23,13 +23,13 @@ def _compiled(name: str) -> Any:
         return None
 
 
-finding, forms, fusing, memory, pool, program, slots, tapes, tensors = map(
-    _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "slots", "tapes", "tensors")
+finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching = map(
+    _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "slots", "tapes", "tensors", "watching")
 )
 
 MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "filling", "boxes")]
 
-IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, *MODULES)
+IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching, *MODULES)
 """Whether all modules are compiled for this Python and this machine."""
 
 

@@ -204,6 +204,31 @@ class Calls:
         finally:
             return_buffer(given)
 
+    def form_without_trace(self, arguments: tuple, keywords: dict):
+        """Return the `form` of arguments for which no trace is expected to help; None if one may.
+
+        That is, none has the same key, or several have it and none fits: the second one has fewer guards.
+        """
+        given: cython.pointer(Arguments) = borrow_buffer()
+        try:
+            if read_arguments(given, arguments, keywords):
+                return None
+            kept = PyDict_GetItem(self.found, PyBytes_FromStringAndSize(given.key, given.used))
+            if kept != cython.NULL:
+                calls: list = cython.cast(list, kept)
+                if len(calls) == 1:
+                    return None
+                for k in range(len(calls)):
+                    call: Call = calls[k]
+                    memory = bytearray(8 * call.tape.registers)
+                    registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
+                    memcpy(registers, given.number, given.numbers * 8)
+                    if call.tape.begin(registers):
+                        return None
+            return PyBytes_FromStringAndSize(given.form, given.formed)
+        finally:
+            return_buffer(given)
+
     def run(self, given, out):
         """As `take`, for arguments that have been read."""
         room: int64_t[512]

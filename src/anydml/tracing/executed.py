@@ -11,15 +11,17 @@ import inspect
 import os
 import signal
 import sys
-import sysconfig
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
+
+from anydml.core import watching
 
 _LIBRARIES = ("numpy", "torch", "jax", "einops")
+_GENERATING = frozenset(("anydml", *_LIBRARIES))
 
 
 class NotTracedError(Exception):
@@ -31,13 +33,13 @@ class Executed:
 
     Attributes:
         codes: the code by its identity, since hashing it would take long.
-        seen: offsets of instructions by the same.
+        seen: a byte per two bytes of instructions by the same, which is 1 if they were executed.
         is_known: whether any trace was watched; a debugger or a measurement of coverage prevents it.
     """
 
     def __init__(self) -> None:
         self.codes: dict[int, types.CodeType] = {}
-        self.seen: dict[int, set[int]] = {}
+        self.seen: dict[int, bytearray] = {}
         self.is_known = False
         self._is_complete: bool | None = None
 
@@ -45,22 +47,20 @@ class Executed:
     def is_complete(self) -> bool:
         """Whether traces have executed everything that a call without errors can execute, in all code that they ran."""
         if self._is_complete is None:
-            self._is_complete = all(_needed(code) <= self.seen[key] for key, code in self.codes.items())
+            self._is_complete = all(self._is_executed(code) for code in self.codes.values())
         return self._is_complete
+
+    def _is_executed(self, code: types.CodeType) -> bool:
+        needed, seen = _needed(code), self.seen[id(code)]
+        return needed is not None and all(seen[offset // 2] for offset in needed)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Record instructions inside the context."""
-        if self._is_complete or sys.gettrace() is not None:
+        if watching is None or self._is_complete or sys.gettrace() is not None:
             yield
             return
-
-        def record(frame: types.FrameType, event: str, _: Any) -> Any:
-            if event == "opcode":
-                self.seen[id(frame.f_code)].add(frame.f_lasti)
-            return record
-
-        with _traced_by(self._entering(record)):
+        with self._watching(None):
             yield
         self.is_known, self._is_complete = True, None
 
@@ -70,45 +70,42 @@ class Executed:
         if self.is_complete:
             yield
             return
-
-        def check(frame: types.FrameType, event: str, _: Any) -> Any:
-            if event == "opcode" and frame.f_lasti not in self.seen[id(frame.f_code)]:
-                raise NotTracedError
-            return check
-
-        with _traced_by(self._entering(check, may_add=False)):
+        if sys.gettrace() is not None:
+            raise NotTracedError
+        with self._watching(_refuse):
             yield
 
-    def _entering(self, within: Any, may_add: bool = True) -> Any:
-        seen, others = self.seen, set()
-
-        def enter(frame: types.FrameType, event: str, _: Any) -> Any:
+    @contextmanager
+    def _watching(self, refuse: Callable[[], NoReturn] | None) -> Iterator[None]:
+        def enter(frame: types.FrameType) -> bool | None:
             code = frame.f_code
-            key = id(code)
-            if key in others:
+            if not _is_users(code.co_filename, str(frame.f_globals.get("__name__", ""))):
                 return None
-            if key not in seen:
-                if not _is_users(code.co_filename):
-                    others.add(key)
-                    return None
-                if _is_interrupting(frame):
-                    return None
-                if not may_add:
-                    raise NotTracedError
-                seen[key], self.codes[key] = set(), code
-            frame.f_trace_opcodes, frame.f_trace_lines = True, False
-            return within
+            if _is_interrupting(frame):
+                return False
+            if refuse is not None:
+                refuse()
+            self.seen[id(code)], self.codes[id(code)] = bytearray(len(code.co_code) // 2), code
+            return True
 
-        return enter
+        watch = watching.Watch(self.seen, enter, refuse)
+        watch.begin()
+        try:
+            yield
+        finally:
+            watch.end()
 
 
-@contextmanager
-def _traced_by(enter: Any) -> Iterator[None]:
-    sys.settrace(enter)
-    try:
-        yield
-    finally:
-        sys.settrace(None)
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+unwatched: Callable[..., Any] = _called if watching is None else watching.unwatched
+"""Calls a function of this package from code that may be watched, which would slow it down."""
+
+
+def _refuse() -> NoReturn:
+    raise NotTracedError
 
 
 def _is_interrupting(frame: types.FrameType | None) -> bool:
@@ -124,21 +121,25 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_users(path: str) -> bool:
-    """Whether code is neither this package's nor a library's."""
+def _is_users(path: str, module: str) -> bool:
+    """Whether code of a file and module is neither this package's nor a library's, nor that of a named tuple."""
+    if path == "<string>" and (module.partition(".")[0] in _GENERATING or module.startswith("namedtuple_")):
+        return False
     folders = [os.path.dirname(os.path.dirname(__file__))]
     folders += [os.path.dirname(sys.modules[each].__file__ or "") for each in _LIBRARIES if each in sys.modules]
     if "site-packages" not in path:
-        folders.append(sysconfig.get_path("stdlib"))
+        folders.append(os.path.dirname(os.__file__))
     return not path.startswith("<frozen") and not any(path.startswith(each + os.sep) for each in folders if each)
 
 
 @lru_cache(maxsize=4096)
-def _needed(code: types.CodeType) -> frozenset[int]:
+def _needed(code: types.CodeType) -> frozenset[int] | None:
     """Return the offsets of instructions that a run without errors can execute, apart from those that only raise.
 
-    If the code handles errors, these are not known: an offset is among them that no instruction has.
+    If the code handles errors, these are not known, and None is returned.
     """
+    if code.co_exceptiontable and not code.co_flags & inspect.CO_GENERATOR:
+        return None
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "EXTENDED_ARG")]
     places = {step.offset: k for k, step in enumerate(steps)}
     after: list[list[int]] = []
@@ -153,14 +154,15 @@ def _needed(code: types.CodeType) -> frozenset[int]:
             before[each].append(k)
     reached = _closure([0], after)
     returning = _closure([k for k, step in enumerate(steps) if step.opname.startswith("RETURN_")], before)
-    handled = {-1} if code.co_exceptiontable and not code.co_flags & inspect.CO_GENERATOR else set()
-    return frozenset({steps[k].offset for k in reached & returning if steps[k].opname not in _SILENT} | handled)
+    return frozenset(steps[k].offset for k in reached & returning if steps[k].opname not in _SILENT)
 
 
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
 _JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
 _JUMPING = frozenset((*dis.hasjrel, *dis.hasjabs))
-_SILENT = frozenset(("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "RETURN_GENERATOR", "POP_TOP", "NOT_TAKEN"))
+_SILENT = frozenset(
+    ("RESUME", "COPY_FREE_VARS", "MAKE_CELL", "NOP", "RETURN_GENERATOR", "POP_TOP", "NOT_TAKEN", "END_FOR")
+)
 """Instructions that do nothing to elements, of which some are never reported."""
 
 

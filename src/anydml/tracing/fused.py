@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
@@ -112,6 +111,9 @@ class _PythonCalls:
     def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
         """Return what the arguments have in common with those of similar calls, which only compiled code does."""
 
+    def form_without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
+        """Return the same if no trace is expected to help."""
+
     def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call by compiled code; return None if there is none for it."""
 
@@ -164,7 +166,7 @@ class Fused(_Calls, Generic[P, R]):
             if found is not MISSED:
                 return found
         if self._plans and out is None and self._unfused.executed.is_known:
-            done = self._unfused.run(self.form(arguments, keywords), arguments, keywords)
+            done = self._unfused.run(self.form_without_trace(arguments, keywords), arguments, keywords)
             if done is not UNTRACED:
                 if self._unfused.calls == NOTICED:
                     self._warn(arguments, keywords)
@@ -334,10 +336,8 @@ class Fused(_Calls, Generic[P, R]):
     def _traced(
         self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool, is_clamped: bool = False
     ) -> TracedProgram:
-        # Watching takes as long as tracing again, and most functions are traced once.
-        watching = self._unfused.executed.watched() if self._plans else contextlib.nullcontext()
-        with watching:
-            return traced_call(self._function, self._name, arguments, keywords, call, is_open, is_clamped)
+        watched = self._unfused.executed.watched
+        return traced_call(self._function, self._name, arguments, keywords, call, is_open, is_clamped, watched)
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from anydml.tracing.executed import unwatched
 from anydml.tracing.refusing import broken
 from anydml.tracing.trace import TracedArray
 
@@ -29,7 +30,8 @@ class TracedNdarray(TracedArray):
     def __getitem__(self, key: Any) -> TracedArray:
         from anydml.tracing.indexing import indexed
 
-        return indexed(self, key)
+        found: TracedArray = unwatched(indexed, self, key)
+        return found
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
         from anydml.tracing.numpy_words import called

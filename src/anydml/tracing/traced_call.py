@@ -7,6 +7,7 @@ import importlib
 import itertools
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def traced_call(
     call: Call,
     is_open: bool,
     is_clamped: bool,
+    watched: Callable[[], AbstractContextManager[None]],
 ) -> TracedProgram:
     """Trace a call.
 
@@ -44,6 +46,7 @@ def traced_call(
         call: the arrays and numbers of these arguments.
         is_open: whether integers stay open; False for functions that accept only integers.
         is_clamped: see `Scope`.
+        watched: returns a context in which the function is run.
 
     Raises:
         FuseError: there is no array, or the function does something that a trace does not support.
@@ -91,7 +94,9 @@ def traced_call(
     _offer_to_einops()
     try:
         with none_drawn(name, function, (arguments, keywords)):
-            returned = opened(function)(*given, **named)
+            own = opened(function)
+            with watched():
+                returned = own(*given, **named)
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from anydml.tracing.constants import arrays_of
+from anydml.tracing.executed import unwatched
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.trace import Trace, TracedArray
 
@@ -148,7 +149,7 @@ def call_word(
     if word is None:
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     with named(name):
-        return word.call(trace, arguments, keywords)
+        return unwatched(word.call, trace, arguments, keywords)
 
 
 def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
