@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser
 
 from anydml.cli import main
 from anydml.onnx.descs import describe
@@ -360,3 +360,23 @@ def test_many_constant_indices_are_looked_at(check):
     )
     assert code == 1
     assert ": indices has 9, but the axis has 4 elements" in lines[1]
+
+
+@pytest.mark.parametrize("wrong", [None, 9])
+def test_constant_indices_in_external_data_are_looked_at(check, tmp_path, wrong):
+    model = parsed("g (float[4] x) => (float[3] y) <int64[3] i = {0, 1, 2}> { [n] y = Gather (x, i) }")
+    indices = np.array([3, wrong or 0, -1])
+    (tensor,) = model.graph.initializer
+    tensor.ClearField("int64_data")
+    tensor.raw_data = b"elsewhere"
+    external_data_helper.set_external_data(tensor, "weights.bin", 8, 24)
+    tensor.ClearField("raw_data")
+    code, lines, _ = check(model)
+    assert code == 3
+    assert "1 movement node was not looked at" in lines[0]
+    code, lines, _ = check(model, "-v")
+    assert 'the constant indices "i" were not read' in "\n".join(lines)
+    (tmp_path / "weights.bin").write_bytes(bytes(8) + indices.tobytes())
+    code, lines, _ = check(model)
+    assert code == (0 if wrong is None else 1)
+    assert wrong is None or ": indices has 9, but the axis has 4 elements" in lines[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,8 @@ from anydml.cli.remarks import Remark, Report
 from anydml.text import counted, printable
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from anydml.feature_level import FeatureLevel
     from anydml.onnx.descs import Finding
 
@@ -44,7 +47,7 @@ class Checked:
     def conforming(self) -> list[Finding]:
         """The nodes that DirectML accepts."""
         broken = {remark.node for remark in self.problems}
-        found = (each for each in self.findings if each.desc is not None and not each.on_host)
+        found = (each for each in self.findings if each.desc is not None and not each.on_host and not each.unchecked)
         return [each for each in found if each.node not in broken]
 
     @property
@@ -128,11 +131,13 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked
     """
     given = read_sizes(sizes)
 
-    def findings(loaded: object) -> list[Finding]:
+    def findings(loaded: ModelProto) -> list[Finding]:
         from anydml.onnx.descs import describe
+        from anydml.onnx.external import load_indices
 
+        load_indices(loaded, Path(model))
         # A list, so that nothing is printed if the file turns out to be broken.
-        return list(describe(loaded, given))  # type: ignore[arg-type]
+        return list(describe(loaded, given))
 
     found = load_onnx(model, findings)
     return Checked(found, [remark for finding in found for remark in _remarks(finding, level)], level)

@@ -18,7 +18,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
-from anydml.onnx.directml.indices import INDEXED, MOST_INDICES, outside
+from anydml.onnx.directml.indices import INDEXED, MOST_INDICES, indices_of, outside
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
@@ -42,7 +42,7 @@ class Finding:
         node: name of the node.
         desc: the equivalent desc, not checked against any feature level.
         error: the reason why DirectML has no equivalent.
-        unchecked: the reason why the node was not checked.
+        unchecked: the reason why the node was not checked, or not wholly.
         sizes: symbolic sizes that must be given to check it.
         computes: whether the node is out of scope because it computes.
         on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
@@ -147,6 +147,7 @@ class _Descriptions:
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
         self._needed: Set[str] = frozenset()
         self._known: Set[str] = frozenset()
+        self._unread: set[str] = set()
         self._values: dict[str, GraphValue | Unknown] = {}
 
     def check_inputs(self) -> None:
@@ -168,13 +169,7 @@ class _Descriptions:
         self._needed = decisive([node for node in nodes if isinstance(node, Node)])
         graph = self._model.graph
         data = read_as_data([*zip((proto for _, proto in protos), nodes, strict=True)], graph)
-        indices = {
-            name
-            for proto, node in zip(protos, nodes, strict=True)
-            if isinstance(node, Node) and node.operator in INDEXED
-            for name in node.inputs[1:2]
-        }
-        self._known = {*self._needed, *indices}
+        self._known = {*self._needed, *indices_of(node for node in nodes if isinstance(node, Node))}
         self._values.update((tensor.name, self._initializer(tensor)) for tensor in graph.initializer)
         self._values.update((value.name, self._input(value)) for value in graph.input)
         drops = last_use([(proto.input, proto.output) for _, proto in protos], ())
@@ -198,6 +193,8 @@ class _Descriptions:
         # Indices are compared with their axis; other elements determine sizes.
         most = FOLLOWED if tensor.name in self._needed else MOST_INDICES if tensor.name in self._known else -1
         found = initial(tensor, most, self._budget)
+        if found is not None and found.array is None and found.size:
+            self._unread.add(tensor.name)
         return found or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
@@ -255,6 +252,9 @@ class _Descriptions:
         except UnknownElementsError as reason:
             is_needed = not self._needed.isdisjoint(node.outputs)
             return None if is_needed else Finding(node.name, unchecked=str(reason), computes=True)
+        if desc is not None and node.operator in INDEXED and node.inputs[1] in self._unread:
+            why = f"the constant indices {show(node.inputs[1])} were not read, and DirectML does not refuse others"
+            return Finding(node.name, desc, unchecked=why)
         return Finding(node.name, desc) if desc else None
 
     def _by_inputs(self, known: Described, inputs: Sequence[GraphValue | None], missing: str) -> Finding:

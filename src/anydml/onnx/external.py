@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
+from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, show
+from anydml.onnx.directml.indices import INDEXED, MOST_INDICES
 from anydml.onnx.walk import tensors
 from anydml.text import printable
+
+MOST_BYTES = 8 * MOST_INDICES
+"""Most bytes of constant indices that are read."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,22 @@ def external_files(model: ModelProto, root: Path) -> set[Path]:
     """Return the files that a model's external data is stored in, relative to the folder `root`."""
     entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
     return {root / entry.value for entry in entries if entry.key == "location"}
+
+
+def load_indices(model: ModelProto, path: Path) -> None:
+    """Read external data of the main graph that are constant indices, as far as they can be read.
+
+    Args:
+        model: that was loaded without its external data.
+        path: its file.
+    """
+    names = {proto.input[1] for proto in model.graph.node if proto.op_type in INDEXED and len(proto.input) > 1}
+    for tensor in model.graph.initializer:
+        if tensor.name in names and tensor.data_location == TensorProto.EXTERNAL:
+            with contextlib.suppress(ModelError):
+                found = find_external(tensor, Folder(path.parent), JsonPath(str(path)))
+                if found.length <= MOST_BYTES:
+                    found.load()
 
 
 def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileRange:

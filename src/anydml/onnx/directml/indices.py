@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -28,6 +28,11 @@ INDEXED = ("Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements",
 
 MOST_INDICES = 1 << 22
 """Most constant indices of a tensor that are looked at."""
+
+
+def indices_of(nodes: Iterable[Node]) -> set[str]:
+    """The names of the indices of nodes."""
+    return {name for node in nodes if node.operator in INDEXED for name in node.inputs[1:2]}
 
 
 def outside(node: Node, inputs: Sequence[GraphValue | None]) -> ModelError | None:
