@@ -333,6 +333,16 @@ def test_killed_at_random_moments_it_goes_on(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
 
 
+@pytest.mark.parametrize("content", ["{}", '{"zarr_format": 3}', '{"zarr_format": 3, "node_type": "table"}'])
+def test_metadata_of_no_known_node(tmp_path, content):
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / "zarr.json").write_text(content)
+    with pytest.raises(ModelError, match=r"node_type is neither|zarr-python does not read"):
+        stores.open(tmp_path / "x.zarr")
+    with pytest.raises(ModelError, match=r"node_type|zarr-python does not read"):
+        stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy")
+
+
 def test_broken_chunks_and_metadata_are_a_clear_line(tmp_path):
     store = made(tmp_path / "x.zarr", array_of(), (8, 7, 5))
     (tmp_path / "x.zarr" / "c" / "1" / "1" / "1").write_bytes(b"no zstd at all")

@@ -26,7 +26,7 @@ from anydml.stores.formats.zarr_codecs import (
     names_of,
     raise_if_short,
 )
-from anydml.stores.formats.zarr_metadata import is_zarr
+from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
 from anydml.stores.formats.zarr_shards import check_shards
 
 MOST_BYTES = 1 << 62
@@ -169,6 +169,8 @@ def open_zarr(path: Path) -> ZarrStore:
             raise place.error("has attributes that are no object")
         if isinstance(array, zarr.Array):
             return store_of(array, path)
+        if not is_zarr_group(path):
+            raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')
     inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
     hint = f": name one of {names(inside)} in it" if inside else ""
     raise place.error(f"is a group, and no array{hint}")
