@@ -94,7 +94,8 @@ def test_nodes_that_were_not_checked_are_skipped(check, tmp_path):
     code, text = check(tmp_path / "m.onnx", "--sarif")
     (run,) = json.loads(text)["runs"]
     assert code == 1
-    assert [len(run["results"]), run["properties"]["conforming"], len(run["properties"]["notChecked"])] == [1, 1, 1]
+    (about,) = run["properties"]["models"]
+    assert [len(run["results"]), about["conforming"], len(about["notChecked"])] == [1, 1, 1]
     (place,) = run["results"][0]["locations"]
     assert place["physicalLocation"]["region"] == {"startLine": 1}
     assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("Concat_")
@@ -107,3 +108,50 @@ def test_sarif_names_files_that_are_not_utf_8(check, tmp_path):
     (result,) = json.loads(text)["runs"][0]["results"]
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert (code, unquote_to_bytes(uri)) == (1, os.fsencode(path))
+
+
+def test_several_files_and_one_that_cannot_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    broken(Path("wrong.json"), Axis=7)
+    Path("right.json").write_bytes((EXAMPLES / "gather_1.json").read_bytes())
+    Path("cut.json").write_text("{")
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["check", *arguments])
+        return ended.value.code, *capsys.readouterr()
+
+    code, out, error = run("right.json", "wrong.json")
+    assert (code, error) == (1, "")
+    assert [line.partition(":")[0] for line in out.splitlines() if line[0] != " "] == ["right.json", "wrong.json"]
+    code, out, error = run("wrong.json", "cut.json", "right.json")
+    assert (code, error.count("\n")) == (2, 1)
+    assert error.startswith("anydml: cut.json: ")
+    assert "right.json: no problems" in out
+    for names in (("cut.json",), ("wrong.json", "cut.json", "right.json")):
+        code, out, error = run(*names, "--json")
+        reports = [json.loads(line) for line in out.splitlines()]
+        assert (code, [report["model"] for report in reports]) == (2, [*names])
+        assert [report["error"] is not None for report in reports] == [name == "cut.json" for name in names]
+        said = error.removeprefix("anydml: ").rstrip("\n")
+        assert next(report["error"] for report in reports if report["error"]) == said
+        root = ElementTree.fromstring(run(*names, "--junit")[1])
+        assert root.tag == ("testsuite" if len(names) == 1 else "testsuites")
+        (failed,) = root.iter("error")
+        assert failed.attrib["message"] == said
+        (sarif,) = json.loads(run(*names, "--sarif")[1])["runs"]
+        (invocation,) = sarif["invocations"]
+        assert not invocation["executionSuccessful"]
+        (notification,) = invocation["toolExecutionNotifications"]
+        assert notification["message"]["text"] == said
+        assert len(sarif["results"]) == len(names) // 3
+
+
+@pytest.mark.parametrize("name", ["split", "gather_1", "slice1"])
+def test_the_lowest_level_of_a_file(check, name):
+    report = json.loads(check(f"examples/{name}.json", "--json")[1])
+    levels = ("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4")
+    codes = [check(f"examples/{name}.json", "--feature-level", level, "--json")[0] for level in levels]
+    assert report["lowest_level"] == f"DML_FEATURE_LEVEL_{levels[codes.index(0)]}"
+    text = check(f"examples/{name}.json")[1]
+    assert f"    {report['lowest_level']} is the lowest level that allows all operators\n" in text

@@ -14,6 +14,8 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser
 from anydml.cli import main
 from anydml.onnx.descs import describe
 
+LOWEST = "    DML_FEATURE_LEVEL_{} is the lowest level that allows all that were checked"
+
 
 def parsed(body, opset=18):
     return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "custom": 1]> {body}')
@@ -87,9 +89,10 @@ def test_a_transformer_that_pytorch_exports(check):
     assert code == 0
     assert lines[0].startswith("m.onnx: 6 movement nodes conform to DML_FEATURE_LEVEL_6_4; ")
     assert f"; {len(reasons)} nodes compute and are out of scope: MatMul 4, Add 3, " in lines[0]
-    assert lines[1:] == ["    Gather: 1 conforms", "    Split: 1 conforms", "    Transpose: 4 conform"]
+    assert lines[1:-1] == ["    Gather: 1 conforms", "    Split: 1 conforms", "    Transpose: 4 conform"]
+    assert lines[-1] == LOWEST.format("3_0")
     code, more, _ = check(model, "--size", "N=4", "-v")
-    assert (code, more[:4]) == (0, lines)
+    assert (code, more[:5]) == (0, lines)
     assert {line.split(": ")[1] for line in more if ": not checked: " in line} == reasons.keys()
     assert {line.split(": ")[1] for line in more if " conforms as DML_" in line} == descs.keys()
     code, lines, _ = check(model, "--size", "N=4", "--json", "--feature-level", "2_0")
@@ -125,12 +128,13 @@ def test_sizes_that_are_only_named_are_named_together(check):
     assert lines == [
         "m.onnx: 2 movement nodes were not looked at; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
+        LOWEST.format("1_0"),
         "m.onnx: 2 nodes wait for sizes that are only named (Transpose 2): give --size N=4 --size seq len=4",
     ]
     code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
     assert (code, lines) == (
         0,
-        ["m.onnx: 3 movement nodes conform to DML_FEATURE_LEVEL_6_4", "    Transpose: 3 conform"],
+        ["m.onnx: 3 movement nodes conform to DML_FEATURE_LEVEL_6_4", "    Transpose: 3 conform", LOWEST.format("1_0")],
     )
 
 
@@ -201,7 +205,7 @@ def test_what_sizes_are_made_of_is_not_checked_as_a_tensor():
 def test_the_codes(check):
     sound = parsed("g (float[2, 3] x) => (float[3, 2] y) { y = Transpose (x) }")
     lines = ["m.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4", "    Transpose: 1 conforms"]
-    assert check(sound)[:2] == (0, lines)
+    assert check(sound)[:2] == (0, [*lines, LOWEST.format("1_0")])
     nothing = parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Exp (x) }")
     verdict = "no node was checked at DML_FEATURE_LEVEL_6_4; 1 node computes and is out of scope: Exp 1"
     assert check(nothing)[:2] == (3, [f"m.onnx: {verdict}"])
@@ -269,6 +273,7 @@ def test_shape_arithmetic_is_counted_apart(check):
             "1 node computes and is out of scope: Relu 1; 2 nodes of shape arithmetic run on the host",
             "    Transpose: 1 conforms",
             "    Gather: 1 conforms",
+            LOWEST.format("4_1"),
             "m.onnx: 1 node is not looked at, as sizes are not known: Reshape 1",
         ],
     )
@@ -380,3 +385,25 @@ def test_constant_indices_in_external_data_are_looked_at(check, tmp_path, wrong)
     code, lines, _ = check(model)
     assert code == (0 if wrong is None else 1)
     assert wrong is None or ": indices has 9, but the axis has 4 elements" in lines[1]
+
+
+LEVELS = ("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(float[2, 3] x) => (float[3, 2] y) { y = Transpose (x) }",
+        "(float16[2, 3] x) => (float16[3, 2] y) { y = Transpose (x) }",
+        "(int8[2, 3] x) => (int8[2] y) <int64 i = {1}> { y = Gather <axis = 1> (x, i) }",
+        "(double[2, 3] x) => (double[2, 6] y) { y = Concat <axis = 1> (x, x) }",
+        "(float[1, 1, 1, 2, 3] x) => (float[1, 1, 1, 2, 6] y) { y = Concat <axis = 4> (x, x) }",
+        "(float[2, 3] x) => (float[2, 6] y) { y = Concat <axis = 7> (x, x) }",
+    ],
+)
+def test_the_lowest_level_is_the_first_without_problems(check, body):
+    model = parsed(f"g {body}")
+    codes = [check(model, "--feature-level", level)[0] for level in LEVELS]
+    lowest = f"DML_FEATURE_LEVEL_{LEVELS[codes.index(0)]}" if 0 in codes else None
+    for level in ("1_0", "6_4"):
+        assert json.loads(check(model, "--feature-level", level, "--json")[1][0])["lowest_level"] == lowest

@@ -7,25 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from anydml._starting import INTERRUPTED, handle_as_usual
+from anydml.cli.checking import check
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
-from anydml.cli.json_checking import check_json
-from anydml.cli.json_checking import lines as lines_of
-from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -101,21 +97,6 @@ class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from cli
         return [CompletionItem(name) for name in ENGINES if name.startswith(incomplete)]
 
 
-def _feature_level(function: F) -> F:
-    text = "Feature level to check against, such as 2_1; the newest one by default."
-    names = ("--feature-level", "--dml-feature-level")
-    return click.option(*names, "feature_level", metavar="LEVEL", default="latest", help=text)(function)
-
-
-def _model(function: F) -> F:
-    return click.argument("model", type=LocalPath())(function)
-
-
-def _allow_outside(function: F) -> F:
-    text = "Let sourcePath and targetPath leave the model's folder."
-    return click.option("--allow-outside", is_flag=True, help=text)(function)
-
-
 @click.group(context_settings=_SETTINGS)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 def anydml() -> None:
@@ -123,10 +104,10 @@ def anydml() -> None:
 
 
 @anydml.command(short_help="Run a model file (JSON or ONNX).")
-@_model
+@click.argument("model", type=LocalPath())
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True, metavar=f"[{'|'.join(ENGINES)}]",
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
-@_feature_level
+@feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
               help="Timing samples per dispatch; 1 by default.")  # fmt: skip
 @click.option("-r", "--dispatch-repeat", "repeat", type=click.IntRange(1), default=1, metavar="N",
@@ -139,7 +120,7 @@ def anydml() -> None:
               help="Maximum number of samples that count as cold; 1 by default.")  # fmt: skip
 @click.option("-v", "--timing-verbosity", "verbosity", type=click.IntRange(0, 2), default=0, metavar="0|1|2",
               help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
-@_allow_outside
+@allow_outside
 @click.option("--explain", is_flag=True, help="Explain what each dispatchable, or region of nodes, was compiled to.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
@@ -170,48 +151,7 @@ def run(
     )
 
 
-@anydml.command(short_help="List the problems of a model file without running it.")
-@_model
-@_feature_level
-@_allow_outside
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
-@click.option("--json", is_flag=True, help="Print one line of JSON.")
-@click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
-@click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the file.")
-@click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
-def check(
-    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool, **forms: bool
-) -> int:
-    """List the problems of MODEL, a JSON or ONNX file, without running it.
-
-    For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
-    how many were not looked at because sizes are unknown, how many only compute shapes on the host, and which compute.
-
-    The exit code is 0 if there are no problems, 1 if there are, 2 if MODEL cannot be read, and 3 if a movement node of
-    an ONNX file was not looked at, or there is none.
-    """
-    from anydml.feature_level import FeatureLevel
-
-    level = FeatureLevel.parse(feature_level)
-    chosen = [name for name, wanted in forms.items() if wanted]
-    if len(chosen) > 1:
-        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
-    if is_onnx(model):
-        checked = check_onnx(model, level, sizes)
-        report, lines, code = checked.report(model), checked.lines(model, verbose), checked.code
-    else:
-        refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
-        report = check_json(model, level, allow_outside)
-        lines, code = lines_of(report), int(bool(report.problems))
-    for form in chosen:
-        from anydml.cli.reports import FORMS
-
-        lines = iter(FORMS[form](report).splitlines())
-    for line in lines:
-        say(line)
-    return code
-
-
+anydml.add_command(check)
 anydml.add_command(onnx_group)
 anydml.add_command(doctor)
 anydml.add_command(explain)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from anydml.cli.remarks import Remark, Report
+from anydml.cli.remarks import Remark, Report, lowest_level
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
     remarks = [*_remarks(loaded, level)]
     broken = {remark.node for remark in remarks}
     operators = [each.place.path for each in loaded.dispatchables.values() if isinstance(each, Dispatchable)]
-    return Report(model, str(level), [place for place in operators if place not in broken], remarks)
+    conforming = [place for place in operators if place not in broken]
+    lowest = lowest_level(lambda each: next(loaded.problems(each), None) is None) if operators else None
+    return Report(model, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -47,6 +49,8 @@ def lines(report: Report) -> Iterator[str]:
         yield from remark.lines(report.model)
     if not report.remarks:
         yield f"{printable(report.model)}: no problems at {report.level}"
+    if report.lowest not in (None, report.level):
+        yield f"    {report.lowest} is the lowest level that allows all operators"
 
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:

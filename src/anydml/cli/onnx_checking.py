@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import load_onnx
-from anydml.cli.remarks import Remark, Report
+from anydml.cli.remarks import Remark, Report, lowest_level
 from anydml.text import counted, printable
 
 if TYPE_CHECKING:
@@ -59,6 +59,15 @@ class Checked:
             return BROKEN
         return SOUND if self.conforming and not not_looked_at(self.findings) else PARTLY
 
+    @property
+    def lowest(self) -> FeatureLevel | None:
+        """The lowest feature level that allows all nodes that were checked; None if none does, or none was checked."""
+        checked = [each for each in self.findings if not each.on_host and each.unchecked is None]
+        descs = [each.desc for each in checked if each.desc is not None]
+        if not descs or any(each.error is not None for each in checked):
+            return None
+        return lowest_level(lambda level: not any(desc.problems(level) for desc in descs))
+
     def lines(self, model: str, verbose: bool) -> Iterator[str]:
         """Yield the report as text.
 
@@ -86,6 +95,8 @@ class Checked:
             parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
             parts += [f"{bad[operator]} with problems"] if bad[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
+        if (lowest := self.lowest) not in (None, self.level):
+            yield f"    {lowest} is the lowest level that allows all that were checked"
         for line in left_out(self.findings):
             yield printable(f"{model}: {line}")
         if verbose:
@@ -114,7 +125,8 @@ class Checked:
 
         on_host = sum(each.on_host for each in self.findings)
         counts = {"not_looked_at": len(not_looked_at(self.findings)), "on_host": on_host}
-        return Report(model, str(self.level), [each.node for each in self.conforming], self.remarks, counts)
+        conforming, lowest = [each.node for each in self.conforming], self.lowest
+        return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
 
 
 def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from anydml.text import printable
+
+if TYPE_CHECKING:
+    from anydml.feature_level import FeatureLevel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +72,9 @@ class Report:
         conforming: names of the nodes or dispatchables that DirectML accepts.
         remarks: problems, and nodes that were not checked.
         counts: further numbers of nodes, by what they are.
+        lowest: the lowest feature level that would allow everything that was checked; None if none would, or nothing
+            was checked.
+        error: why the file cannot be read; None if it was read.
     """
 
     model: str
@@ -74,6 +82,8 @@ class Report:
     conforming: Sequence[str]
     remarks: Sequence[Remark]
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    lowest: str | None = None
+    error: str | None = None
 
     @property
     def problems(self) -> list[Remark]:
@@ -84,3 +94,12 @@ class Report:
     def unchecked(self) -> list[Remark]:
         """The remarks about nodes that were not checked."""
         return [remark for remark in self.remarks if not remark.is_problem]
+
+
+def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:
+    """Return the lowest feature level that allows something, given that each allows what the one before does."""
+    from anydml.feature_level import FeatureLevel
+
+    levels = [*FeatureLevel]
+    first = bisect(levels, False, key=allows)
+    return levels[first] if first < len(levels) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -21,31 +21,56 @@ IN_FILE = "model-file"
 """The rule of problems that concern the file and no operator."""
 
 
-def as_json(report: Report) -> str:
-    """Return one line of JSON, in ASCII.
+def as_json(reports: Sequence[Report]) -> str:
+    """Return a line of JSON per file, in ASCII.
 
-    Its keys are `model`, `feature_level`, `conforming` (the number of conforming nodes), for ONNX models
-    `not_looked_at` and `on_host` (the numbers of movement nodes that were not looked at, and of those that only
-    determine sizes), `problems` (each with `place`, `field`, `operator`, `message`, `rule`, `needs`, `line`), and
-    `not_checked` (each with `place` and `message`).
+    Its keys are `model`, `feature_level`, `error` (why it cannot be read, or null), `conforming` (the number of
+    conforming nodes), for ONNX models `not_looked_at` and `on_host` (the numbers of movement nodes that were not looked
+    at, and of those that only determine sizes), `lowest_level` (that allows all that was checked, or null), `problems`
+    (each with `place`, `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place`
+    and `message`).
     """
+    return "\n".join(map(_json_of, reports))
+
+
+def _json_of(report: Report) -> str:
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
         del problem["node"]
     others = [{"place": each.place, "message": each.message} for each in report.unchecked]
-    head = {"model": report.model, "feature_level": report.level, "conforming": len(report.conforming)}
-    return json.dumps({**head, **report.counts, "problems": problems, "not_checked": others})
+    head = {"model": report.model, "feature_level": report.level, "error": report.error}
+    counts = {"conforming": len(report.conforming), **report.counts, "lowest_level": report.lowest}
+    return json.dumps({**head, **counts, "problems": problems, "not_checked": others})
 
 
-def as_junit(report: Report) -> str:
-    """Return JUnit XML, in ASCII: a test case per node or dispatchable, which fails if it has problems."""
+def as_junit(reports: Sequence[Report]) -> str:
+    """Return JUnit XML, in ASCII: a suite per file, with a test case per node or dispatchable.
+
+    A case fails if its node has problems; a file that cannot be read is a case with an error.
+    """
+    suites = [*map(_suite, reports)]
+    root = suites[0]
+    if len(suites) > 1:
+        root = ElementTree.Element("testsuites")
+        root.extend(suites)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="us-ascii", xml_declaration=True)
+    return text.decode()
+
+
+def _suite(report: Report) -> ElementTree.Element:
     failed: dict[str, list[Remark]] = {}
     for remark in report.problems:
         failed.setdefault(remark.node, []).append(remark)
     skipped = {each.node: each.message for each in report.unchecked if each.node not in failed}
     names = [*report.conforming, *failed, *skipped]
     counts = {"tests": str(len(names)), "failures": str(len(failed)), "skipped": str(len(skipped))}
+    if report.error is not None:
+        counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
     suite = ElementTree.Element("testsuite", {"name": printable(f"{report.model} at {report.level}"), **counts})
+    if report.error is not None:
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name="file")
+        ElementTree.SubElement(case, "error", message=printable(report.error))
     for name in names:
         case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name=printable(name))
         if name in failed:
@@ -54,31 +79,51 @@ def as_junit(report: Report) -> str:
             failure.text = "\n".join(lines)
         elif name in skipped:
             ElementTree.SubElement(case, "skipped", message=printable(skipped[name]))
-    ElementTree.indent(suite)
-    text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
-    return text.decode()
+    return suite
 
 
-def as_sarif(report: Report) -> str:
-    """Return SARIF 2.1.0, in ASCII: a result per problem, and a rule per operator with problems."""
-    rules = dict.fromkeys(each.operator or IN_FILE for each in report.problems)
+def as_sarif(reports: Sequence[Report]) -> str:
+    """Return SARIF 2.1.0, in ASCII: a result per problem, and a rule per operator with problems.
+
+    Files that cannot be read are notifications of an execution that was not successful.
+    """
+    rules = dict.fromkeys(each.operator or IN_FILE for report in reports for each in report.problems)
     driver = {
         "name": "anydml",
         "version": __version__,
         "informationUri": ADDRESS,
         "rules": [{"id": rule, "shortDescription": {"text": _description(rule)}} for rule in rules],
     }
+    unread = [_notification(report) for report in reports if report.error is not None]
     run = {
         "tool": {"driver": driver},
-        "results": [*_results(report)],
+        "invocations": [{"executionSuccessful": not unread, "toolExecutionNotifications": unread}],
+        "results": [result for report in reports for result in _results(report)],
         "properties": {
-            "featureLevel": report.level,
-            "conforming": len(report.conforming),
-            **report.counts,
-            "notChecked": [each.node for each in report.unchecked],
+            "featureLevel": reports[0].level,
+            "models": [
+                {
+                    "model": report.model,
+                    "conforming": len(report.conforming),
+                    **report.counts,
+                    "lowestLevel": report.lowest,
+                    "notChecked": [each.node for each in report.unchecked],
+                }
+                for report in reports
+            ],
         },
     }
     return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _notification(report: Report) -> dict[str, Any]:
+    place = {"physicalLocation": {"artifactLocation": {"uri": _uri(report)}}}
+    return {"level": "error", "message": {"text": report.error}, "locations": [place]}
+
+
+def _uri(report: Report) -> str:
+    # Bytes, since a name need not be UTF-8.
+    return quote(os.fsencode(PurePath(report.model).as_posix()))
 
 
 def _description(rule: str) -> str:
@@ -86,8 +131,7 @@ def _description(rule: str) -> str:
 
 
 def _results(report: Report) -> Iterator[dict[str, Any]]:
-    # Bytes, since a name need not be UTF-8.
-    uri = quote(os.fsencode(PurePath(report.model).as_posix()))
+    uri = _uri(report)
     for each in report.problems:
         rule = f" Rule: {each.rule}; {each.remedy}." if each.rule else ""
         place = {
@@ -99,5 +143,5 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
         yield {"ruleId": each.operator or IN_FILE, "level": "error", "message": {"text": text}, "locations": [place]}
 
 
-FORMS: dict[str, Callable[[Report], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
+FORMS: dict[str, Callable[[Sequence[Report]], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
 """Functions by the names of their options."""

@@ -1,0 +1,83 @@
+"""`anydml check`: the problems of model files, as text or as documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from anydml.cli.json_checking import check_json
+from anydml.cli.json_checking import lines as lines_of
+from anydml.cli.onnx_checking import check_onnx, read_sizes
+from anydml.cli.onnx_commands import is_onnx, refuse_options
+from anydml.cli.options import allow_outside, feature_level
+from anydml.cli.output import LocalPath, fail, say
+from anydml.cli.remarks import Report
+
+if TYPE_CHECKING:
+    from anydml.feature_level import FeatureLevel
+
+SOUND, PROBLEMS, UNREADABLE, PARTLY = 0, 1, 2, 3
+"""Exit codes."""
+
+
+@click.command(short_help="List the problems of model files without running them.")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=LocalPath())
+@feature_level
+@allow_outside
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
+@click.option("--json", is_flag=True, help="Print a line of JSON for each MODEL.")
+@click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
+@click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")
+@click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
+def check(
+    models: tuple[str, ...], feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool,
+    **forms: bool,
+) -> int:  # fmt: skip
+    """List the problems of each MODEL, a JSON or ONNX file, without running it.
+
+    For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
+    how many were not looked at because sizes are unknown, how many only compute shapes on the host, and which compute.
+
+    The exit code is 0 if there are no problems, 1 if there are, 2 if a MODEL cannot be read, and 3 if a movement node
+    of an ONNX file was not looked at, or there is none. Of several files, 2 precedes 1, which precedes 3.
+    """
+    from anydml.feature_level import FeatureLevel
+
+    level = FeatureLevel.parse(feature_level)
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
+    read_sizes(sizes)
+    if not any(map(is_onnx, models)):
+        refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
+    codes, reports = set[int](), list[Report]()
+    for model in models:
+        report, lines, code = _checked(model, level, allow_outside, sizes, verbose)
+        codes.add(code)
+        reports.append(report)
+        for line in () if chosen else lines:
+            say(line)
+        if report.error is not None:
+            fail(report.error)
+    if chosen:
+        from anydml.cli.reports import FORMS
+
+        for line in FORMS[chosen[0]](reports).splitlines():
+            say(line)
+    return next(code for code in (UNREADABLE, PROBLEMS, PARTLY, SOUND) if code in codes)
+
+
+def _checked(
+    model: str, level: FeatureLevel, allow_outside: bool, sizes: Sequence[str], verbose: bool
+) -> tuple[Report, Iterable[str], int]:
+    """Return the report on a file, its lines, and the exit code that it asks for."""
+    try:
+        if is_onnx(model):
+            checked = check_onnx(model, level, sizes)
+            return checked.report(model), checked.lines(model, verbose), checked.code
+        report = check_json(model, level, allow_outside)
+        return report, lines_of(report), PROBLEMS if report.problems else SOUND
+    except (ValueError, OSError) as error:
+        return Report(model, str(level), (), (), error=str(error)), (), UNREADABLE
