@@ -104,7 +104,7 @@ class Layout:
     @classmethod
     def packed(cls, sizes: tuple[int, ...], element_size: int) -> Layout:
         """The layout of a contiguous row-major tensor."""
-        return cls(sizes, tuple(s * element_size for s in packed_strides(sizes)), element_size)
+        return cls(sizes, tuple([s * element_size for s in packed_strides(sizes)]), element_size)
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> Layout:

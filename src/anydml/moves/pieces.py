@@ -41,6 +41,9 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
     """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
     if isinstance(source, Fill):
         return source
+    if not source.lookups:
+        shift, strides = change(source.strides)
+        return Access(source.operand, source.offset + shift, strides)
 
     def changed(access: Access | Lookup) -> tuple[int, tuple[int, ...], tuple[Lookup, ...]]:
         shift, strides = change(access.strides)

@@ -76,21 +76,22 @@ class Value(Record):
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
         """Yield the moves that store this value in an operand, with strides in bytes."""
         for start, factors, source in self.pieces:
-            to = offset + sum(first * strides[axis] for axis, first in enumerate(start))
-            steps = tuple(step * strides[axis] for axis, _, step in factors)
-            yield Move(tuple(factor.size for factor in factors), Access(operand, to, steps), source, self.element_size)
+            to = offset + sum([first * strides[axis] for axis, first in enumerate(start)])
+            steps = tuple([step * strides[axis] for axis, _, step in factors])
+            yield Move(tuple([size for _, size, _ in factors]), Access(operand, to, steps), source, self.element_size)
 
     def permute(self, axes: Sequence[int]) -> Value:
         """Axis k of the result is axis ``axes[k]`` of this value."""
         new_axis = {axis: k for k, axis in enumerate(axes)}
         pieces = tuple(
-            piece._replace(
-                start=tuple(piece.start[axis] for axis in axes),
-                factors=tuple(factor._replace(axis=new_axis[factor.axis]) for factor in piece.factors),
+            Piece(
+                tuple([start[axis] for axis in axes]),
+                tuple([Factor(new_axis[axis], size, step) for axis, size, step in factors]),
+                source,
             )
-            for piece in self.pieces
+            for start, factors, source in self.pieces
         )
-        return Value(tuple(self.sizes[axis] for axis in axes), self.element_size, pieces)
+        return Value(tuple([self.sizes[axis] for axis in axes]), self.element_size, pieces)
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules: axes are prepended, and axes of size 1 repeated."""
@@ -262,9 +263,8 @@ def join(values: Sequence[Value], axis: int) -> Value:
     pieces: list[Piece] = []
     start = 0
     for value in values:
-        for piece in value.pieces:
-            first = (*piece.start[:axis], piece.start[axis] + start, *piece.start[axis + 1 :])
-            pieces.append(piece._replace(start=first))
+        for first, factors, source in value.pieces:
+            pieces.append(Piece((*first[:axis], first[axis] + start, *first[axis + 1 :]), factors, source))
         start += value.sizes[axis]
     sizes = values[0].sizes
     return _value((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)

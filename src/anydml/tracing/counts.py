@@ -10,7 +10,7 @@ import numpy as np
 from anydml.arrays.receive import adapter_of
 from anydml.text import counted
 from anydml.tracing.call import is_long
-from anydml.tracing.structure import argument_names, rebuilt
+from anydml.tracing.structure import argument_names
 
 
 class Counts(NamedTuple):
@@ -31,27 +31,65 @@ class Counts(NamedTuple):
         return f"traced {often}; {counted(self.fused, 'call')} used a trace, and {self.unfused} ran without one"
 
 
-def leaves_of(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """Return what selects the traces of a call, by the arguments' names: of arrays, dtype and number of dimensions."""
-    found: dict[str, Any] = {}
+Selecting = tuple[list[Any], list[tuple[str, Any]]]
+"""Structures of what selects a call's traces, of positional and of keyword arguments."""
 
-    def note(leaf: Any, path: str) -> None:
-        if adapter_of(leaf) is not None or isinstance(leaf, np.ndarray):
-            # Arrays that are lent by DLPack alone say neither.
-            shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
-            found[path] = type(leaf).__name__ if shape is None else f"{dtype} of {counted(len(shape), 'dimension')}"
+
+def selecting(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Selecting:
+    """Return what selects the traces of a call: of arrays, dtype and number of dimensions."""
+    return [*map(_noted, arguments)], [(name, _noted(tree)) for name, tree in keywords.items()]
+
+
+def _noted(tree: Any) -> Any:
+    kind = type(tree)
+    if kind is int:
+        return int
+    if kind is np.ndarray:
+        return _Array((tree.dtype, tree.ndim))
+    if isinstance(tree, (list, tuple)):
+        return [*map(_noted, tree)]
+    if isinstance(tree, dict):
+        return {name: _noted(item) for name, item in tree.items()}
+    if is_long(tree):
+        return int
+    if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
+        return repr(tree)[:80]
+    # Arrays that are lent by DLPack alone say neither.
+    shape = getattr(tree, "shape", None)
+    return type(tree).__name__ if shape is None else _Array((getattr(tree, "dtype", None), len(shape)))
+
+
+class _Array(tuple[Any, int]):
+    """The dtype and the number of dimensions of an array."""
+
+    __slots__ = ()
+
+
+def _leaves_of(function: Callable[..., Any], selected: Selecting) -> dict[str, str]:
+    """Return the same by the arguments' names, in words."""
+    found: dict[str, str] = {}
+
+    def note(tree: Any, path: str) -> None:
+        if type(tree) is list:
+            for k, item in enumerate(tree):
+                note(item, f"{path}[{k}]")
+        elif type(tree) is dict:
+            for name, item in tree.items():
+                note(item, f"{path}[{name!r}]")
+        elif type(tree) is _Array:
+            found[path] = f"{tree[0]} of {counted(tree[1], 'dimension')}"
         else:
-            found[path] = "an integer" if type(leaf) is int or is_long(leaf) else repr(leaf)[:80]
+            found[path] = "an integer" if tree is int else tree
 
-    for tree, path in zip(arguments, argument_names(function, len(arguments)), strict=True):
-        rebuilt(tree, note, path)
-    for path, tree in keywords.items():
-        rebuilt(tree, note, path)
+    positions, named = selected
+    for path, tree in (*zip(argument_names(function, len(positions)), positions, strict=True), *named):
+        note(tree, path)
     return found
 
 
-def difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """Return the first thing in which two calls differ that share no trace because of it; None if there is none."""
+def difference(function: Callable[..., Any], one: Selecting, other: Selecting) -> str | None:
+    """Return the first thing in which a later call differs that selects its traces; None if there is none."""
+    before, now = _leaves_of(function, one), _leaves_of(function, other)
     for path, value in now.items():
         if path not in before:
             return f"there is {path}"

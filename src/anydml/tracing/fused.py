@@ -21,7 +21,7 @@ from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import Call
-from anydml.tracing.counts import Counts, difference, leaves_of
+from anydml.tracing.counts import Counts, Selecting, difference, selecting
 from anydml.tracing.donating import Pairs
 from anydml.tracing.refusing import broken
 from anydml.tracing.specialized import SpecializedProgram
@@ -154,7 +154,7 @@ class Fused(_Calls, Generic[P, R]):
         self._specializations = ProgramCache()
         self._unfused = Unfused(function)
         self._hits_before = self._traces = 0
-        self._latest: tuple[TracedProgram, dict[str, Any]] | None = None
+        self._latest: tuple[TracedProgram, Selecting] | None = None
         self._reasons: list[str] = []
         self._lock = threading.RLock()
         _ALL.add(self)
@@ -310,7 +310,7 @@ class Fused(_Calls, Generic[P, R]):
             )
             self._hits_before = self.hits
             self._traces += 1
-            self._latest = plan, leaves_of(self._function, arguments, keywords)
+            self._latest = plan, selecting(arguments, keywords)
             self._plans[key] = [plan, *plans]
             registers = plan.registers(call.numbers)
             if registers is None:
@@ -322,7 +322,7 @@ class Fused(_Calls, Generic[P, R]):
         if self._latest is None:
             return "nothing was traced"
         plan, before = self._latest
-        found = difference(before, leaves_of(self._function, arguments, keywords))
+        found = difference(self._function, before, selecting(arguments, keywords))
         return found or plan.refusal(call.numbers) or "its trace was dropped for others"
 
     def _warn(self, arguments: Any, keywords: dict[str, Any]) -> None:

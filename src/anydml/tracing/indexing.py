@@ -11,7 +11,6 @@ from anydml.errors import FuseIndexError
 from anydml.moves.open_numbers import is_clamped, larger, smaller
 from anydml.text import counted
 from anydml.tracing.constants import Array, known, whole
-from anydml.tracing.picking import index_array, pick, pick_points
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.sizes import Size, is_open
 from anydml.tracing.trace import TracedArray
@@ -148,7 +147,7 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
 
     start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
     reach = stop - start if step > 0 else start - stop
-    count = (reach - 1) // abs(step) + 1
+    count = reach if type(step) is int and abs(step) == 1 else (reach - 1) // abs(step) + 1
     if is_clamped(reach):
         return start, larger(0, count), step
     return (start, count, step) if reach > 0 else (0, 0, 1)
@@ -156,6 +155,8 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:
     """Select elements by one array per indexed axis; the arrays' axes go to `place`."""
+    from anydml.tracing.picking import index_array, pick, pick_points
+
     first = arrays[0][0]
     if len(arrays) == 1:
         count, result = arrays[0][1].ndim, pick(x, arrays[0][1], first)

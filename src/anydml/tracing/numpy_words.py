@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, making, padding, parts, putting, replacing, selecting, verbs
+from anydml.tracing import axes, verbs
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import Table, Undecided, Word, call_word, lines
+from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
+
+if TYPE_CHECKING:
+    from anydml.tracing import making, padding, parts, putting, replacing, selecting
+else:
+    making, padding, parts, putting, replacing, selecting = map(
+        Later, ("making", "padding", "parts", "putting", "replacing", "selecting")
+    )
 
 
 def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:

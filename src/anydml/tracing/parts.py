@@ -15,7 +15,6 @@ from anydml.fields import MOST_ITEMS
 from anydml.tracing.axes import at_least, expand_dims, ravel, swapaxes, transpose
 from anydml.tracing.constants import arrays_of, dtype_of, is_list, known, trace_of, whole, wholes
 from anydml.tracing.indexing import at
-from anydml.tracing.picking import pick
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
@@ -215,6 +214,8 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     counts = known(repeats)
     if counts.size == 1:
         return repeat_each(x, counts.reshape(-1)[0], axis)
+    from anydml.tracing.picking import pick
+
     return pick(x, np.repeat(np.arange(x.shape[axis]), counts), axis)
 
 
@@ -263,4 +264,6 @@ def combinations(x: TracedArray, r: int = 2, with_replacement: bool = False) -> 
     if not r:
         return cut(x, 0, 0, 0)
     ways = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    from anydml.tracing.picking import pick
+
     return pick(x, np.array([*ways(range(x.shape[0]), r)], np.int64).reshape(-1, r), 0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,14 +50,21 @@ def _error(kind: type[FuseError], reason: str, rule: str | None = None) -> FuseE
     return error
 
 
-@contextmanager
-def named(name: str) -> Iterator[None]:
-    """Convert errors of Python and NumPy to anydml's, with the function's name."""
-    try:
-        yield
-    except AnydmlError:
-        raise
-    except IndexError as error:
-        raise broken(f"{name}: {error}", FuseIndexError) from None
-    except (TypeError, ValueError, OverflowError) as error:
-        raise broken(f"{name}: {error}") from None
+class named:  # noqa: N801  # used like a function
+    """A context that converts errors of Python and NumPy to anydml's, with the function's name."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if error is None or isinstance(error, AnydmlError):
+            return
+        if isinstance(error, IndexError):
+            raise broken(f"{self._name}: {error}", FuseIndexError) from None
+        if isinstance(error, (TypeError, ValueError, OverflowError)):
+            raise broken(f"{self._name}: {error}") from None

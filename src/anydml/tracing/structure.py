@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -80,12 +81,19 @@ def static_key(leaf: Any) -> Hashable:
     return type(leaf), leaf
 
 
-def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """Return the names in errors of a function's first `count` positional arguments."""
+def _positional(function: Callable[..., Any]) -> list[str]:
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
-        parameters = []
+        return []
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [each.name for each in parameters if each.kind in places]
+    return [each.name for each in parameters if each.kind in places]
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Return the names in errors of a function's first `count` positional arguments."""
+    if type(function) is FunctionType and not function.__dict__:
+        names: Sequence[str] = function.__code__.co_varnames[: function.__code__.co_argcount]
+    else:
+        names = _positional(function)
     return [names[k] if k < len(names) else f"arguments[{k}]" for k in range(count)]

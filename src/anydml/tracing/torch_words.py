@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anydml.tracing import axes, images, indexing, making, padding, parts, picking, putting, replacing, selecting, verbs
+from anydml.tracing import axes, indexing, verbs
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import Table, Undecided, Word, call_word, lines
+from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
+
+if TYPE_CHECKING:
+    from anydml.tracing import images, making, padding, parts, picking, putting, replacing, selecting
+else:
+    images, making, padding, parts, picking, putting, replacing, selecting = map(
+        Later, ("images", "making", "padding", "parts", "picking", "putting", "replacing", "selecting")
+    )
 
 FUNCTIONAL = "nn.functional."
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -23,7 +22,7 @@ from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
-from anydml.tracing.traced_program import TracedProgram
+from anydml.tracing.traced_program import Path, TracedProgram
 
 
 def traced_call(
@@ -61,19 +60,19 @@ def traced_call(
     device = None if first is None else first.device
     trace = Trace(name, kind, device, given=len(call.numbers), is_clamped=is_clamped)
     names: list[str] = []
-    paths: list[str] = []
-    places = itertools.count()
+    paths: list[Path] = []
+    variable = trace.scope.variable
 
-    def number(value: int, path: str, least: int | None = None) -> Any:
+    def number(value: int, path: Path, least: int | None = None) -> Any:
         if len(inputs) > MOST_OPEN:
             return value
+        size = variable(len(paths), value, least)
         paths.append(path)
-        size = trace.scope.variable(next(places), value, least)
         return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
 
     def traced(leaf: Any, path: str) -> Any:
         if type(leaf) is int or is_long(leaf):
-            size = number(int(leaf), path)
+            size = number(int(leaf), (path, "", 0))
             return size if is_open else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
@@ -83,8 +82,8 @@ def traced_call(
             check_place(name, path, adapter, adapters[0], names[0])
         names.append(path)
         check_dtype(array.dtype, path)
-        shape = [number(size, f"{path}.shape[{k}]", 0) for k, size in enumerate(array.shape)]
-        strides = [number(stride, f"{path}.strides[{k}]") for k, stride in enumerate(strides_of(array))]
+        shape = [number(size, (path, "shape", k), 0) for k, size in enumerate(array.shape)]
+        strides = [number(stride, (path, "strides", k)) for k, stride in enumerate(strides_of(array))]
         return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
 
     fields = argument_names(function, len(arguments))

@@ -24,20 +24,24 @@ WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
 
 
+Path = tuple[str, str, int]
+"""What a number of a call is: an argument, or of an array argument an attribute and the place in it."""
+
+
 class TracedProgram:
     """A traced function, valid for all calls that pass its guards.
 
     Args:
         trace: the finished trace.
         traced: the traced function.
-        paths: what the numbers of a call are, in words.
+        paths: what the numbers of a call are.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
-    def __init__(self, trace: Trace, traced: TracedFunction, paths: Sequence[str] = ()) -> None:
+    def __init__(self, trace: Trace, traced: TracedFunction, paths: Sequence[Path] = ()) -> None:
         self.traced = traced
         self.pins = [*trace.scope.pins]
         self._paths = paths
@@ -74,7 +78,10 @@ class TracedProgram:
                 number = step[1]
                 while number >= self._tape.given:
                     number = self._tape.of(number)[1]
-                return f"{self._paths[number]} is {numbers[number]}" if number < len(self._paths) else None
+                if number >= len(self._paths):
+                    return None
+                path, attribute, k = self._paths[number]
+                return f"{path}{f'.{attribute}[{k}]' if attribute else ''} is {numbers[number]}"
         return None
 
     def specialized(

@@ -14,9 +14,9 @@ An `out` other than None is refused in any position.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
 from anydml.tracing.constants import arrays_of
@@ -28,7 +28,23 @@ PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
 """Attributes of arrays that are not called."""
 
 _ABSENT: Any = object()
-_SIGIL = re.compile(r"^([@*]*)([^|=]+)[^=]*")
+
+
+class Later:
+    """A module of operations, which is imported when one of them is called first: a function needs few of them.
+
+    Args:
+        name: the module's name in this package.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = f"{__package__}.{name}"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def operation(*arguments: Any, **named: Any) -> Any:
+            return getattr(import_module(self._name), name)(*arguments, **named)
+
+        return operation
 
 
 class _Parameter(NamedTuple):
@@ -64,8 +80,9 @@ class Word:
     @property
     def signature(self) -> str:
         """The supported parameters, as Python text."""
-        kept = [each for each in self.parameters.split() if not each.startswith("-")]
-        return ", ".join(_SIGIL.sub(lambda found: "*" * ("*" in found[1]) + found[2], each) for each in kept)
+        kept = [each.partition("=") for each in self.parameters.split() if not each.startswith("-")]
+        names = ["*" * ("*" in name) + name.lstrip("@*").partition("|")[0] for name, _, _ in kept]
+        return ", ".join(name + equals + default for name, (_, equals, default) in zip(names, kept, strict=True))
 
     def call(self, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Call the operation.
