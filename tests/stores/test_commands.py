@@ -208,11 +208,11 @@ def test_json_of_checkpoints(tmp_path, capsys):
     assert written["remarks"] == planned["remarks"]
     assert reported(capsys, "reshard", source, tmp_path / "out", "--tp", 2)["was_there"]
     same = reported(capsys, "verify", source, tmp_path / "out")
-    assert (same["same"], same["difference"]) == (True, None)
+    assert (same["same"], same["differences"], same["tensors_compared"]) == (True, [], len(tensors))
     tensors["lm_head.weight"] = tensors["lm_head.weight"][:-1]
     other = reported(capsys, "verify", source, hugging_face(tmp_path / "other", tensors), code=1)
     assert not other["same"]
-    assert "lm_head.weight" in other["difference"]
+    assert [(each["name"], each["kind"]) for each in other["differences"]] == [("lm_head.weight", "kind")]
 
 
 def test_json_of_arrays(tmp_path, capsys):

@@ -12,7 +12,7 @@ from stores.test_resharding import assert_equal, hugging_face, llama
 from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.stores import reshard
-from anydml.stores.checkpoints import output_files as extras
+from anydml.stores.checkpoints import extras
 
 SMALL = {"config.json": b"{}", "tokenizer.json": b"[1]", "tokenizer.model": bytes(range(256)), "merges.txt": b"a b\n",
          "chat_template.jinja": b"{{ x }}", "README.md": b"", "modeling_own.py": b"pass"}  # fmt: skip

@@ -14,13 +14,14 @@ from click.shell_completion import CompletionItem
 
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.checking import check
+from anydml.cli.comparing import manifest, verify
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
 from anydml.cli.slimming import slim
-from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
+from anydml.cli.stores_commands import convert, rechunk, reshard, stores
 from anydml.engines import ENGINES
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
@@ -160,6 +161,7 @@ anydml.add_command(stores)
 anydml.add_command(reshard)
 anydml.add_command(convert)
 anydml.add_command(verify)
+anydml.add_command(manifest)
 anydml.add_command(rechunk)
 
 

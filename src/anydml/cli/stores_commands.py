@@ -1,67 +1,18 @@
-"""The commands for array files: stores, reshard, convert, verify and rechunk."""
+"""The commands for array files: stores, reshard, convert and rechunk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.checkpoint_options import LAYOUTS, check_shards, extras_of, ranks_of, renames, selects, writes
 from anydml.cli.output import LocalPath, say
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
-from anydml.text import printable
 
 if TYPE_CHECKING:
     from anydml.stores import Plan
-
-
-LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
-"""As `anydml.stores.convert` has them; commands do not load it before they run."""
-
-RANKS = (
-    ("tp", "tensor-parallel ranks"),
-    ("ep", "ranks that share the experts"),
-    ("pp", "pipeline ranks, which have a stage of the layers each"),
-    ("fsdp", "ranks that share the first axis of tensors, as in PyTorch's FSDP"),
-)
-"""Options for the numbers of ranks of each kind, and descriptions of the ranks."""
-
-
-def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Options of the commands that write a checkpoint.
-
-    Args:
-        source: what their help calls the checkpoint that is read.
-    """
-    size = partial(click.option, show_default=True, metavar="SIZE")
-    options = [
-        *(
-            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {what}.")
-            for name, what in RANKS
-        ),
-        click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors when they are read."),
-        size("--memory", default="256MB", help="Total size of all buffers."),
-        size("--shard-size", default="5GB", help="Approximate size of an output file."),
-        click.option(
-            "--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786."
-        ),
-        click.option("--dcp", is_flag=True, help="Write a distributed checkpoint of PyTorch: .distcp and .metadata."),
-        click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
-        click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
-        click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
-        click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
-        click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
-        json_option,
-        click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
-    ]
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
-def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
-    """Counts of ranks that were given; None where none was."""
-    return {name: count for name, count in given.items() if count is not None} or None
 
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
@@ -87,12 +38,14 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
 @click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath())
 @click.argument("output", metavar="OUT", type=LocalPath())
+@selects
 @click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
-@_writes("IN")
+@writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
-    scheduler: str | None, dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool,
-    as_json: bool, quiet: bool, **ranks: int | None,
+    shards: int | None, scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool,
+    overwrite: bool, dry_run: bool, verbose: bool, as_json: bool, quiet: bool, only: tuple[str, ...],
+    drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...], **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
@@ -100,15 +53,18 @@ def reshard(
     --tp. Several INs are files of such a folder, in any order, or else tensor-parallel ranks, in order. OUT is a
     .safetensors, .gguf or .npz file, or a folder of safetensors files.
 
+    A model of a training run: anydml reshard run/ model/ --only model --strip model. --dtype bf16
+
     An interrupted command resumes when it is repeated.
     """
     from anydml.stores.resharding import reshard as make
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
+    check_shards(shards)
+    options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("reshard: plans", not quiet):
-        plan = make(inputs, output, layout, _ranks(ranks), *options)
+        plan = make(inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename))
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
@@ -126,11 +82,11 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
-@_writes("MODEL")
+@writes("MODEL")
 def convert(
-    model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, scheduler: str | None,
-    dcp: bool, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, as_json: bool,
-    quiet: bool, **ranks: int | None,
+    model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, shards: int | None,
+    scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool, overwrite: bool,
+    dry_run: bool, verbose: bool, as_json: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -141,44 +97,11 @@ def convert(
     """
     from anydml.stores.converting import convert as make
 
-    options = memory, shard_size, overwrite, not no_extras, not no_follow, dtype, dcp
+    check_shards(shards)
+    options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("convert: plans", not quiet):
-        plan = make(model, output, to, _ranks(ranks), *options)
+        plan = make(model, output, to, ranks_of(ranks), *options)
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
-
-
-@click.command(short_help="Compare two checkpoints.")
-@click.argument("first", metavar="A", type=LocalPath())
-@click.argument("second", metavar="B", type=LocalPath())
-@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
-@click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
-@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
-@json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the difference.")
-def verify(
-    first: str, second: str, layout: str | None, to: str | None, memory: str, no_follow: bool, as_json: bool,
-    quiet: bool,
-) -> int:  # fmt: skip
-    """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
-
-    If they differ, print the first difference and exit with code 1.
-    """
-    from anydml.stores.verifying import compared
-
-    difference, remarks = compared(first, second, layout, to, memory, not no_follow, not quiet)
-    if as_json:
-        is_same = difference is None
-        say_json({"first": first, "second": second, "same": is_same, "difference": difference, "remarks": remarks})
-        return 0 if is_same else 1
-    for remark in () if quiet else remarks:
-        say(printable(remark))
-    if difference is not None:
-        say(printable(difference))
-        return 1
-    if not quiet:
-        say(printable(f"'{first}' and '{second}' hold the same tensors"))
-    return 0
 
 
 @click.command(short_help="Rewrite an array with other chunks or another axis order.")

@@ -27,21 +27,26 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.functions import plan
 from anydml.stores.load_plan import LoadPlan
 from anydml.stores.loading import plan_load
+from anydml.stores.manifests import manifest
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
-from anydml.stores.verifying import verify
+from anydml.stores.verifying import Comparison, Difference, compare, verify
 
 __all__ = [
     "Checkpoint",
+    "Comparison",
+    "Difference",
     "LoadPlan",
     "Plan",
     "Store",
     "Target",
     "ZarrStore",
     "ZarrTarget",
+    "compare",
     "convert",
     "create",
+    "manifest",
     "open",
     "plan",
     "plan_load",

@@ -34,10 +34,11 @@ def convert(
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",
     overwrite: bool = False,
-    extras: bool = True,
+    extras: bool | str | os.PathLike[str] = True,
     follow: bool = True,
     dtype: Any = None,
     dcp: bool = False,
+    shards: int | None = None,
 ) -> Plan:
     """Plan to rewrite a model in another layout, by the conversion mappings of the installed transformers.
 
@@ -52,11 +53,13 @@ def convert(
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
         overwrite: whether an existing output may be replaced.
-        extras: whether small files, such as config.json and those of a tokenizer, are copied.
+        extras: whether small files, such as config.json and those of a tokenizer, are copied; or another folder from
+            which they are copied.
         follow: as in `anydml.stores.open`.
         dtype: to which all floating-point tensors are cast as they are read, such as ``"bfloat16"``; None for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
+        shards: as in `anydml.stores.reshard`.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -82,7 +85,7 @@ def convert(
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
         composer, [model], output, change, axes, placement,
-        memory, shard_size, overwrite, extras, follow, dtype, dcp,
+        memory, shard_size, overwrite, extras, follow, dtype, dcp, shards,
     )  # fmt: skip
     plan.remarks = remarks + plan.remarks
     return plan

@@ -14,10 +14,12 @@ from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
-from anydml.stores.checkpoints.output_files import Change, OutputFile, index_of, outputs_of, plan_checkpoint
+from anydml.stores.checkpoints.output_files import Change, outputs_of, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.rules import read_layout
 from anydml.stores.checkpoints.rules_in_python import apply_python, read_python
+from anydml.stores.checkpoints.selecting import Selection, Texts
+from anydml.stores.checkpoints.shards import OutputFile, index_of
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.plans import Plan
@@ -33,10 +35,15 @@ def reshard(
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",
     overwrite: bool = False,
-    extras: bool = True,
+    extras: bool | str | os.PathLike[str] = True,
     follow: bool = True,
     dtype: Any = None,
     dcp: bool = False,
+    shards: int | None = None,
+    only: Texts = (),
+    drop: Texts = (),
+    strip: Texts = (),
+    rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
 ) -> Plan:
     """Plan to rewrite a checkpoint in safetensors files.
 
@@ -53,17 +60,24 @@ def reshard(
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         shard_size: most bytes of tensors per file; a larger tensor gets a file of its own.
         overwrite: whether an existing output may be replaced.
-        extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder.
+        extras: whether small files, such as config.json and those of a tokenizer, are copied from folder to folder; or
+            another folder from which they are copied.
         follow: as in `anydml.stores.open`.
-        dtype: the dtype to which floating-point tensors are cast when read, such as ``"bfloat16"``; None for no cast.
+        dtype: the dtype to which floating-point tensors are cast when read, such as ``"bfloat16"`` or ``"bf16"``; None
+            for no cast.
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
+        shards: the number of files, of about equal size, instead of `shard_size`.
+        only: names, beginnings of names up to a dot, or patterns, of the tensors that are taken; by default all.
+        drop: likewise, of those that are left out.
+        strip: beginnings of names, such as ``"model."``, that are removed.
+        rename: new names by patterns, such as ``{"*.gamma": "*.weight"}``, which are applied in order.
 
     Returns:
         The plan; nothing is written before its `run`.
 
     Raises:
-        ModelError: an input or the layout is broken, rules do not fit, or an axis cannot be shared.
+        ModelError: an input or the layout is broken, rules or the selection do not fit, or an axis cannot be shared.
         BindingError: the memory is too small, or the output is an input.
 
     Examples:
@@ -83,7 +97,7 @@ def reshard(
     placement = None if ranks is None else Placement.of("reshard", ranks)
     return plan_checkpoint(
         trace.composer, inputs, output, change, axes, placement,
-        memory, shard_size, overwrite, extras, follow, dtype, dcp,
+        memory, shard_size, overwrite, extras, follow, dtype, dcp, shards, Selection.of(only, drop, strip, rename),
     )  # fmt: skip
 
 

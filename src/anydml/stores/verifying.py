@@ -1,38 +1,75 @@
-"""`verify`: whether two checkpoints contain the same tensors, compared block by block."""
+"""`verify` and `compare`: whether two checkpoints contain the same tensors."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.moves.compose import Composer
 from anydml.progress import shown
-from anydml.stores.checkpoints import sources
-from anydml.stores.checkpoints.composed import (
-    ComposedTensor,
-    ComposedTensors,
-    StoredTensors,
-    described,
-    program_of,
-)
-from anydml.stores.checkpoints.output_files import Change
-from anydml.stores.converting import conversion
-from anydml.stores.formats.store import Array
-from anydml.stores.formats.target import NewFile, Target
-from anydml.stores.planning.blocks import BlockIO
-from anydml.stores.planning.identities import check_unchanged
-from anydml.stores.planning.planned import Planned
-from anydml.stores.planning.transfers import Transfer
-from anydml.stores.resharding import change_of
-from anydml.stores.running.file_blocks import FileBlocks
+from anydml.stores.checkpoints.beside import differences_beside
+from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
+from anydml.stores.formats.store import Array, uncollected
+from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
+from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.reading import ReadTensors, read_tensors
+from anydml.stores.streaming import Part, Streamed, parts_of
 from anydml.text import parse_size
-from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.trace import Trace
+
+Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+
+
+class Difference(NamedTuple):
+    """A difference of two checkpoints.
+
+    Attributes:
+        name: of the tensor, or of the key of metadata.
+        kind: ``"missing"`` where the second lacks it, ``"added"`` where the first does, ``"kind"`` of dtype or shape,
+            ``"elements"``, ``"checksum"`` or ``"metadata"``.
+        text: a sentence.
+        elements: number of those that differ, if all were compared.
+
+    Examples:
+        >>> from anydml import stores
+        >>> stores.Difference("w", "missing", '"w" is in the first alone').elements
+        0
+    """
+
+    name: str
+    kind: str
+    text: str
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` returns.
+
+    Attributes:
+        differences: all of them, those of names, dtypes and shapes first.
+        compared: number of tensors whose elements were compared.
+        remarks: what was not compared, and what differs beside the tensors.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones(3, "f4"))
+        >>> files = stores.create("a.safetensors", shape={"w": [3]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> stores.compare("a.safetensors", "a.safetensors").compared
+        1
+    """
+
+    differences: list[Difference]
+    compared: int
+    remarks: list[str]
 
 
 def verify(
@@ -47,7 +84,7 @@ def verify(
     """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
 
     Args:
-        first: a checkpoint, as in `anydml.stores.reshard`.
+        first: a checkpoint, as in `anydml.stores.reshard`, or a manifest.
         second: another one.
         layout: rules for the first, as in `anydml.stores.reshard`; the second must contain their results.
         to: as in `anydml.stores.convert`, instead of a layout.
@@ -56,7 +93,7 @@ def verify(
         progress: as in `anydml.stores.Plan.run`.
 
     Returns:
-        None if all names, dtypes, shapes and bytes are equal, otherwise the first difference.
+        None if all names, dtypes, shapes and bytes are equal, otherwise the first difference; `compare` returns all.
 
     Raises:
         ModelError: a checkpoint or the layout is broken.
@@ -72,10 +109,11 @@ def verify(
         >>> stores.verify("a.safetensors", "b.safetensors")
         '"w" differs at [1, 1]: 1.0 and 2.0'
     """
-    return compared(first, second, layout, to, memory, follow, progress)[0]
+    found = _compared(first, second, (layout, None), to, memory, follow, progress, None, EVERYTHING, False, False)
+    return found.differences[0].text if found.differences else None
 
 
-def compared(
+def compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     layout: str | os.PathLike[str] | None = None,
@@ -83,119 +121,195 @@ def compared(
     memory: int | str = "256MB",
     follow: bool = True,
     progress: bool | Callable[[int], None] = False,
-) -> tuple[str | None, list[str]]:
-    """What `verify` returns, and remarks on what was not compared."""
-    if layout is not None and to is not None:
-        raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
-    change: Change | None
-    if to is not None:
-        composer, change, _, axes = conversion(first, to)
-    else:
-        trace = Trace("verify", TracedNdarray)
-        composer, (change, axes) = trace.composer, change_of(trace, layout)
-    made, _, remarks = sources.read_sources([first], axes, follow)
-    wanted = described(made)
-    wanted = wanted if change is None else change(wanted)
-    found, _, more = sources.read_sources([second], axes, follow)
-    said = [f"{path}: {remark}" for path, own in ((first, remarks), (second, more)) for remark in own]
-    if difference := _described_alike(wanted, found):
-        return difference, said
-    pieces, targets, starts = _targets(composer, wanted, found)
-    program, inputs = program_of(composer, pieces)
-    # Half of the memory is for the bytes that blocks are compared with.
-    plan = Planned(program, inputs, targets, parse_size(memory) // 2, is_apart=False)
-    check_unchanged(plan.name, plan.identities)
-    with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
-        blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))
-    check_unchanged(plan.name, plan.identities)
-    return min(blocks.differences.items())[1] if blocks.differences else None, said
-
-
-def _described_alike(wanted: ComposedTensors, found: StoredTensors) -> str | None:
-    """The first difference of names, dtypes and shapes."""
-    if (only := next((name for name in wanted if name not in found), None)) is not None:
-        return f"{show(only)} is in the first alone"
-    if (only := next((name for name in found if name not in wanted), None)) is not None:
-        return f"{show(only)} is in the second alone"
-    for name, each in wanted.items():
-        other = found[name]
-        if (each.dtype, each.shape) != (other.dtype, other.shape):
-            return f"{show(name)} differs: {each.dtype} {[*each.shape]} and {other.dtype} {[*other.shape]}"
-    return None
-
-
-def _targets(
-    composer: Composer, wanted: ComposedTensors, found: StoredTensors
-) -> tuple[list[ComposedTensor], list[Target], list[tuple[int, ...]]]:
-    """The pieces of the second checkpoint, their targets, and their first coordinates in tensors."""
-    files: dict[Path, NewFile] = {}
-    made, targets, starts = list[ComposedTensor](), list[Target](), list[tuple[int, ...]]()
-    for name, each in wanted.items():
-        for piece in found[name].pieces:
-            store = piece.store
-            if store.order is not None or not piece.is_whole:
-                how = "in parts of several kinds" if store.order is None else "not in row-major order"
-                raise ModelError(f"verify: {show(name)} of {store.path} is {how}: name this checkpoint first")
-            made.append(each.changed(composer.slice(each.value, piece.start, store.shape, [1] * store.ndim)))
-            file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))
-            targets.append(Target(file, name, store.shape, store.dtype, store.offset))
-            starts.append(piece.start)
-    return made, targets, starts
-
-
-class ComparedBlocks(FileBlocks):
-    """Compares blocks of a plan with the outputs.
+    dtype: Any = None,
+    metadata: bool = False,
+    only: Texts = (),
+    drop: Texts = (),
+    strip: Texts = (),
+    rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    second_layout: str | os.PathLike[str] | None = None,
+) -> Comparison:
+    """Find all differences of two checkpoints.
 
     Args:
-        plan: whose outputs exist.
-        starts: first coordinates of each output in its tensor.
+        first: as in `verify`.
+        second: likewise.
+        layout: likewise.
+        to: likewise.
+        memory: likewise.
+        follow: likewise.
+        progress: likewise.
+        dtype: to which the first is cast, as in `anydml.stores.reshard`.
+        metadata: whether keys and texts of the files' metadata must be equal, too.
+        only: as in `anydml.stores.reshard`, of the first.
+        drop: likewise.
+        strip: likewise.
+        rename: likewise.
+        second_layout: rules for the second.
 
-    Attributes:
-        differences: texts by block.
+    Returns:
+        All differences.
+
+    Raises:
+        ModelError: a checkpoint or a layout is broken.
+        BindingError: the memory is too small.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones(3, "f4"))
+        >>> files = stores.create("a.safetensors", shape={"w": [3]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> stores.reshard(["a.safetensors"], "b.safetensors", dtype="bf16", rename={"w": "v"}).run()
+        >>> stores.compare("a.safetensors", "b.safetensors", dtype="bf16").differences[0].text
+        '"w" is in the first alone'
     """
+    selection = Selection.of(only, drop, strip, rename)
+    layouts = layout, second_layout
+    return _compared(first, second, layouts, to, memory, follow, progress, dtype, selection, metadata, True)
 
-    is_writing = False
 
-    def __init__(self, plan: Planned, starts: Sequence[tuple[int, ...]]) -> None:
-        super().__init__(plan, lambda path: path)
-        self._starts = starts
-        self.differences: dict[int, str] = {}
+@uncollected()
+def _compared(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    layouts: tuple[str | os.PathLike[str] | None, str | os.PathLike[str] | None],
+    to: str | None,
+    memory: int | str,
+    follow: bool,
+    progress: bool | Callable[[int], None],
+    dtype: Any,
+    selection: Selection,
+    with_metadata: bool,
+    is_whole: bool,
+) -> Comparison:
+    """As `compare`, or up to the first difference."""
+    if layouts[0] is not None and to is not None:
+        raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
+    one = _side(first, layouts[0], to, follow, dtype, selection)
+    other = _side(second, layouts[1], None, follow, None, EVERYTHING)
+    remarks = [f"{path}: {remark}" for path, own in ((first, one), (second, other)) for remark in own.remarks]
+    remarks += differences_beside(first, second)
+    differences = [*_described(one.described, other.described)]
+    if with_metadata:
+        differences += _metadata(one.metadata, other.metadata)
+    if differences and not is_whole:
+        return Comparison(differences, 0, remarks)
+    alike = {name: kind for name, kind in one.described.items() if other.described.get(name) == kind}
+    total = sum(math.prod(shape) * own.itemsize for shape, own in alike.values())
+    # Each side has two tenths of the memory for its parts, and three for its buffers.
+    size = parse_size(memory)
+    with shown(total, 0, progress) as advance:
+        if isinstance(one, Manifest) or isinstance(other, Manifest):
+            sums = [each.hashes if isinstance(each, Manifest) else hashes_of(each, alike, size, advance)
+                    for each in (one, other)]  # fmt: skip
+            differences += _by_checksums(alike, *sums)
+        else:
+            differences += _by_elements(one, other, alike, size, advance, is_whole)
+    return Comparison(differences, len(alike), remarks)
 
-    def until_one_differs(self) -> Iterator[int]:
-        """Numbers of blocks, until a difference is found."""
-        for number in range(len(self.plan.blocks)):
-            if self.differences:
-                return
-            yield number
 
-    def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
-        operands = self._blocking.groups[self._blocking.blocks[number].group].operands
-        there = np.empty(max(read.size, written.size), np.uint8)
-        for transfer in io.writes:
-            here = read if transfer.is_direct else written
-            self._transfer(operands, transfer, there, True)
-            if number not in self.differences and (found := self._difference(operands, transfer, here, there)):
-                self.differences[number] = found
+def _side(
+    path: str | os.PathLike[str],
+    layout: str | os.PathLike[str] | None,
+    to: str | None,
+    follow: bool,
+    dtype: Any,
+    selection: Selection,
+) -> ReadTensors | Manifest:
+    if not is_manifest(path):
+        return read_tensors("verify", path, layout, to, follow, dtype, selection)
+    if layout is not None or to is not None or dtype is not None or selection != EVERYTHING:
+        raise ModelError(f"verify: {path} is a manifest, whose checksums are of tensors as they are: name it second")
+    return read_manifest(path)
 
-    def _difference(self, operands: Sequence[int], transfer: Transfer, here: Array, there: Array) -> str | None:
-        """Text on the first difference of a transfer."""
-        runs = transfer.runs
-        for k, (start, length) in enumerate(zip(transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True)):
-            one, other = here[start : start + length], there[start : start + length]
-            if not np.array_equal(one, other):
-                at = int((one != other).argmax())
-                lies, outputs = self._blocking.intervals[operands[transfer.operand]], self.plan.outputs
-                byte = lies.offset + int(transfer.file[k // runs]) + k % runs * length + at
-                number = next(n for n in lies.outputs if byte < outputs[n].offset + outputs[n].nbytes)
-                target = outputs[number]
-                byte -= target.offset
-                size = target.dtype.itemsize
-                inside = np.unravel_index(byte // size, target.shape)
-                index = [int(i) + first for i, first in zip(inside, self._starts[number], strict=True)]
-                begin = at - byte % size
-                elements = [each[begin : begin + size] for each in (one, other)]
-                values = [str(each.view(target.dtype)[0]) for each in elements]
-                if values[0] == values[1]:
-                    values = [each.tobytes().hex() for each in elements]
-                return f"{show(target.name)} differs at {index}: {' and '.join(values)}"
-        return None
+
+def _described(wanted: Shapes, found: Shapes) -> Iterator[Difference]:
+    """Differences of names, dtypes and shapes."""
+    for name in wanted:
+        if name not in found:
+            yield Difference(name, "missing", f"{show(name)} is in the first alone")
+    for name in found:
+        if name not in wanted:
+            yield Difference(name, "added", f"{show(name)} is in the second alone")
+    for name, (shape, dtype) in wanted.items():
+        if name in found and found[name] != (shape, dtype):
+            (other, kind), said = found[name], f"{show(name)} differs: {dtype} {[*shape]}"
+            yield Difference(name, "kind", f"{said} and {kind} {[*other]}")
+
+
+def _metadata(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
+    """Differences of metadata."""
+    for key in {**wanted, **found}:
+        if wanted.get(key) != found.get(key):
+            texts = " and ".join("none" if own.get(key) is None else show(own[key]) for own in (wanted, found))
+            yield Difference(key, "metadata", f"metadata {show(key)} differ: {texts}")
+
+
+def _by_checksums(alike: Shapes, one: Mapping[str, str], other: Mapping[str, str]) -> Iterator[Difference]:
+    """Differences of checksums."""
+    for name in alike:
+        if one[name] != other[name]:
+            yield Difference(name, "checksum", f"{show(name)} differs: SHA-256 {one[name]} and {other[name]}")
+
+
+def _by_elements(
+    one: ReadTensors,
+    other: ReadTensors,
+    alike: Shapes,
+    memory: int,
+    advance: Callable[[int], None],
+    is_whole: bool,
+) -> list[Difference]:
+    """Differences of elements; the first one, or one of each tensor."""
+    sides = [Streamed(each.composer, each.tensors, memory * 3 // 10) for each in (one, other)]
+    identities = identities_of(path for side in sides for path in side.paths)
+    found: dict[str, Difference] = {}
+    for parts, contents in _read_ahead(sides, parts_of(alike, memory // 10)):
+        for part, here, there in zip(parts, *contents, strict=True):
+            advance(here.size)
+            if _is_equal(here, there):
+                continue
+            where, count = _where(part, alike[part.name], here, there)
+            known = found.get(part.name, Difference(part.name, "elements", where))
+            found[part.name] = known._replace(elements=known.elements + count)
+            if not is_whole:
+                check_unchanged("verify", identities)
+                return [*found.values()]
+    check_unchanged("verify", identities)
+    return [*found.values()]
+
+
+def _read_ahead(
+    sides: Sequence[Streamed], every: Iterable[list[Part]]
+) -> Iterator[tuple[list[Part], list[list[Array]]]]:
+    """Parts and their bytes of each side; the next ones are read while these are looked at."""
+    with ThreadPoolExecutor(len(sides)) as pool:
+        waiting = deque[tuple[list[Part], list[Future[list[Array]]]]]()
+        for parts in every:
+            waiting.append((parts, [pool.submit(side.read, parts) for side in sides]))
+            if len(waiting) > 1:
+                first, reads = waiting.popleft()
+                yield first, [each.result() for each in reads]
+        for first, reads in waiting:
+            yield first, [each.result() for each in reads]
+
+
+def _is_equal(one: Array, other: Array) -> bool:
+    """Whether bytes are equal, compared as words."""
+    end = one.size - one.size % 8
+    return np.array_equal(one[:end].view(np.uint64), other[:end].view(np.uint64)) and np.array_equal(
+        one[end:], other[end:]
+    )
+
+
+def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], here: Array, there: Array) -> tuple[str, int]:
+    """Text on the first element that differs, and the number of those that do."""
+    shape, dtype = kind
+    differing = (here != there).reshape(-1, dtype.itemsize).any(1)
+    first = int(differing.argmax())
+    index = [*map(int, np.unravel_index(part.first + first, shape))]
+    elements = [each[first * dtype.itemsize :][: dtype.itemsize] for each in (here, there)]
+    values = [str(each.view(dtype)[0]) for each in elements]
+    if values[0] == values[1]:
+        values = [each.tobytes().hex() for each in elements]
+    return f"{show(part.name)} differs at {index}: {' and '.join(values)}", int(differing.sum())

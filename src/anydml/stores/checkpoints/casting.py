@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,16 +23,42 @@ FROM, TO = ("F64", "F32", "F16", "BF16"), ("F64", "F32", "F16", "BF16", "F8_E4M3
 """Types that are cast, and those to which they are."""
 
 
+SHORT = {
+    "bf16": "BF16", "fp16": "F16", "f16": "F16", "half": "F16", "fp32": "F32", "f32": "F32",
+    "float": "F32", "single": "F32", "fp64": "F64", "f64": "F64", "double": "F64", "fp8_e4m3": "F8_E4M3",
+    "f8_e4m3": "F8_E4M3", "float8_e4m3": "F8_E4M3", "e4m3": "F8_E4M3", "fp8_e4m3fn": "F8_E4M3", "fp8_e5m2": "F8_E5M2",
+    "f8_e5m2": "F8_E5M2", "e5m2": "F8_E5M2",
+}  # fmt: skip
+"""Other names of dtypes; as in PyTorch, float has 32 bits."""
+
+_QUANTISED = re.compile(r"(i?q|tq|u?int|nf|fp|mxfp|nvfp|w)\d+.*|awq|gptq|gguf|bnb.*", re.IGNORECASE)
+"""Names of what an unquantised model is quantised to."""
+
+
 def dtype_of(name: str, given: Any) -> np.dtype[Any]:
-    """The dtype of a cast.
+    """The dtype of a cast, by any of its names in NumPy, PyTorch, safetensors and other tools.
 
     Raises:
         ModelError: tensors are not cast to it.
     """
     known = {str(DTYPES[key]): DTYPES[key] for key in TO}
-    if str(given) not in known:
-        raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected")
-    return known[str(given)]
+    if isinstance(given, (type, np.dtype)):
+        try:
+            given = str(np.dtype(given))
+        except TypeError:
+            given = str(given)
+    text = str(given).removeprefix("torch.")
+    short = text.lower().replace("-", "_")
+    if (found := known.get(short) or DTYPES.get(SHORT.get(short, ""))) is not None:
+        return found
+    more = ""
+    if short in ("fp8", "float8", "f8"):
+        more = ": there are two of 8 bits, fp8_e4m3 for weights, and fp8_e5m2"
+    elif _QUANTISED.fullmatch(short):
+        more = ": nothing is quantised here: write an unquantised file, and quantise that, as by llama-quantize"
+    elif short == "auto":
+        more = ": without it, dtypes stay as they are"
+    raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected{more}")
 
 
 def cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[StoredTensors, list[str]]:

@@ -1,11 +1,18 @@
-"""Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any text."""
+"""Patterns of tensor names: ``{layer}`` matches a part without dots, ``*`` any text.
+
+In a name that is made of a match, the first ``*`` stands for what the first one matched, and so on.
+"""
 
 from __future__ import annotations
 
 import re
+from itertools import count as count_from
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
+
+_STAR = "_star_"
+"""How the parts that stars match are called."""
 
 _PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)|([^{}*]+)|([{}])")
 
@@ -27,6 +34,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self.text = text
         self.names: list[str] = []
+        self._stars = 0
         written = ""
         for name, star, plain, brace in _PARTS.findall(text):
             if brace:
@@ -35,7 +43,8 @@ class Pattern:
                 written += f"(?P={name})" if name in self.names else f"(?P<{name}>[^.]+)"
                 self.names += [name] if name not in self.names else []
             elif star:
-                written += ".*"
+                written += f"(?P<{_STAR}{self._stars}>.*)"
+                self._stars += 1
             else:
                 written += re.escape(plain)
         self.sees_numbers = re.search(r"[0-9]|\(\?P=", written) is not None
@@ -51,11 +60,17 @@ class Pattern:
         return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
 
     def filled(self, parts: dict[str, str]) -> str:
-        """The name with these parts."""
+        """The name with these parts, of which one for each star."""
         try:
-            if "*" in self.text:
-                raise ModelError(f"{show(self.text)} is no name: * stands for anything")
-            return self.text.format_map(parts)
+            if not self._stars:
+                return self.text.format_map(parts)
+            if (count := sum(part.startswith(_STAR) for part in parts)) != self._stars:
+                raise ModelError(
+                    f"{show(self.text)} has {self._stars} times *, but the pattern that is matched {count} times"
+                )
+            stars = count_from(0)
+            text = re.sub(r"\*", lambda _: f"{{{_STAR}{next(stars)}}}", self.text)
+            return text.format_map(parts)
         except KeyError as error:
             name = f"{{{error.args[0]}}}"
             raise ModelError(f"{show(self.text)} has {name}, which the pattern that is matched has not") from None

@@ -41,10 +41,13 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
     """
     remarks = list[str]()
     parts = [name.split(".") for name in tensors]
-    if depths := [depth for each in parts if (depth := _training(each))]:
-        first = Counter(".".join(each[: max(depths)]) for each in parts)
+    found = {".".join(each[:depth]) for each in parts if (depth := _training(each))}
+    if found:
+        first = Counter(group for each in parts for depth in (1, 2) if (group := ".".join(each[:depth])) in found)
         groups = ", ".join(f"{count} of {name}" for name, count in first.most_common(10))
-        remarks.append(f"contains tensors that train a model, under their own names: {groups}")
+        remarks.append(
+            f"contains tensors that train a model, under their own names: {groups}; drop of reshard leaves them out"
+        )
     if gone := [*others]:
         remarks.append(f"leaves out {counted(len(gone), 'object')} that {'is' if len(gone) == 1 else 'are'} not "
                        f"{'a tensor' if len(gone) == 1 else 'tensors'}: {names(gone)}")  # fmt: skip

@@ -23,6 +23,7 @@ from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.remarks import beside_index, check_ends, left_out
+from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
@@ -50,7 +51,13 @@ class Sources(NamedTuple):
     remarks: list[str]
 
 
-def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True) -> Sources:
+def read_sources(
+    paths: Sequence[str | os.PathLike[str]],
+    axes: Axes,
+    follow: bool = True,
+    selection: Selection = EVERYTHING,
+    name: str = "open",
+) -> Sources:
     """Read the headers of a checkpoint.
 
     Args:
@@ -58,9 +65,11 @@ def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bo
             tensor-parallel rank, in order.
         axes: along which the parts of ranks are joined that do not say so themselves.
         follow: as in `open`.
+        selection: of tensors, by their names in the checkpoint.
+        name: of the command, for errors of the selection.
 
     Raises:
-        ModelError: a file is broken, or shards do not make whole tensors.
+        ModelError: a file is broken, shards do not make whole tensors, or the selection does not fit.
     """
     for each in paths:
         path_text("open", each)
@@ -70,29 +79,39 @@ def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bo
         raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
     path = Path(paths[0])
     if len(paths) > 1:
-        return sources_of([_checkpoint(each, follow) for each in paths], axes)
+        return sources_of([_checkpoint(each, follow) for each in paths], axes, selection, name)
     if is_distributed(path):
         distributed = read_distributed(path)
         tensors = {
             name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
             for name, (shape, own) in distributed.tensors.items()
         }
-        return Sources(tensors, {}, left_out(tensors, distributed.others))
+        return _selected(Sources(tensors, {}, []), distributed.others, selection, name)
     if path.is_dir() and not _is_indexed(path) and (files := safetensors_of(path, follow)):
         place = JsonPath(str(path))
         check_numbers(files, place)
         opened = [*map(opened_file, files)]
         is_sharded = any(key in each.metadata for each in opened for key in (RANK, SHARDING))
-        return sources_of(opened if is_sharded else [united(path, opened, place)], axes)
-    return sources_of([_checkpoint(path, follow)], axes)
+        return sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
+    return sources_of([_checkpoint(path, follow)], axes, selection, name)
 
 
-def sources_of(opened: Sequence[Checkpoint], axes: Axes) -> Sources:
+def _selected(found: Sources, others: Sequence[str], selection: Selection, name: str) -> Sources:
+    """The tensors that a selection takes, with remarks on those and on other objects."""
+    tensors, others, remarks = selection.apply(name, found.tensors, others)
+    return Sources(tensors, found.metadata, found.remarks + remarks + left_out(tensors, others))
+
+
+def sources_of(
+    opened: Sequence[Checkpoint], axes: Axes, selection: Selection = EVERYTHING, name: str = "open"
+) -> Sources:
     """What `read_sources` returns, of checkpoints that are open.
 
     Args:
         opened: one, or several that together are one.
         axes: as in `read_sources`.
+        selection: likewise.
+        name: likewise.
     """
     place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
     remarks = list[str]()
@@ -120,7 +139,7 @@ def sources_of(opened: Sequence[Checkpoint], axes: Axes) -> Sources:
         if (count := is_one_of(opened[0].path)) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files that its name counts, without the tensors of the others")
     others = [name for each in opened for name in each.others]
-    return Sources(tensors, _plain(opened), remarks + left_out(tensors, others))
+    return _selected(Sources(tensors, _plain(opened), remarks), others, selection, name)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:

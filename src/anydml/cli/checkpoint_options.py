@@ -1,0 +1,102 @@
+"""Options of the commands that read and write checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from anydml.cli.output import LocalPath
+from anydml.cli.plan_output import json_option
+
+LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
+"""As `anydml.stores.convert` has them; commands do not load it before they run."""
+
+RANKS = (
+    ("tp", "tensor-parallel ranks"),
+    ("ep", "ranks that share the experts"),
+    ("pp", "pipeline ranks, which have a stage of the layers each"),
+    ("fsdp", "ranks that share the first axis of tensors, as in PyTorch's FSDP"),
+)
+"""Options for the numbers of ranks of each kind, and descriptions of the ranks."""
+
+
+def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options of the commands that write a checkpoint.
+
+    Args:
+        source: what their help calls the checkpoint that is read.
+    """
+    size = partial(click.option, show_default=True, metavar="SIZE")
+    options = [
+        *(
+            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N {what}.")
+            for name, what in RANKS
+        ),
+        click.option("--dtype", metavar="DTYPE", help="Cast floating-point tensors when they are read."),
+        size("--memory", default="256MB", help="Total size of all buffers."),
+        size("--shard-size", default="5GB", help="Approximate size of an output file."),
+        click.option("--shards", type=int, metavar="N", help="Write N files of about equal size instead."),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786."
+        ),
+        click.option("--dcp", is_flag=True, help="Write a distributed checkpoint of PyTorch: .distcp and .metadata."),
+        click.option(
+            "--extras-from",
+            metavar="FOLDER",
+            type=LocalPath(),
+            help="Copy config.json, tokenizers and so on from it.",
+        ),
+        click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
+        click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
+        click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
+        click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
+        click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
+        json_option,
+        click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
+    ]
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def ranks_of(given: Mapping[str, int | None]) -> dict[str, int] | None:
+    """Counts of ranks that were given; None where none was."""
+    return {name: count for name, count in given.items() if count is not None} or None
+
+
+def extras_of(extras_from: str | None, no_extras: bool) -> bool | str:
+    """Whether small files are copied, or from which folder."""
+    if extras_from is not None and no_extras:
+        raise click.UsageError("--extras-from and --no-extras exclude each other", click.get_current_context())
+    return not no_extras if extras_from is None else extras_from
+
+
+def check_shards(shards: int | None) -> None:
+    """Refuse a number and a size of files together."""
+    context = click.get_current_context()
+    if shards is not None and context.get_parameter_source("shard_size") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--shards and --shard-size exclude each other", context)
+
+
+def selects(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for the tensors that are taken, and their names."""
+    several = partial(click.option, multiple=True)
+    options = [
+        several(
+            "--only", metavar="NAME", help="Take these tensors: a name, its beginning such as model, or a pattern."
+        ),
+        several("--drop", metavar="NAME", help="Leave these tensors out, such as optimizer; after --only."),
+        several("--strip", metavar="PREFIX", help="Remove this beginning of names, such as model. with its dot."),
+        several("--rename", metavar="OLD=NEW", help="Rename by patterns, such as '*.gamma=*.weight'; after --strip."),
+    ]
+    return reduce(lambda made, option: option(made), reversed(options), command)
+
+
+def renames(given: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Parse --rename."""
+    pairs = [text.partition("=")[::2] for text in given]
+    if wrong := next((text for text, pair in zip(given, pairs, strict=True) if not all(pair)), None):
+        raise click.BadParameter(f"{wrong[:60]!r} is not OLD=NEW", param_hint="--rename")
+    return pairs

@@ -1,0 +1,110 @@
+"""The commands that compare checkpoints: verify, and manifest, which makes what a copy is compared with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
+from anydml.cli.output import LocalPath, overwrites, say
+from anydml.cli.plan_output import json_option, say_json
+from anydml.text import counted, printable
+
+if TYPE_CHECKING:
+    from anydml.stores import Comparison
+
+FIRST = 10
+"""Differences that are printed."""
+
+_KINDS = {
+    "missing": "in the first alone", "added": "in the second alone", "kind": "of another dtype or shape",
+    "elements": "with other elements", "checksum": "with another checksum", "metadata": "of metadata",
+}  # fmt: skip
+
+_memory = click.option(
+    "--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers."
+)
+
+
+@click.command(short_help="Compare two checkpoints.")
+@click.argument("first", metavar="A", type=LocalPath())
+@click.argument("second", metavar="B", type=LocalPath())
+@selects
+@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
+@click.option("--layout-b", type=LocalPath(), metavar="FILE", help="Rules for B.")
+@click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
+@click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
+@click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
+@click.option("--first", "most", type=click.IntRange(1), default=FIRST, show_default=True, metavar="N",
+              help="Print the first N differences.")  # fmt: skip
+@click.option("--all", "is_all", is_flag=True, help="Print all differences.")
+@_memory
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
+@json_option
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and differences.")
+def verify(
+    first: str, second: str, layout: str | None, layout_b: str | None, to: str | None, dtype: str | None,
+    metadata: bool, most: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
+    only: tuple[str, ...], drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
+
+    A or B may be a manifest, as anydml manifest writes it. --only, --drop, --strip and --rename change A, as they do
+    for reshard.
+
+    If they differ, print the first differences and their number, and exit with code 1.
+    """
+    from anydml.stores.verifying import compare
+
+    found = compare(
+        first, second, layout, to, memory, not no_follow, not quiet, dtype, metadata, only, drop, strip,
+        renames(rename), layout_b,
+    )  # fmt: skip
+    is_same = not found.differences
+    if as_json:
+        differences = [each._asdict() for each in found.differences]
+        counts = {"tensors_compared": found.compared, "remarks": found.remarks}
+        say_json({"first": first, "second": second, "same": is_same, "differences": differences, **counts})
+        return 0 if is_same else 1
+    for remark in () if quiet else found.remarks:
+        say(printable(remark))
+    shown = found.differences if is_all else found.differences[:most]
+    for each in shown:
+        more = f"; {counted(each.elements, 'element')} in all" if each.elements > 1 else ""
+        say(printable(f"{each.text}{more}"))
+    if not quiet:
+        say(printable(f"'{first}' and '{second}' hold the same tensors" if is_same else _summary(found)))
+    return 0 if is_same else 1
+
+
+def _summary(found: Comparison) -> str:
+    """How many differences there are, of each kind."""
+    kinds = Counter(each.kind for each in found.differences)
+    said = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
+    return f"{counted(len(found.differences), 'difference')}: {said}; {counted(found.compared, 'tensor')} compared"
+
+
+@click.command(short_help="Write the SHA-256 of every tensor of a checkpoint.")
+@click.argument("model", type=LocalPath())
+@click.argument("output", metavar="OUT", type=LocalPath())
+@click.option("--only", multiple=True, metavar="NAME", help="Take these tensors, as for reshard.")
+@click.option("--drop", multiple=True, metavar="NAME", help="Leave these tensors out, as for reshard.")
+@_memory
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
+@overwrites
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+def manifest(
+    model: str, output: str, only: tuple[str, ...], drop: tuple[str, ...], memory: str, no_follow: bool,
+    overwrite: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write OUT, a .json file with dtype, shape and SHA-256 of every tensor of MODEL, which verify takes.
+
+    Sums do not depend on files and ranks. They are of the elements in C order, little-endian.
+    """
+    from anydml.stores.manifests import manifest as make
+
+    found = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop)
+    if not quiet:
+        say(printable(f"written to '{output}': the sums of {counted(len(found), 'tensor')}"))

@@ -1,0 +1,110 @@
+"""The small files beside a checkpoint, such as config.json and those of a tokenizer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.fields import path_text
+from anydml.files.json_path import JsonPath, names
+from anydml.stores.checkpoints.casting import config_of
+from anydml.stores.formats.opening import INDEX, inside
+from anydml.stores.formats.target import Content
+from anydml.text import bytes_text
+
+Extras = bool | str | os.PathLike[str]
+"""Whether small files are copied, or another folder from which they are."""
+
+MOST_BYTES = 64 << 20
+"""Most bytes of a small file; tokenizers have tens of millions."""
+
+WEIGHTS = (
+    *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".distcp", ".gguf", ".ggml", ".onnx", ".onnx_data", ".h5"),
+    *(".msgpack", ".npy", ".npz", ".pkl", ".ot", ".tflite", ".mlpackage", ".zip", ".tar", ".gz", ".index.json"),
+)
+"""Suffixes of files with weights, and of their indexes."""
+
+
+def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
+    """The small files of a checkpoint, and the names of other files there.
+
+    Hidden files are neither. Links may lead to files in the folder or in the cache of Hugging Face's hub only, so that
+    a model with a link to a private file does not get that file published.
+
+    Args:
+        path: the folder, or an index in it; a single file has no small files.
+
+    Raises:
+        ModelError: the folder cannot be read.
+    """
+    folder = Path(path)
+    if folder.name.endswith(INDEX):
+        folder = folder.parent
+    elif not folder.is_dir():
+        return [], []
+    copied, left = list[Path](), list[str]()
+    with JsonPath(str(folder)).reading():
+        for each in sorted(folder.iterdir()):
+            if each.name.startswith(".") or each.name.endswith((".safetensors", INDEX)):
+                continue
+            if each.is_dir():
+                left.append(f"{each.name}/")
+            elif each.name.lower().endswith(WEIGHTS) or not _is_small(folder, each):
+                left.append(each.name)
+            else:
+                copied.append(each)
+    return copied, left
+
+
+def _is_small(folder: Path, path: Path) -> bool:
+    try:
+        return inside(folder, path.name, JsonPath(str(path))).stat().st_size <= MOST_BYTES
+    except ModelError:
+        return False
+
+
+def said_of(what: str, files: list[str], more: str = "") -> list[str]:
+    """A remark on files, if there are any."""
+    return [f"{what} {names(files)}{more}"] if files else []
+
+
+def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
+    """Check that a folder of small files is one, and that the output is one, too.
+
+    Raises:
+        ModelError: it is not.
+    """
+    if isinstance(extras, bool):
+        return
+    if not Path(path_text(name, extras)).is_dir():
+        raise JsonPath(str(extras)).error("is no folder with config.json and other small files")
+    if is_file:
+        raise JsonPath(str(out)).error("is one file, beside which no small files are copied: name a folder")
+
+
+def extras_for(
+    out: Path, beside: str | os.PathLike[str], read: Collection[str], is_file: bool, dtype: np.dtype[Any] | None
+) -> tuple[dict[Path, Content], list[str]]:
+    """The small files of an output, and remarks on them.
+
+    Args:
+        out: the output.
+        beside: what they lie beside, as in `extras_beside`.
+        read: names of the files with tensors.
+        is_file: whether the output is one file, which gets none.
+        dtype: of the tensors, if they are cast.
+    """
+    copied, left = extras_beside(beside)
+    copied, left = [each for each in copied if each.name not in read], [each for each in left if each not in read]
+    if is_file:
+        copied, left = [], [*(each.name for each in copied), *left]
+    made: dict[Path, Content] = {out / each.name: each for each in copied}
+    if dtype is not None:
+        made |= {out / each.name: config_of(each, dtype) for each in copied if each.name == "config.json"}
+    size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
+    return made, said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)

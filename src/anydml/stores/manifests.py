@@ -1,0 +1,201 @@
+"""Manifests: the SHA-256 of every tensor of a checkpoint, by which a copy is verified without its source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.fields import path_text
+from anydml.files.folder import check_replaceable, write_whole
+from anydml.files.json_path import JsonPath, show
+from anydml.progress import shown
+from anydml.stores.checkpoints.selecting import Selection, Texts
+from anydml.stores.formats.opening import BIN_INDEX, INDEX
+from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype, parse_json
+from anydml.stores.formats.store import Array, uncollected
+from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.reading import ReadTensors, read_tensors
+from anydml.stores.streaming import Streamed, parts_of
+from anydml.text import parse_size
+
+KEY, VERSION = "anydml_manifest", 1
+"""By which a manifest is known."""
+
+_SUM = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest.
+
+    Attributes:
+        described: shapes and dtypes of tensors, by name.
+        hashes: SHA-256 of their elements in C order, in hexadecimal, by name.
+        metadata: of the files.
+        remarks: for users.
+    """
+
+    described: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+    hashes: dict[str, str]
+    metadata: dict[str, str]
+    remarks: Sequence[str] = ()
+
+
+def hashes_of(
+    read: ReadTensors,
+    described: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    memory: int,
+    advance: Callable[[int], None],
+) -> dict[str, str]:
+    """The SHA-256 of tensors, by name.
+
+    Args:
+        read: the checkpoint.
+        described: those of its tensors that are hashed.
+        memory: bytes of all buffers.
+        advance: is called with bytes that are done.
+    """
+    streamed = Streamed(read.composer, read.tensors, memory // 2)
+    identities = identities_of(streamed.paths)
+    sums = {name: hashlib.sha256() for name in described}
+
+    def update(name: str, contents: Sequence[Array]) -> None:
+        for each in contents:
+            sums[name].update(each.data)
+            advance(each.size)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = list[Future[None]]()
+        for parts in parts_of(described, memory // 8):
+            contents = streamed.read(parts)
+            # While these are hashed, the next ones are read.
+            for each in waiting:
+                each.result()
+            pairs = groupby(zip(parts, contents, strict=True), lambda pair: pair[0].name)
+            waiting = [pool.submit(update, name, [content for _, content in own]) for name, own in pairs]
+        for each in waiting:
+            each.result()
+    check_unchanged("manifest", identities)
+    return {name: each.hexdigest() for name, each in sums.items()}
+
+
+def is_manifest(path: str | os.PathLike[str]) -> bool:
+    """Whether a path may be that of a manifest: a file of JSON that is no index."""
+    text = path_text("verify", path)
+    return text.lower().endswith(".json") and not text.endswith((INDEX, BIN_INDEX)) and Path(path).is_file()
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        ModelError: it is none.
+    """
+    place = JsonPath(str(path))
+    with place.reading():
+        if Path(path).stat().st_size > MOST_HEADER:
+            raise place.error(f"is larger than {MOST_HEADER} bytes")
+        content = parse_json(Path(path).read_bytes(), place, "text")
+    if not isinstance(content, dict) or content.get(KEY) != VERSION:
+        raise place.error(f"is no manifest, as anydml manifest writes it: its {KEY} is not {VERSION}")
+    tensors, metadata = content.get("tensors"), content.get("metadata", {})
+    if not isinstance(tensors, dict) or not isinstance(metadata, dict):
+        raise place.error("is a manifest without tensors")
+    found = Manifest({}, {}, {key: str(value) for key, value in metadata.items()})
+    for name, said in tensors.items():
+        own = place / "tensors" / name
+        if not isinstance(said, dict) or not {"dtype", "shape", "sha256"} <= {*said}:
+            raise own.error("is not an object with dtype, shape and sha256")
+        dtype, shape, known = said["dtype"], said["shape"], said["sha256"]
+        kind = _dtype(dtype)
+        if kind is None:
+            raise (own / "dtype").error(f"is {show(dtype)}, which is not known")
+        if not isinstance(shape, list) or any(type(each) is not int or each < 0 for each in shape):
+            raise (own / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
+        if not isinstance(known, str) or not _SUM.fullmatch(known):
+            raise (own / "sha256").error(f"is {show(known)}, where 64 digits are expected")
+        found.described[name], found.hashes[name] = (tuple(shape), kind), known
+    return found
+
+
+def _dtype(text: Any) -> np.dtype[Any] | None:
+    """A dtype by its name in NumPy or ml_dtypes."""
+    known = {str(dtype): dtype for dtype in DTYPES.values()}
+    if not isinstance(text, str) or text in known:
+        return known.get(text) if isinstance(text, str) else None
+    try:
+        found: np.dtype[Any] = np.dtype(text)
+    except (TypeError, ValueError, SyntaxError):
+        return None
+    return found if is_own_dtype(found) and str(found) == text else None
+
+
+@uncollected()
+def manifest(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    memory: int | str = "256MB",
+    follow: bool = True,
+    overwrite: bool = False,
+    progress: bool | Callable[[int], None] = False,
+    only: Texts = (),
+    drop: Texts = (),
+) -> dict[str, str]:
+    """The SHA-256 of each tensor of a checkpoint, which do not depend on its files and ranks.
+
+    Args:
+        model: a checkpoint, as in `anydml.stores.reshard`.
+        output: a .json file, which gets names, dtypes, shapes and sums, and which `verify` takes; None to write none.
+        memory: bytes of all buffers together, or a text such as ``"256MB"``.
+        follow: as in `anydml.stores.open`.
+        overwrite: whether an existing file may be replaced.
+        progress: as in `anydml.stores.Plan.run`.
+        only: as in `anydml.stores.reshard`.
+        drop: likewise.
+
+    Returns:
+        Sums of the elements in C order, little-endian, in hexadecimal, by name.
+
+    Raises:
+        ModelError: the checkpoint is broken, or the file exists or cannot be written.
+        BindingError: the memory is too small.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones(3, "f4"))
+        >>> files = stores.create("a.safetensors", shape={"w": [3]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> stores.manifest("a.safetensors", "a.manifest.json")["w"][:16]
+        '8a31a40ecac0ceb4'
+        >>> stores.verify("a.manifest.json", "a.safetensors")
+    """
+    read = read_tensors("manifest", model, None, None, follow, None, Selection.of(only, drop, (), ()))
+    out = None if output is None else Path(path_text("manifest", output))
+    if out is not None:
+        if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
+            raise JsonPath(str(out)).error("is no name of a manifest: let it end with .json, not with that of an index")
+        check_replaceable(out, [Path(model)], overwrite, JsonPath(str(out)))
+    described = read.described
+    total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
+    with shown(total, 0, progress) as advance:
+        found = hashes_of(read, described, parse_size(memory), advance)
+    if out is not None:
+        tensors = {
+            name: {"dtype": str(dtype), "shape": [*shape], "sha256": found[name]}
+            for name, (shape, dtype) in described.items()
+        }
+        content = {KEY: VERSION, "metadata": dict(read.metadata), "tensors": tensors}
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        write_whole(out, lambda file: file.write(text.encode()), JsonPath(str(out)))
+    return found

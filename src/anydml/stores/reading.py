@@ -1,0 +1,80 @@
+"""Checkpoints whose tensors are read in their order: what `verify` and `manifest` look at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anydml.moves.compose import Composer
+from anydml.stores.checkpoints.casting import cast, dtype_of
+from anydml.stores.checkpoints.composed import ComposedTensors, described
+from anydml.stores.checkpoints.output_files import Change
+from anydml.stores.checkpoints.selecting import Selection
+from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.converting import conversion
+from anydml.stores.resharding import change_of
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.trace import Trace
+
+
+@dataclass(frozen=True)
+class ReadTensors:
+    """The tensors of a checkpoint, perhaps changed.
+
+    Attributes:
+        composer: of their values.
+        tensors: by name.
+        metadata: of the files.
+        remarks: what was left out, for users.
+    """
+
+    composer: Composer
+    tensors: ComposedTensors
+    metadata: Mapping[str, str]
+    remarks: list[str]
+
+    @property
+    def described(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shapes and dtypes by name."""
+        return {name: (each.shape, each.dtype) for name, each in self.tensors.items()}
+
+
+def read_tensors(
+    name: str,
+    path: str | os.PathLike[str],
+    layout: str | os.PathLike[str] | None,
+    to: str | None,
+    follow: bool,
+    dtype: Any,
+    selection: Selection,
+) -> ReadTensors:
+    """Read the headers of a checkpoint, and apply what is asked for.
+
+    Args:
+        name: of the command, for errors.
+        path: the checkpoint, as in `anydml.stores.reshard`.
+        layout: likewise.
+        to: as in `anydml.stores.convert`, instead of a layout.
+        follow: as in `anydml.stores.open`.
+        dtype: as in `anydml.stores.reshard`.
+        selection: of tensors.
+
+    Raises:
+        ModelError: the checkpoint or the layout is broken, or does not fit what is asked for.
+    """
+    change: Change | None
+    if to is not None:
+        composer, change, _, axes = conversion(path, to)
+    else:
+        trace = Trace(name, TracedNdarray)
+        composer, (change, axes) = trace.composer, change_of(trace, layout)
+    tensors, metadata, remarks = read_sources([path], axes, follow, selection, name)
+    if dtype is not None:
+        tensors, casts = cast(name, tensors, dtype_of(name, dtype))
+        remarks += casts
+    made = described(tensors)
+    return ReadTensors(composer, made if change is None else change(made), metadata, remarks)
