@@ -1,4 +1,4 @@
-"""Rearrange arrays, checkpoints and ONNX models in a single pass, at memory bandwidth, and see what moves where.
+"""Rearrange checkpoints, arrays and ONNX models in a single pass, at memory bandwidth, and see what moves where.
 
 Descs (`SplitOperatorDesc` …) describe operators: `desc.check` validates one against a feature level, and `Device`
 compiles it, binds buffers and dispatches. Functions (`split`, `join` …; all are in `anydml.functions`) run an operator
