@@ -38,7 +38,7 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     opened = stores.open(model, follow=follow)
     arrays = [opened]
     if isinstance(opened, stores.Checkpoint):
-        arrays, report["remarks"], report["metadata"] = [*opened.values()], about(opened), opened.metadata
+        arrays, report["remarks"], report["metadata"] = [*opened.stores.values()], about(opened), opened.metadata
     report["arrays"] = [{**array_as_json(each), "file": each.path.name} for each in arrays]
     if isinstance(opened, stores.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
-from anydml.files.json_path import names
+from anydml.files.json_path import names, show
 from anydml.moves import Move
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Numbers, Store
@@ -81,8 +81,10 @@ class LoadPlan:
         """The runs of all tensors, in the order of tensors.
 
         Raises:
-            ModelError: a move has more than `MOST_RUNS` runs, which `to_json` has as boxes.
+            ModelError: a move has more than `MOST_RUNS` runs, which `to_json` has as boxes; or elements are changed
+                when they are read, such as those that PyTorch has conjugated lazily.
         """
+        self._check_unchanged_elements()
         for name, move, store in self._moves():
             _check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
             offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
@@ -97,8 +99,9 @@ class LoadPlan:
             gap: largest number of unneeded bytes between two runs that are merged.
 
         Raises:
-            ModelError: there are more than `MOST_RUNS`; a larger gap merges more.
+            ModelError: there are more than `MOST_RUNS`; a larger gap merges more. Or as `descriptors`.
         """
+        self._check_unchanged_elements()
         runs = [(sets, move, *contiguous(move.reads, move, gap)) for moves, sets in self._program.alike
                 for move in moves]  # fmt: skip
         count = sum(len(sets) * math.prod(move.sizes[k] for k in outer) for sets, move, _, _, outer in runs)
@@ -219,6 +222,15 @@ class LoadPlan:
             "remarks": self.remarks,
         }  # fmt: skip
         return json.dumps(content, ensure_ascii=False)
+
+    def _check_unchanged_elements(self) -> None:
+        """Refuse elements that are not as they are in their file.
+
+        Raises:
+            ModelError: some are changed when they are read.
+        """
+        if (changed := next((each for each in self._inputs if each.stored is not None), None)) is not None:
+            raise ModelError(f"plan_load: {show(changed.name)} of {changed.path} is changed when it is read: use load")
 
     def _moves(self) -> Iterator[tuple[str, Move, Store]]:
         """The name of a tensor, a move to it, and the store that the move reads, for all moves, by tensors."""

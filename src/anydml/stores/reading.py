@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.compose import Composer
-from anydml.stores.checkpoints.casting import cast, dtype_of
+from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, described
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.selecting import Selection
@@ -73,8 +73,7 @@ def read_tensors(
         trace = Trace(name, TracedNdarray)
         composer, (change, axes) = trace.composer, change_of(trace, layout)
     tensors, metadata, remarks = read_sources([path], axes, follow, selection, name)
-    if dtype is not None:
-        tensors, casts = cast(name, tensors, dtype_of(name, dtype))
-        remarks += casts
+    tensors, casts = changed_dtypes(name, tensors, None if dtype is None else dtype_of(name, dtype), True)
+    remarks += casts
     made = described(tensors)
     return ReadTensors(composer, made if change is None else change(made), metadata, remarks)

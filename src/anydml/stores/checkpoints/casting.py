@@ -1,11 +1,14 @@
-"""Casts of a checkpoint's tensors to one dtype when they are read: the only step that computes, if it is asked for."""
+"""Casts of a checkpoint's tensors to one dtype when they are read: the only step that computes, if it is asked for.
+
+Bytes of big-endian tensors are swapped in the same way.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,31 +64,69 @@ def dtype_of(name: str, given: Any) -> np.dtype[Any]:
     raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected{more}")
 
 
-def cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[StoredTensors, list[str]]:
+def changed_dtypes(
+    name: str, tensors: StoredTensors, dtype: np.dtype[Any] | None, is_little: bool
+) -> tuple[StoredTensors, list[str]]:
+    """The tensors as they are to be read, and remarks.
+
+    Args:
+        name: of the command, for errors.
+        tensors: of a checkpoint.
+        dtype: to which floating-point numbers are cast; None for no cast.
+        is_little: whether all are to be little-endian.
+
+    Raises:
+        ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
+    """
+    remarks = list[str]()
+    if is_little:
+        tensors, remarks = _swapped(tensors)
+    if dtype is None:
+        return tensors, remarks
+    tensors, casts = _cast(name, tensors, dtype)
+    return tensors, remarks + casts
+
+
+def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[StoredTensors, list[str]]:
     """The tensors with floating-point numbers of another dtype, and remarks on those that are cast.
 
     Raises:
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
-    counts, made = Counter[str](), {**tensors}
-    stores: dict[int, Store] = {}
+    counts, kinds = Counter[str](), dict[str, np.dtype[Any]]()
     for key, tensor in tensors.items():
         said = NAMES.get(tensor.dtype.newbyteorder("<"), "")
         if said.startswith("F8") and tensor.dtype != dtype:
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if said not in FROM or tensor.dtype == dtype:
-            continue
-        counts[str(tensor.dtype)] += 1
+        if said in FROM and tensor.dtype != dtype:
+            counts[str(tensor.dtype)] += 1
+            kinds[key] = dtype
+    by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
+    remarks = [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in counts.items()]
+    return _read_as(tensors, kinds), remarks
+
+
+def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
+    """The tensors in little-endian order, and a remark on those that are not so in their files."""
+    found = {key: each.dtype.newbyteorder("<") for key, each in tensors.items() if each.dtype.byteorder == ">"}
+    return _read_as(tensors, found), [f"swaps the bytes of {counted(len(found), 'big-endian tensor')}"] if found else []
+
+
+def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> StoredTensors:
+    """The tensors, of which some get another dtype as they are read."""
+    made, stores = {**tensors}, dict[int, Store]()
+    for key, dtype in dtypes.items():
+        tensor = tensors[key]
         for piece in tensor.pieces:
             if id(piece.store) not in stores:
-                stores[id(piece.store)] = replace(piece.store, dtype=dtype, stored=piece.store.dtype)
+                own = piece.store.stored or piece.store.dtype
+                stores[id(piece.store)] = replace(piece.store, dtype=dtype, stored=own)
         if isinstance(tensor, Store):
             made[key] = stores[id(tensor)]
         else:
             pieces = tuple(piece._replace(store=stores[id(piece.store)]) for piece in tensor.pieces)
             made[key] = replace(tensor, dtype=dtype, pieces=pieces)
-    by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
-    return made, [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in counts.items()]
+    return made
 
 
 def config_of(path: Path, dtype: np.dtype[Any]) -> bytes:

@@ -15,7 +15,7 @@ from anydml.files.json_path import JsonPath
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.casting import cast, dtype_of
+from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for
 from anydml.stores.checkpoints.model_config import config_beside
@@ -86,7 +86,7 @@ def plan_checkpoint(
     beside = inputs[0] if isinstance(extras, bool) else extras
     to = None if dtype is None else dtype_of(name, dtype)
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
-    tensors, casts = (tensors, []) if to is None else cast(name, tensors, to)
+    tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
     made = described(tensors) if change is None else change(described(tensors))
     if not made:

@@ -65,6 +65,7 @@ def _training(parts: list[str]) -> int:
 def about(checkpoint: Checkpoint) -> list[str]:
     """Remarks on files that were opened as they are: which part of a checkpoint they hold, and what is left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
+    remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
     for path, said in checkpoint.file_metadata.items():
         if RANK in said:
             remarks.append(f"{path.name} holds the parts of rank {said[RANK]} of {said.get(RANKS)}")

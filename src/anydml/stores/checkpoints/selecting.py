@@ -67,7 +67,7 @@ class Selection(NamedTuple):
             gone = self._found(name, "drop", self.drop, tensors, others)
             taken = {each: tensor for each, tensor in taken.items() if each not in gone}
             kept = [each for each in kept if each not in gone]
-        if not taken:
+        if not taken and tensors:
             raise ModelError(f"{name}: only and drop leave none of {counted(len(tensors), 'tensor')}")
         left = [each for each in tensors if each not in taken]
         more = len(others) - len(kept)

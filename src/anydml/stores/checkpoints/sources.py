@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
@@ -86,7 +87,7 @@ def read_sources(
             name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
             for name, (shape, own) in distributed.tensors.items()
         }
-        return _selected(Sources(tensors, {}, []), distributed.others, selection, name)
+        return _selected(Sources(tensors, {}, []), distributed.others, distributed.refused, selection, name)
     if path.is_dir() and not _is_indexed(path) and (files := safetensors_of(path, follow)):
         place = JsonPath(str(path))
         check_numbers(files, place)
@@ -96,9 +97,19 @@ def read_sources(
     return sources_of([_checkpoint(path, follow)], axes, selection, name)
 
 
-def _selected(found: Sources, others: Sequence[str], selection: Selection, name: str) -> Sources:
-    """The tensors that a selection takes, with remarks on those and on other objects."""
-    tensors, others, remarks = selection.apply(name, found.tensors, others)
+def _selected(
+    found: Sources, others: Sequence[str], refused: Mapping[str, ModelError], selection: Selection, name: str
+) -> Sources:
+    """The tensors that a selection takes, with remarks on those and on other objects.
+
+    Raises:
+        ModelError: it takes one that cannot be read.
+    """
+    every: dict[str, Any] = {**found.tensors, **refused}
+    tensors, others, remarks = selection.apply(name, every, others)
+    for each in tensors.values() if refused else ():
+        if isinstance(each, ModelError):
+            raise ModelError(f"{each}; drop leaves it out", field=each.field)
     return Sources(tensors, found.metadata, found.remarks + remarks + left_out(tensors, others))
 
 
@@ -139,7 +150,8 @@ def sources_of(
         if (count := is_one_of(opened[0].path)) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files that its name counts, without the tensors of the others")
     others = [name for each in opened for name in each.others]
-    return _selected(Sources(tensors, _plain(opened), remarks), others, selection, name)
+    refused = {key: error for each in opened for key, error in each.refused.items()}
+    return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:

@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.target import KnownBytes, NewFile, Target
 from anydml.stores.formats.torch_distributed import METADATA
-from anydml.stores.formats.torch_save import BY_TORCH
+from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 from anydml.stores.formats.zip_headers import directory_end, entry_header
 from anydml.tensor import Layout
 
@@ -86,7 +85,7 @@ class _Described:
     def __init__(self, folder: Path) -> None:
         self.around: list[tuple[bytes, bytes, int]] = []
         self._folder = folder
-        self._dtypes = {DTYPES[key]: name for name, key in BY_TORCH.items()}
+        self._dtypes = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
         self._memo = _Memo()
         self._kinds: dict[Any, int] = {}
         self._boxes: dict[Any, tuple[int, bytes]] = {}

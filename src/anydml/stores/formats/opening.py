@@ -153,7 +153,7 @@ def opened_file(path: Path) -> Checkpoint:
         raise place.error(f"is none of {', '.join(READERS)}")
     with place.reading():
         found = READERS[path.suffix.lower()](path, place)
-    return Checkpoint(path, found.stores, found.metadata, {path: found.metadata}, found.others)
+    return Checkpoint(path, found.stores, found.metadata, {path: found.metadata}, found.others, found.refused)
 
 
 def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoint:
@@ -166,6 +166,7 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
     metadata: dict[str, str] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
     others: list[str] = []
+    refused: dict[str, ModelError] = {}
     for file in files:
         if (twice := next(filter(stores.__contains__, file.stores), None)) is not None:
             raise place.error(
@@ -176,7 +177,8 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
         metadata.update(file.metadata)
         by_file |= file.file_metadata
         others += file.others
-    return Checkpoint(path, stores, metadata, by_file, others)
+        refused |= file.refused
+    return Checkpoint(path, stores, metadata, by_file, others, refused)
 
 
 READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {
@@ -207,7 +209,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
             files[written] = inside(index.parent, written, place / "weight_map" / name)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
     found = united(index.parent, opened.values(), place)
-    held = {name: written for written, each in opened.items() for name in each.stores}
+    held = {name: written for written, each in opened.items() for name in each}
     if held != weight_map:
         for name, written in weight_map.items():
             if held.get(name) != written:

@@ -6,9 +6,10 @@ A call becomes a `PickledCall` with its function and arguments.
 from __future__ import annotations
 
 import pickletools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
@@ -83,8 +84,50 @@ def read_pickle(content: bytes, place: JsonPath, most: int = MOST_BYTES) -> Any:
     """
     if len(content) > most:
         raise place.error(f"has a pickle of more than {most} bytes")
-    try:
+    with _refusing(place):
         return _Machine().run(content)
+
+
+class _Bounded:
+    """A file of which at most so many bytes are read."""
+
+    def __init__(self, file: BinaryIO, most: int) -> None:
+        self._file, self._left = file, most
+
+    def read(self, size: int) -> bytes:
+        self._take(size)
+        return self._file.read(size)
+
+    def readline(self) -> bytes:
+        found = self._file.readline(self._left + 1)
+        self._take(len(found))
+        return found
+
+    def _take(self, size: int) -> None:
+        if size > self._left:
+            raise ValueError("it is too large")
+        self._left -= size
+
+
+def next_pickle(file: BinaryIO, place: JsonPath, most: int = MOST_BYTES) -> Any:
+    """The content of a pickle, as `read_pickle`, in a file, which is then behind it.
+
+    Raises:
+        ModelError: the pickle is broken, or too large.
+    """
+    with _refusing(place):
+        return _Machine().run(_Bounded(file, most))
+
+
+@contextmanager
+def _refusing(place: JsonPath) -> Iterator[None]:
+    """Refuse broken pickles.
+
+    Raises:
+        ModelError: one is.
+    """
+    try:
+        yield
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
         if isinstance(error, ModelError):
             raise
@@ -98,7 +141,7 @@ class _Machine:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
-    def run(self, content: bytes) -> Any:
+    def run(self, content: Any) -> Any:
         for opcode, argument, _ in pickletools.genops(content):
             name = opcode.name
             if name == "STOP":

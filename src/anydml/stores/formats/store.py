@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from anydml.errors import BindingError
+from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.tensor import Layout
@@ -109,7 +109,8 @@ class Store(StoredArray):
         offset: bytes from the start of the file to the first element.
         order: axes from the one whose elements are farthest apart in the file to the one whose are adjacent; None for
             row-major order.
-        stored: dtype of the elements in the file, where they are cast when they are read; otherwise None.
+        stored: dtype of the elements in the file, where they are cast when they are read; otherwise None. If it has a
+            field, this says what is done first: as in `resolved`.
 
     Examples:
         >>> from anydml import stores
@@ -151,12 +152,13 @@ class Store(StoredArray):
             ModelError: the file cannot be read, or has become shorter.
         """
         place = JsonPath(str(self.path))
-        result = np.empty(self.layout.shape, self.dtype)
+        read = np.empty(self.layout.shape, self.dtype if self.stored is None else self.stored)
         with place.reading(), self.path.open("rb") as file:
             file.seek(self.offset)
-            count = file.readinto(result.reshape(-1).view(np.uint8).data)
-        if count != self.nbytes:
+            count = file.readinto(read.reshape(-1).view(np.uint8).data)
+        if count != read.nbytes:
             raise place.error("has become shorter since it was opened")
+        result = read if self.stored is None else resolved(read, self.dtype)
         return result if self.order is None else result.transpose(np.argsort(self.order))
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
@@ -169,6 +171,20 @@ class Store(StoredArray):
         return f"<store{name} {str(self.path)!r}: {self.dtype} {self.shape}>"
 
 
+def resolved(read: Array, dtype: np.dtype[Any]) -> Array:
+    """Elements as they are in a file, of another dtype.
+
+    A field of the first dtype names what PyTorch leaves for later: ``neg``, ``conj``, or both.
+    """
+    for name in read.dtype.names or ():
+        read = read[name]
+        read = np.conj(read) if "conj" in name else read
+        read = -read if "neg" in name else read
+    # Numbers that the new dtype does not have become infinite, as NumPy says.
+    with np.errstate(all="ignore"):
+        return read.astype(dtype)
+
+
 class FileContent(NamedTuple):
     """What a file of several arrays contains.
 
@@ -176,11 +192,13 @@ class FileContent(NamedTuple):
         stores: the arrays by name.
         metadata: texts by key.
         others: names of what is not an array.
+        refused: errors of arrays that cannot be read, by name.
     """
 
     stores: dict[str, Store]
     metadata: Mapping[str, str]
     others: Sequence[str] = ()
+    refused: Mapping[str, ModelError] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,6 +211,7 @@ class Checkpoint(Mapping[str, Store]):
         metadata: ``__metadata__`` of all files together.
         file_metadata: the same by file.
         others: names of what else the files contain, which is not an array.
+        refused: errors of tensors that cannot be read, such as sparse ones, by name; asking for one raises its error.
 
     Examples:
         >>> from anydml import stores
@@ -209,6 +228,7 @@ class Checkpoint(Mapping[str, Store]):
     metadata: Mapping[str, str] = field(repr=False)
     file_metadata: Mapping[Path, Mapping[str, str]] = field(repr=False)
     others: Sequence[str] = field(default=(), repr=False)
+    refused: Mapping[str, ModelError] = field(default_factory=dict, repr=False)
 
     @property
     def nbytes(self) -> int:
@@ -216,10 +236,13 @@ class Checkpoint(Mapping[str, Store]):
         return sum(store.nbytes for store in self.stores.values())
 
     def __getitem__(self, name: str) -> Store:
+        if name in self.refused:
+            raise self.refused[name]
         return self.stores[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.stores)
+        yield from self.stores
+        yield from self.refused
 
     def __len__(self) -> int:
-        return len(self.stores)
+        return len(self.stores) + len(self.refused)

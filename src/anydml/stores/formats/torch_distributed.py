@@ -6,6 +6,7 @@ Each piece is a file of ``torch.save`` inside a file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,10 +29,12 @@ class Distributed(NamedTuple):
     Attributes:
         tensors: their shapes, and their pieces with first coordinates, by name.
         others: names of what is not a tensor.
+        refused: errors of tensors that cannot be read, by name.
     """
 
     tensors: dict[str, tuple[tuple[int, ...], list[tuple[Store, tuple[int, ...]]]]]
     others: list[str]
+    refused: dict[str, ModelError]
 
 
 def read_distributed(folder: Path) -> Distributed:
@@ -47,7 +50,7 @@ def read_distributed(folder: Path) -> Distributed:
     with place.reading(), (folder / METADATA).open("rb") as file:
         content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
     state = _fields(content)
-    found = Distributed({}, [])
+    found = Distributed({}, [], {})
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
         said = _fields(entry)
@@ -74,9 +77,16 @@ def read_distributed(folder: Path) -> Distributed:
             raise (place / str(name)).error(f"has a stored piece at {[*start]}, which no chunk of the tensor declares")
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
-        found.tensors[name][1].append((_piece(folder, name, size, _fields(info), place / name), start))
+        try:
+            piece = _piece(folder, name, size, _fields(info), place / name)
+        except ModelError as error:
+            found.refused[name] = error
+            continue
+        found.tensors[name][1].append((piece, start))
     if chunks:
         raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
+    for name in found.refused:
+        del found.tensors[name]
     return found
 
 
@@ -90,14 +100,17 @@ def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, A
     path = inside(folder, written, place)
     try:
         with place.reading():
-            (store,) = read_torch(path, place, offset, length).stores.values()
+            found = read_torch(path, place, offset, length)
+            for error in found.refused.values():
+                raise error
+            (store,) = found.stores.values()
     except ModelError:
         raise
     except ValueError:
         raise place.error(f"is no tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
-    return Store(store.path, name, shape, store.dtype, store.offset, store.order)
+    return replace(store, name=name)
 
 
 def _fields(value: Any) -> dict[str, Any]:

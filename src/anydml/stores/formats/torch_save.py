@@ -1,19 +1,24 @@
 """Files of ``torch.save``: tensors in nested dicts and lists, named by their keys with dots in between.
 
-The pickle in such a file is read as data and runs no code. Elements lie uncompressed in the file.
+The pickle in such a file is read as data and runs no code. Elements lie uncompressed in the file: in entries of a zip
+file, or, before PyTorch 1.6, one storage after the other behind the pickles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
+
+from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.npz import ZipEntry, entries
 from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, PickledReference, read_pickle
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store
+from anydml.stores.formats.torch_legacy import read_legacy
 
 MOST_DEPTH = 64
 """Most nested dicts and lists."""
@@ -27,8 +32,26 @@ BY_TORCH = {
 _STORAGES = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
     "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
 }  # fmt: skip
+DTYPES_OF_TORCH: Mapping[str, np.dtype[Any]] = {
+    **{name: DTYPES[key] for name, key in BY_TORCH.items()}, "complex128": np.dtype("<c16"),
+}  # fmt: skip
+"""By the names of PyTorch."""
+
 _UTILS = "torch._utils"
+_OF_TYPE = PickledName("torch._tensor", "_rebuild_from_type_v2")
+_PLAIN = (("torch", "Tensor"), ("torch.nn.parameter", "Parameter"), ("torch.nn.parameter", "Buffer"))
+"""Classes of tensors whose elements are all that they have."""
+
+_OTHERS = {
+    "_rebuild_qtensor": "is quantised", "_rebuild_sparse_tensor": "is sparse", "_rebuild_nested_tensor": "is nested",
+    "_rebuild_meta_tensor_no_storage": "is of the device meta, and has no elements",
+    "_rebuild_wrapper_subclass": "is of a subclass that wraps others",
+    "_rebuild_device_tensor_from_numpy": "is of a device whose tensors are saved as NumPy's arrays",
+    "_rebuild_device_tensor_from_cpu_tensor": "is of a device whose tensors are saved as others",
+}  # fmt: skip
+"""Functions that rebuild tensors that are not dense."""
 
 
 def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> FileContent:
@@ -41,40 +64,53 @@ def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None =
         length: its bytes; None if it extends to the end of the file.
 
     Raises:
-        ModelError: the file is broken, of the format before PyTorch 1.6, or has a tensor that is not contiguous.
+        ModelError: the file is broken, or of a machine of another byte order.
     """
     with path.open("rb") as file:
         file.seek(start)
         if file.read(4) != b"PK\x03\x04":
-            raise place.error("is no zip file, as torch.save writes: load files older than PyTorch 1.6, and save again")
-        found = entries(path, place, start, length)
-        name = next((each for each in found if each.endswith("/data.pkl")), None)
-        if name is None:
-            raise place.error("has no data.pkl, which files of torch.save have")
-        file.seek(found[name].offset)
-        content = read_pickle(file.read(found[name].size), place)
-        root = name.removesuffix("data.pkl")
-        if order := found.get(f"{root}byteorder"):
-            file.seek(order.offset)
-            if file.read(order.size) != b"little":
-                raise place.error("is of a machine whose byte order is big-endian")
-    stores, others = dict[str, Store](), list[str]()
-    for name_in_file, call in _named(content, "", place, 0, set()):
+            file.seek(start)
+            content, storages = read_legacy(file, place)
+        else:
+            content, storages = _zipped(path, file, place, start, length)
+    stores, others, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
+    for name, call in _named(content, "", place, 0, set()):
         if call is None:
-            others.append(name_in_file)
+            others.append(name)
             continue
-        if name_in_file in stores:
-            raise place.error(f"has {show(name_in_file)} twice")
-        stores[name_in_file] = _store(path, root, found, name_in_file, call, place / name_in_file)
-    return FileContent(stores, {}, others)
+        if name in stores or name in refused:
+            raise place.error(f"has {show(name)} twice")
+        try:
+            stores[name] = _store(path, storages, name, call, place / name)
+        except ModelError as error:
+            refused[name] = error
+    return FileContent(stores, {}, others, refused)
+
+
+def _zipped(
+    path: Path, file: BinaryIO, place: JsonPath, start: int, length: int | None
+) -> tuple[Any, dict[str, ZipEntry]]:
+    """The content of a zip file, and the places of its storages."""
+    found = entries(path, place, start, length)
+    name = next((each for each in found if each.endswith("/data.pkl")), None)
+    if name is None:
+        raise place.error("has no data.pkl, which files of torch.save have")
+    file.seek(found[name].offset)
+    content = read_pickle(file.read(found[name].size), place)
+    root = name.removesuffix("data.pkl")
+    if order := found.get(f"{root}byteorder"):
+        file.seek(order.offset)
+        if file.read(order.size) != b"little":
+            raise place.error("is of a machine whose byte order is big-endian")
+    data = f"{root}data/"
+    return content, {key.removeprefix(data): entry for key, entry in found.items() if key.startswith(data)}
 
 
 def _named(
     value: Any, name: str, place: JsonPath, depth: int, seen: set[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
-    """Tensors of nested dicts and lists, and None for what contains no tensor."""
-    if isinstance(value, PickledCall) and value.function == PickledName(_UTILS, "_rebuild_parameter"):
-        value = value.arguments[0] if isinstance(value.arguments, tuple) and value.arguments else None
+    """Tensors of nested dicts, lists and modules, and None for what contains no tensor."""
+    value = _plain_tensor(value)
     if (
         isinstance(value, PickledCall)
         and isinstance(value.function, PickledName)
@@ -85,7 +121,7 @@ def _named(
     if isinstance(value, PickledDict):
         items: list[tuple[Any, Any]] = value
     elif isinstance(value, PickledCall):
-        items = value.items
+        items = value.items or _of_module(value)
     elif isinstance(value, (list, tuple)) and not isinstance(value, (PickledName, PickledReference)):
         items = [*enumerate(value)]
     else:
@@ -104,20 +140,55 @@ def _named(
         yield name, None
 
 
+def _plain_tensor(value: Any) -> Any:
+    """The tensor of a parameter, or of one with attributes."""
+    while isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments:
+        name, arguments = value.function, value.arguments
+        if name in (PickledName(_UTILS, "_rebuild_parameter"), PickledName(_UTILS, "_rebuild_parameter_with_state")):
+            value = arguments[0]
+        elif name == _OF_TYPE and len(arguments) > 2 and arguments[1] in _PLAIN:
+            value = PickledCall(arguments[0], arguments[2])
+        else:
+            break
+    return value
+
+
+def _of_module(value: PickledCall) -> list[tuple[Any, Any]]:
+    """The parameters, buffers and modules of a module of ``torch.nn``, as its state_dict has them."""
+    state = dict(value.state) if isinstance(value.state, PickledDict) else {}
+    found = list[tuple[Any, Any]]()
+    if not {"_parameters", "_buffers", "_modules"} <= {*state}:
+        return found
+    gone = state.get("_non_persistent_buffers_set")
+    if isinstance(gone, PickledCall) and isinstance(gone.arguments, tuple) and gone.arguments:
+        # Pickles of protocol 2 call set with a list.
+        (gone,) = gone.arguments[:1]
+    passing = gone if isinstance(gone, list) else []
+    for kind in ("_parameters", "_buffers", "_modules"):
+        own = state[kind]
+        own = own.items if isinstance(own, PickledCall) else own
+        if isinstance(own, PickledDict) or type(own) is list:
+            found += [(key, each) for key, each in own if each is not None and key not in passing]
+    return found
+
+
 def _key(key: Any) -> str:
     return key if isinstance(key, str) else str(key)[:60]
 
 
-def _store(
-    path: Path, root: str, found: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath
-) -> Store:
+def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: PickledCall, place: JsonPath) -> Store:
     """The store of a tensor."""
     which = call.function.name
-    if call.function.module != _UTILS or which not in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
-        raise place.error(f"is rebuilt by {str(call.function)[:100]}, which is not known: dense tensors are read alone")
+    if call.function.module != _UTILS or which not in ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3"):
+        what = _OTHERS.get(which)
+        if call.function == _OF_TYPE and isinstance(call.arguments, tuple) and len(call.arguments) > 1:
+            what = f"is of the class {str(call.arguments[1])[:100]}"
+        said = what or f"is rebuilt by {str(call.function)[:100]}, which is not known"
+        raise place.error(f"{said}: dense tensors are read alone")
     arguments = call.arguments if isinstance(call.arguments, tuple) else ()
     storage = arguments[0].identity if arguments and isinstance(arguments[0], PickledReference) else None
-    if len(arguments) < 6 or not isinstance(storage, tuple) or len(storage) != 5 or storage[0] != "storage":
+    fewest = 4 if which == "_rebuild_tensor" else 6
+    if len(arguments) < fewest or not isinstance(storage, tuple) or len(storage) < 5 or storage[0] != "storage":
         raise place.error("is no tensor that torch.save writes")
     start, shape, stride = arguments[1:4]
     kind, key = storage[1], storage[2]
@@ -130,13 +201,13 @@ def _store(
     bits = dict(
         each for more in arguments[7 if asked_is_given else 6 :] if isinstance(more, PickledDict) for each in more
     )
-    if lazy := sorted(str(bit) for bit, is_set in bits.items() if is_set):
-        how = {"conj": "conjugated: save x.resolve_conj()", "neg": "negated: save x.resolve_neg()"}
-        raise place.error(f"is lazily {' and '.join(how.get(bit, f'changed by {bit[:60]}') for bit in lazy)} instead")
+    lazy = sorted(str(bit) for bit, is_set in bits.items() if is_set)
+    if unknown := [bit for bit in lazy if bit not in ("conj", "neg")]:
+        raise place.error(f"is lazily changed by {unknown[0][:60]}, which is not known")
     dtype_name = asked.name if isinstance(asked, PickledName) and asked.module == "torch" else ""
-    if dtype_name not in BY_TORCH:
-        raise place.error(f"is of dtype {show(str(asked)[:60])}, which is not known")
-    dtype = DTYPES[BY_TORCH[dtype_name]]
+    if dtype_name not in DTYPES_OF_TORCH:
+        raise place.error(f"is of dtype {show(str(asked)[:60])}, which NumPy and ml_dtypes do not have")
+    dtype = DTYPES_OF_TORCH[dtype_name]
     numbers = [
         start,
         *(shape if isinstance(shape, tuple) else (-1,)),
@@ -144,18 +215,26 @@ def _store(
     ]
     if any(type(each) is not int or not 0 <= each < 1 << 48 for each in numbers) or len(shape) != len(stride):
         raise place.error("has a place, shape or strides that are no counts")
-    entry = found.get(f"{root}data/{key}", ZipEntry(0, 0))
+    entry = storages.get(str(key), ZipEntry(0, 0))
+    if len(storage) > 5 and isinstance(storage[5], tuple):
+        # A view of another storage, as PyTorch had them before 0.4.
+        raise place.error(
+            "is a view of a storage, which old versions of PyTorch wrote: load it there, and save it again"
+        )
     offset = entry.offset + start * dtype.itemsize
     # From the largest stride to the smallest, such as (0, 2, 3, 1) of channels_last.
     order = tuple(sorted(range(len(shape)), key=lambda axis: -stride[axis] if shape[axis] > 1 else -(1 << 48)))
-    store = Store(path, name, shape, dtype, offset, None if _is_rising(order) else order)
+    stored = np.dtype([("_".join(lazy), dtype)]) if lazy else None
+    store = Store(path, name, shape, dtype, offset, None if _is_rising(order) else order, stored)
     if not _is_like(store, stride):
         raise place.error(
             f"has shape {[*shape]} and strides {[*stride]}, which skip or repeat elements of its storage: save a "
             "contiguous copy"
         )
     if store.offset + store.nbytes > entry.offset + entry.size:
-        raise place.error(f"has {store.size} elements from {start} on, which data/{str(key)[:40]} does not hold")
+        raise place.error(
+            f"has {store.size} elements from {start} on, which its storage, {str(key)[:40]}, does not hold"
+        )
     return store
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
-from anydml.stores.formats.store import PAGE, Array, Numbers
+from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 
 AT_ONCE = 512 << 10
@@ -208,9 +208,7 @@ class CastFile:
             read = np.empty(part.size, self._stored)
             place = self._offset + (at // self._dtype.itemsize + first) * size
             self._file.read(read.view(np.uint8).data, place)
-            # Numbers that the new dtype does not have become infinite, as NumPy says.
-            with np.errstate(all="ignore"):
-                part[...] = read.astype(self._dtype)
+            part[...] = resolved(read, self._dtype)
 
     def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Fill runs of a buffer, `length` bytes from each start."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
+from anydml.stores.running.files import CastFile
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.stores.running.staging import Staging
 from anydml.tensor import Layout
@@ -56,7 +58,9 @@ class GridBlocks(BlocksWriter):
 
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
         kept_in = folder if number in self._blocking.kept else None
-        file = self._opened.file(store.path) if isinstance(store, Store) else None
+        file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
+        if isinstance(store, Store) and store.stored is not None:
+            file, store = CastFile(file, store.offset, store.stored, store.dtype), replace(store, offset=0)
         reader = ChunkReader(store, self._blocking.span, kept_in, file)
         self._opened.more.callback(reader.close)
         return reader

@@ -1,0 +1,84 @@
+"""Files of ``torch.save`` before PyTorch 1.6: pickles, and behind them one storage after the other.
+
+PyTorch still writes them with ``_use_new_zipfile_serialization=False``. They have a magic number, a version, what the
+machine was like, the content, and the keys of storages; then for each of these the number of its elements, and these.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.npz import ZipEntry
+from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledReference, next_pickle
+
+MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
+MOST_STORAGES = 1 << 20
+
+SIZES = {
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8), **dict.fromkeys(("Float", "Int", "QInt32"), 4),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2), "ComplexDouble": 16,
+    **dict.fromkeys(("Char", "Byte", "Bool", "QInt8", "QUInt8", "Untyped"), 1),
+}  # fmt: skip
+"""Bytes of an element of a storage, by the beginning of its class's name."""
+
+
+def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntry]]:
+    """The content of such a file, and the places of its storages by their keys.
+
+    Args:
+        file: at its beginning.
+        place: for errors.
+
+    Raises:
+        ModelError: it is none, is broken, or is of a machine of another byte order.
+    """
+    if file.read(1) != b"\x80":
+        raise place.error("is no file of torch.save, neither a zip file nor pickles")
+    file.seek(-1, os.SEEK_CUR)
+    if next_pickle(file, place) != MAGIC or next_pickle(file, place) != VERSION:
+        raise place.error("is a pickle, but not one of torch.save: load it in Python, and save it by torch.save")
+    machine = next_pickle(file, place)
+    said = dict(machine) if isinstance(machine, PickledDict) else {}
+    if said.get("little_endian") is not True:
+        raise place.error("is of a machine whose byte order is big-endian")
+    content, keys = next_pickle(file, place), next_pickle(file, place)
+    if not isinstance(keys, list) or len(keys) > MOST_STORAGES:
+        raise place.error("has no list of storages behind its content")
+    kinds = dict[str, str]()
+    _storages(content, kinds, set())
+    size, found = file.seek(0, os.SEEK_CUR), dict[str, ZipEntry]()
+    end = file.seek(0, os.SEEK_END)
+    at = size
+    for key in map(str, keys):
+        file.seek(at)
+        count = int.from_bytes(file.read(8), "little")
+        if key not in kinds or kinds[key] not in SIZES:
+            raise place.error(f"has a storage {show(key)} of a kind that is not known: {show(kinds.get(key))}")
+        length = count * SIZES[kinds[key]]
+        if at + 8 + length > end:
+            raise place.error(f"is cut off within the storage {show(key)}, which has {length} bytes")
+        found[key] = ZipEntry(at + 8, length)
+        at += 8 + length
+    return content, found
+
+
+def _storages(value: Any, found: dict[str, str], seen: set[int]) -> None:
+    """Note the class of every storage that a content refers to, without its last word, by key."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, PickledReference):
+            identity = each.identity
+            if isinstance(identity, tuple) and len(identity) > 2 and identity[0] == "storage":
+                kind = getattr(identity[1], "name", "")
+                found[str(identity[2])] = "Untyped" if kind == "UntypedStorage" else kind.removesuffix("Storage")
+        elif id(each) in seen:
+            continue
+        elif isinstance(each, PickledCall):
+            seen.add(id(each))
+            waiting += [each.arguments, each.items, each.state]
+        elif isinstance(each, (list, tuple)):
+            seen.add(id(each))
+            waiting += each
