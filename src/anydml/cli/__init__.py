@@ -19,6 +19,7 @@ from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.options import allow_outside, feature_level
+from anydml.cli.other_options import answer_of
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores
@@ -30,6 +31,9 @@ _SETTINGS = {
     "token_normalize_func": lambda token: token.replace("_", "-"),
     "max_content_width": 100,
 }
+
+OF_CHECKPOINTS = ("stores", "reshard", "convert", "verify", "manifest")
+"""Commands that are given options of other tools for checkpoints."""
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -64,6 +68,9 @@ def _main(given: list[str]) -> int | str | None:
         named = f"anydml {given[0]}" if given and given[0] in anydml.commands else "anydml"
         command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
+        if isinstance(error, click.NoSuchOption) and command.split()[-1] in OF_CHECKPOINTS:
+            answer = answer_of(error.option_name)
+            message = message if answer is None else f"No such option '{error.option_name}': {answer}"
         stop = "" if message.endswith((".", "?")) else "."
         code = fail(f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:

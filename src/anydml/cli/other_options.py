@@ -1,0 +1,199 @@
+"""Options of other tools for checkpoints, and what is written here instead.
+
+They are those of PyTorch's consolidation and format_utils, transformers, mergekit, accelerate, llama.cpp, DeepSpeed's
+zero_to_fp32, Megatron, vLLM and Hugging Face's hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_GROUPS: tuple[tuple[str, str], ...] = (
+    (
+        "IN and OUT are written without options: anydml reshard IN OUT",
+        "--input --input-dir --input-path --output --output-dir --output-path --outfile --out --local-dir "
+        "--load --save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path",
+    ),
+    (
+        "write --shard-size 5GB",
+        "--max-shard-size --out-shard-size --split-max-size --max-file-size",
+    ),
+    (
+        "write --shards N",
+        "--num-shards --num-files --shard-count --n-shards --fqn-to-index-mapping",
+    ),
+    (
+        "files are divided by size: write --shard-size 5GB or --shards N",
+        "--split-max-tensors",
+    ),
+    (
+        "it is always so: leave it out",
+        "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer --no- "
+        "tensor-first-split --lazy --sync --fsync",
+    ),
+    (
+        "pickles are not written: load OUT, and torch.save it",
+        "--unsafe-serialization --no-safe-serialization --to-torch --dcp-to-torch",
+    ),
+    (
+        "write --dcp",
+        "--torch-to-dcp --to-dcp",
+    ),
+    (
+        "the name of OUT decides: a folder, or a name with .safetensors at its end",
+        "--dcp-to-hf --to-safetensors --to-hf",
+    ),
+    (
+        "the name of OUT decides: a folder, .safetensors, .gguf or .npz; --dcp writes a distributed checkpoint",
+        "--format --output-format --out-type --save-format --target-format",
+    ),
+    (
+        "write --dtype bf16",
+        "--outtype --torch-dtype --out-dtype --dtype-out --precision --cast --model-dtype --bf16 --bfloat16",
+    ),
+    (
+        "write --dtype fp16",
+        "--fp16 --half --f16 --float16",
+    ),
+    (
+        "write --dtype fp32",
+        "--fp32 --f32 --float32",
+    ),
+    (
+        "nothing is quantised here: write OUT.gguf with --dtype f16, and quantise that by llama-quantize",
+        "--quantize --quantization --quant --q8-0 --load-in-4bit --load-in-8bit",
+    ),
+    (
+        "write --only model",
+        "--include --keys --filter --tensors --model-only --weights-only --only-model --no-optimizer",
+    ),
+    (
+        "write --drop optimizer",
+        "--exclude --ignore --skip --exclude-optimizer --drop-optimizer --exclude-keys",
+    ),
+    (
+        "write --drop NAME for each of them",
+        "--exclude-frozen-parameters",
+    ),
+    (
+        "write --strip model",
+        "--prefix --strip-prefix --remove-prefix --key-prefix --base-model-prefix",
+    ),
+    (
+        "write --rename '*=model.*'",
+        "--add-prefix",
+    ),
+    (
+        "write --rename OLD=NEW, or rules in --layout",
+        "--key-mapping --rename-map --map --mapping --name-map --rename-keys",
+    ),
+    (
+        "write --extras-from FOLDER, from which config.json, the tokenizer and so on are copied",
+        "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model --model- "
+        "name-or-path",
+    ),
+    (
+        "write --no-extras",
+        "--no-copy --no-tokenizer --no-config",
+    ),
+    (
+        "write --memory 256MB",
+        "--max-memory --memory-limit --ram --buffer-size",
+    ),
+    (
+        "the number of processors decides: leave it out, or limit them by taskset",
+        "--num-threads --num-workers --workers --threads --jobs --num-processes --max-workers --nproc "
+        "--thread-count --async-write --multi-gpu --parallel",
+    ),
+    (
+        "files are moved by the processor, within --memory: leave it out",
+        "--cuda --device --gpu --device-map --read-to-gpu --use-gpu --gpu-rich --use-temp-file --no-lazy",
+    ),
+    (
+        "no code of a checkpoint is ever run: leave it out",
+        "--trust-remote-code --allow-crimes --allow-pickle --unsafe",
+    ),
+    (
+        "write --overwrite",
+        "--force --force-download --yes --overwrite-existing --exist-ok --clobber",
+    ),
+    (
+        "repeat the same command, which resumes",
+        "--resume --resume-download --continue",
+    ),
+    (
+        "OUT is never IN: write another OUT",
+        "--in-place --inplace",
+    ),
+    (
+        "IN stays as it is: anydml verify IN OUT, then remove it",
+        "--remove-checkpoint-dir --delete-original --move",
+    ),
+    (
+        "write --tp N",
+        "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size --mp- "
+        "size --model-parallel-size --world-size --nproc-per-node",
+    ),
+    (
+        "write --pp N",
+        "--pipeline-parallel-size --pipeline-model-parallel-size --target-pipeline-parallel-size --pp-size",
+    ),
+    (
+        "write --ep N",
+        "--expert-parallel-size --expert-model-parallel-size --target-expert-parallel-size --ep-size",
+    ),
+    (
+        "write --fsdp N",
+        "--fsdp-size --dp-size --data-parallel-shard-degree --num-ranks",
+    ),
+    (
+        "all ranks are written by one command: leave it out",
+        "--rank --no-dist --process-group",
+    ),
+    (
+        "nothing is downloaded here: hf download first, and name its folder",
+        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint --etag- timeout",
+    ),
+    (
+        "it is not written here: use llama.cpp's or mergekit's own tool on OUT",
+        "--vocab-only --model-name --mmproj --bigendian --big-endian --metadata-override --write-model-card "
+        "--merge --split",
+    ),
+    (
+        "what IN is, is read from it: leave it out",
+        "--model-type --loader --saver --ckpt-format --arch --architecture --tag --debug",
+    ),
+    (
+        "write anydml manifest OUT sums.json, and anydml verify sums.json COPY",
+        "--checksum --sha256 --hash --md5 --check",
+    ),
+    (
+        "anydml verify compares bit for bit: leave it out",
+        "--rtol --atol --tolerance --strict --exact --bitwise",
+    ),
+    (
+        "write anydml stores IN",
+        "--list --ls --show --info --print",
+    ),
+    (
+        "write --dry-run",
+        "--plan --simulate --no-act --what-if",
+    ),
+    (
+        "progress is shown unless --quiet is given",
+        "--progress --no-progress --silent --disable-tqdm",
+    ),
+    (
+        "tensors are not compressed: leave it out",
+        "--compress --compression",
+    ),
+)
+"""What is written here, and the options of other tools that it is for."""
+
+ANSWERS: Mapping[str, str] = {option: answer for answer, options in _GROUPS for option in options.split()}
+"""What is written here, by an option of another tool."""
+
+
+def answer_of(option: str) -> str | None:
+    """What is written here instead of an option, if that is known."""
+    return ANSWERS.get(option.partition("=")[0].replace("_", "-").lower())

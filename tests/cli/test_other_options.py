@@ -1,0 +1,51 @@
+"""Options of other tools for checkpoints are answered by the line that does the same here."""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from anydml.cli import OF_CHECKPOINTS, anydml, main
+from anydml.cli.other_options import ANSWERS
+
+OWN = {
+    name: {text for each in anydml.commands[name].params for text in (*each.opts, *each.secondary_opts)}
+    for name in (*OF_CHECKPOINTS, "rechunk")
+}
+
+
+def said(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ANSWERS)
+def test_the_answer_is_one_line_with_options_that_exist(option, capsys):
+    assert option not in OWN["reshard"]
+    error = said(capsys, "reshard", "in", "out", option)
+    assert error == f"anydml: No such option '{option}': {ANSWERS[option]}. See 'anydml reshard --help'.\n"
+    named = re.findall(r"(?<![\w-])--?[a-z][\w-]*", ANSWERS[option])
+    assert {*named} <= OWN["reshard"] | OWN["verify"]
+    # What is to be written for reshard can be parsed by it.
+    for line in re.findall(r"write (--.*?)(?:, |$| or )", ANSWERS[option]):
+        if "NAME for each" not in line and "," not in line:
+            given = [re.sub(r"^N$", "2", each) for each in shlex.split(line)]
+            with click.Context(anydml) as parent:
+                anydml.commands["reshard"].make_context("reshard", ["in", "out", *given], parent=parent)
+    for command in re.findall(r"anydml ([a-z]+)", ANSWERS[option]):
+        assert command in anydml.commands
+
+
+@pytest.mark.parametrize("given", ["--max_shard_size", "--max-shard-size=5GB", "--MAX-SHARD-SIZE"])
+def test_they_are_known_however_they_are_written(given, capsys):
+    for command in ("reshard", "convert"):
+        assert "write --shard-size 5GB. See" in said(capsys, command, "in", "out", given)
+
+
+def test_others_are_answered_as_before(capsys):
+    assert "No such option" in said(capsys, "reshard", "in", "out", "--layuot", "x")
+    assert "--layout" in said(capsys, "reshard", "in", "out", "--layuot", "x")
+    assert "write --shard" not in said(capsys, "rechunk", "in", "out", "--max-shard-size", "x")
