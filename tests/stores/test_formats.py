@@ -160,6 +160,12 @@ class TestTorch:
             with pytest.raises(ModelError, match=message):
                 stores.reshard([tmp_path / "x.pt"], tmp_path / "x.safetensors")
 
+    @pytest.mark.filterwarnings("ignore")
+    def test_models_of_torchscript(self, torch, tmp_path):
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), tmp_path / "x.pt")
+        with pytest.raises(ModelError, match="is a model of TorchScript"):
+            stores.open(tmp_path / "x.pt")
+
     def test_reshard_reads_it(self, torch, tmp_path):
         saved = {"w": torch.randn(40, 50).bfloat16(), "t": torch.randn(6, 4).T}
         torch.save(saved, tmp_path / "x.bin")

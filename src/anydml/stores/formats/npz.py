@@ -82,6 +82,8 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None) -> dic
                 # Not by is_dir(), which takes no empty name.
                 if each.filename.endswith("/"):
                     continue
+                if "/code/__torch__" in each.filename:
+                    raise place.error("is a model of TorchScript: save the state_dict() of torch.jit.load(…) instead")
                 if each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1:
                     raise place.error(f"has {show(each.filename)}, which is compressed or encrypted: write it again "
                                       "without compression, as numpy.savez does")  # fmt: skip
