@@ -28,7 +28,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "it is always so: leave it out",
-        "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer --no- "
+        "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer --no-"
         "tensor-first-split --lazy --sync --fsync",
     ),
     (
@@ -89,8 +89,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --extras-from FOLDER, from which config.json, the tokenizer and so on are copied",
-        "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model --model- "
-        "name-or-path",
+        "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model --model-name-or-path",
     ),
     (
         "write --no-extras",
@@ -131,7 +130,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --tp N",
-        "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size --mp- "
+        "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size --mp-"
         "size --model-parallel-size --world-size --nproc-per-node",
     ),
     (
@@ -152,7 +151,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "nothing is downloaded here: hf download first, and name its folder",
-        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint --etag- timeout",
+        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint --etag-timeout",
     ),
     (
         "it is not written here: use llama.cpp's or mergekit's own tool on OUT",
