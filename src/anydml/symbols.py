@@ -26,8 +26,23 @@ def is_symbol(value: Any) -> bool:
     return kind.__name__ == "SymInt" and kind.__module__ == "torch"
 
 
+def is_open(value: Any) -> bool:
+    """Whether a value is an open size of a fused function (see `anydml.tracing.sizes`)."""
+    kind = type(value)
+    return kind.__name__ == "Size" and kind.__module__ == "anydml.tracing.sizes"
+
+
+def integer_or_open(name: str, field: str, value: Any) -> Any:
+    """Convert an integer; an open size stays open.
+
+    Raises:
+        DescTypeError: `value` is not an integer.
+    """
+    return value if is_open(value) else integer(name, field, value)
+
+
 def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
-    """Convert a sequence to a tuple of integers, `int` or symbolic.
+    """Convert a sequence to a tuple of integers: `int`, symbolic, or open sizes.
 
     Raises:
         DescTypeError: `values` is not a sequence, or an element is not an integer.
@@ -35,9 +50,11 @@ def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) 
     items = items_of(name, field, values, wanted)
     if are_known(items):
         return items
-    if not any(map(is_symbol, items)):
-        return integers(name, field, items)
-    return tuple(value if is_symbol(value) else integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
+    if not any(is_symbol(value) or is_open(value) for value in items):
+        return integers(name, field, items, wanted)
+    return tuple(
+        value if is_symbol(value) else integer_or_open(name, f"{field}[{i}]", value) for i, value in enumerate(items)
+    )
 
 
 def holds(condition: Any) -> bool:

@@ -10,12 +10,13 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of, check_host, check_place
 from anydml.errors import BindingError, DescError
-from anydml.fields import LIST, ONE_OR_LIST, check_length, integer, integers
+from anydml.fields import LIST, ONE_OR_LIST, check_length
 from anydml.memory import device_array
 from anydml.memory.device_array import DeviceArray, as_array
 from anydml.operators.element import Element
 from anydml.operators.function import INDICES, MASK, Listed, Parameter
 from anydml.strides import in_words
+from anydml.symbols import integer_or_open, integers_or_symbols
 from anydml.text import a, counted
 
 Array = np.ndarray[Any, Any]
@@ -139,8 +140,8 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
         return None
     kind = kind.removesuffix(" | None")
     if kind == "int" or (kind != "Ints" and isinstance(value, (int, np.integer))):
-        return integer(name, field, value)
-    return integers(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
+        return integer_or_open(name, field, value)
+    return integers_or_symbols(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
 
 
 def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:

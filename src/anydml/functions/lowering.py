@@ -40,10 +40,10 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
     if function.rule is None or any(each.dtype.kind not in "OUS" for each in operands):
         return False
     layouts = [Layout.of(each) for each in operands]
-    moves, _ = function.lowered(layouts[: len(inputs)], layouts[len(inputs) :], inferred.parameters)
-    if any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
+    made = function.lowered(layouts[: len(inputs)], layouts[len(inputs) :], inferred.parameters)
+    if made.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in made.moves):
         return False
-    for move in moves:
+    for move in made.moves:
         _viewed(operands, move.destination, move.sizes)[...] = _viewed(operands, move.reads, move.sizes)
     return True
 
@@ -99,6 +99,7 @@ def lowered(
     """Return the program of a call."""
     operands = [Operand("input", field) for field in function.input_names(len(inputs))]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    moves, constants = function.lowered(inputs, results, parameters, is_in_place)
-    operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
-    return Program(name, tuple(operands), moves)
+    made = function.lowered(inputs, results, parameters, is_in_place)
+    operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(made.constants)]
+    operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(made.scratch)]
+    return Program(name, tuple(operands), tuple(made.moves))

@@ -43,4 +43,4 @@ class GraphComposer(Composer):
 
     def indexable(self, value: Value) -> Value:
         """Replace fills by constants, so that the value can serve as indices."""
-        return self._without_fills(value)
+        return self.without_fills(value)

@@ -13,9 +13,10 @@ import numpy as np
 
 from anydml.moves.constant import Constant
 from anydml.moves.counting import counting, is_counting, numbers
-from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.move import Access, Fill, Move, Outside, unless
 from anydml.moves.new_axes import split
-from anydml.moves.pieces import NotComposableError
+from anydml.moves.open_numbers import are_none
+from anydml.moves.pieces import Factor, NotComposableError, Piece
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
 from anydml.moves.value import MOST_PIECES, Value, join, pad
@@ -98,9 +99,9 @@ class Composer:
         """Broadcast by NumPy's rules."""
         return self._try(value, lambda each: each.broadcast(sizes))
 
-    def windows(self, value: Value, axis: int, count: int, length: int, step: int) -> Value:
-        """``result[…, i, …, j] = value[…, step·i + j, …]``."""
-        return self._try(value, lambda each: windows(each, axis, count, length, step))
+    def windows(self, value: Value, axis: int, count: int, length: int, step: int, apart: int = 1) -> Value:
+        """``result[…, i, …, j] = value[…, step·i + apart·j, …]``."""
+        return self._try(value, lambda each: windows(each, axis, count, length, step, apart))
 
     def diagonal(self, value: Value, axis: int, other: int) -> Value:
         """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `other`."""
@@ -108,7 +109,7 @@ class Composer:
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Select elements along an axis by integers."""
-        indices = self._without_fills(indices)
+        indices = self.without_fills(indices)
         return self._try(value, lambda each: each.pick(indices, dtype, axis, outside))
 
     def pick_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
@@ -122,7 +123,7 @@ class Composer:
         Returns:
             A value in which the axes of the indices replace the first axis, and the other axes are gone.
         """
-        known = [(axis, self._without_fills(indices), dtype) for axis, indices, dtype in picks]
+        known = [(axis, self.without_fills(indices), dtype) for axis, indices, dtype in picks]
         count = len(known[0][1].sizes)
 
         def points(each: Value) -> Value:
@@ -138,7 +139,7 @@ class Composer:
 
     def pick_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``; all other sizes are equal."""
-        indices = self._without_fills(indices)
+        indices = self.without_fills(indices)
 
         def along(each: Value, by: Value) -> Value:
             rank = len(each.sizes)
@@ -219,7 +220,7 @@ class Composer:
             lower: returns the moves, given the layouts of the parts (operands 0 …) and of the value (next operand).
             reason: why scratch is needed.
         """
-        sources = [self._as_access(self._without_fills(part), reason) for part in parts]
+        sources = [self._as_access(self.without_fills(part), reason) for part in parts]
         stored = self.stored(value, reason)
         target = SCRATCH + self._counts[SCRATCH] - 1, Layout(value.sizes, _packed(value), value.element_size)
         numbers = [*(access.operand for access, _ in sources), target[0]]
@@ -238,11 +239,7 @@ class Composer:
 
     def stored(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
-        value = self.without_counting(value)
-        size = math.prod(value.sizes) * value.element_size
-        number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
-        strides = _packed(value)
-        self._moves += value.moves(number, 0, strides)
+        number, strides = self.begun(value, reason)
         return Value.stored(number, value.sizes, strides, value.element_size)
 
     def bytes_stored(self) -> int:
@@ -272,7 +269,7 @@ class Composer:
             pieces.append(piece)
         return replace(value, pieces=tuple(pieces))
 
-    def _without_fills(self, value: Value) -> Value:
+    def without_fills(self, value: Value) -> Value:
         """Replace fills by constants."""
         pieces = []
         for piece in value.pieces:
@@ -290,11 +287,51 @@ class Composer:
         self._operands[number] = operand
         return number
 
+    def unless(self, value: Value, mask: Value, reason: str) -> Value:
+        """The elements of a value whose byte of a mask is 0, which the others do not have."""
+        source, by = (self.access_of(self.without_fills(each), reason) for each in (value, mask))
+        lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
+        factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(value.sizes)])
+        piece = Piece((0,) * len(factors), factors, source._replace(lookups=(lookup,)))
+        return Value(value.sizes, value.element_size, () if are_none(value.sizes) else (piece,))
+
+    def begun(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
+        """Store a value in scratch of its own, to be written again; return the operand and the strides."""
+        value = self.without_counting(value)
+        size = math.prod(value.sizes) * value.element_size
+        number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
+        strides = _packed(value)
+        self._moves += value.moves(number, 0, strides)
+        return number, strides
+
+    def write(self, to: Access, value: Value) -> None:
+        """Write a value to memory."""
+        self._moves += value.moves(to.operand, to.offset, to.strides)
+
+    def add(self, move: Move) -> None:
+        """Add a move."""
+        self._moves.append(move)
+
+    def access_of(self, value: Value, reason: str) -> Access:
+        """Return the access that reads a value, one stride per axis; the value is stored if there is none."""
+        access, layout = self._as_access(value, reason)
+        return access._replace(strides=layout.strides)
+
     def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
         try:
             return change(value)
         except NotComposableError as error:
             return change(self.stored(value, str(error)))
+
+
+class Raising(Composer):
+    """The same composer, but a method whose composition is impossible raises NotComposableError."""
+
+    def __init__(self, composer: Composer) -> None:
+        self.__dict__ = composer.__dict__
+
+    def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
+        return change(value)
 
 
 def _placed(move: Move, numbers: Sequence[int], sources: Sequence[tuple[Access, Layout]]) -> Move:

@@ -8,28 +8,17 @@ guard by itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from operator import mul
 from typing import Any, NamedTuple
 
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Outside
+from anydml.moves.move import Access, Outside, unless
 from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
+from anydml.moves.sizing import Numbers, Sizes, Sizing
 from anydml.tensor import Layout
 
-Sizes = tuple[int, ...]
 Change = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...]]]
-
-
-class Numbers:
-    """Integers of a rule: ``at[k]`` for each k below ``count``. Compiled, they are numbers in the call's memory."""
-
-    __slots__ = ("at", "count")
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        self.at = tuple(numbers)
-        self.count = len(self.at)
 
 
 class View(NamedTuple):
@@ -37,7 +26,7 @@ class View(NamedTuple):
 
     Attributes:
         n: the sizes.
-        access: the addresses, one stride per axis; None if only sizes are inferred.
+        access: the addresses, one stride per axis, or a fill; None if only sizes are inferred.
         element_size: bytes per element.
         dtype: NumPy's name of the elements' dtype, if they can be indices.
     """
@@ -52,10 +41,14 @@ class View(NamedTuple):
         """The number of axes."""
         return len(self.n)
 
+    def typed(self, dtype: str) -> View:
+        """Return the view of indices of a dtype."""
+        return self._replace(dtype=dtype)
+
     def seen(self, n: Sizes, change: Change) -> View:
         """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
         access = self.access
-        if access is not None:
+        if type(access) is Access:
             operand, offset, strides, lookups = access
             if lookups:
                 access = on_strides(access, change)
@@ -76,18 +69,28 @@ def _woven(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def views_of(layouts: Sequence[Layout]) -> list[View]:
-    """Return the views of whole tensors, which are the first operands."""
+def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View]:
+    """Return the views of whole tensors, which are the first operands; `dtypes` are those of the last, the indices."""
+    first = len(layouts) - len(dtypes)
     return [
-        new(View, (layout.sizes, new(Access, (k, 0, layout.strides, ())), layout.element_size, ""))
+        new(
+            View,
+            (
+                layout.sizes,
+                new(Access, (k, 0, layout.strides, ())),
+                layout.element_size,
+                "" if k < first else dtypes[k - first],
+            ),
+        )
         for k, layout in enumerate(layouts)
     ]
 
 
-class Maker:
+class Maker(Sizing):
     """Makes results: the verbs, and their meaning for sizes.
 
-    A result's writes are disjoint and cover it, and nothing is written twice, unless a verb says otherwise.
+    A result's writes are disjoint and cover it, and nothing is written twice, unless a verb says otherwise. What is
+    written may be read from the place again.
 
     Attributes:
         shapes: the results' sizes.
@@ -112,30 +115,6 @@ class Maker:
             return sum(map(mul, strides, first.at)), tuple(map(mul, strides, step.at))
 
         return x.seen(count.at, change)
-
-    def ints(self, *numbers: int) -> Numbers:
-        """Sizes of a rule's own."""
-        return Numbers(numbers)
-
-    def count(self, x: Any) -> int:
-        """The number of x's elements."""
-        return math.prod(x.n)
-
-    def product(self, a: Numbers, b: Numbers) -> Numbers:
-        """The products of numbers, one by one."""
-        return Numbers(tuple(map(mul, a.at, b.at)))
-
-    def sizes(self, x: Any) -> Numbers:
-        """X's sizes."""
-        return Numbers(x.n)
-
-    def resized(self, x: Any, axis: int, size: int) -> Numbers:
-        """X's sizes with another one along an axis."""
-        return Numbers((*x.n[:axis], size, *x.n[axis + 1 :]))
-
-    def inserted(self, x: Any, axis: int, size: int) -> Numbers:
-        """X's sizes with one more before an axis."""
-        return Numbers((*x.n[:axis], size, *x.n[axis:]))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """The elements whose coordinate along the axis is k, without the axis."""
@@ -208,6 +187,22 @@ class Maker:
 
         return x.seen((*x.n[:other], *x.n[other + 1 :]), change)
 
+    def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
+        """Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
+
+        Those of a place do not overlap.
+        """
+
+        def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+            along = strides[axis]
+            return 0, (*strides[:axis], along * step, along * apart, *strides[axis + 1 :])
+
+        return x.seen((*x.n[:axis], count, length, *x.n[axis + 1 :]), change)
+
+    def flat(self, x: Any) -> Any:
+        """What is read as one axis, in row-major order; stored first where that takes one stride and there is none."""
+        return View((self.count(x),))
+
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """The axes of indices in place of an axis: element i is ``x[indices[i]]``.
 
@@ -225,13 +220,67 @@ class Maker:
         access = on_strides(found, lambda strides: (0, tuple([strides[k] for k in order])))
         return View(n, access, x.element_size, x.dtype)
 
-    def result(self, sizes: Numbers) -> Any:
-        """The place of the next result."""
+    def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+        """One index per element: element c is ``x[c with c[axis] := indices[c]]``. See `pick`."""
+        rank = len(x.n)
+        for k in range(rank):
+            if k != axis:
+                x = self.cut(x, k, 0, indices.n[k], 1)
+        x = self.pick(x, indices, axis, outside)
+        # Axes: those before the axis, the indices', and those behind it. Every axis but one occurs twice.
+        for k in range(rank - 1, axis, -1):
+            x = self.diagonal(x, axis + k, rank + k - 1)
+        for k in range(axis - 1, -1, -1):
+            x = self.diagonal(x, k, axis + k)
+        return x
+
+    def tuples(self, x: Any, indices: Any, batch: int, outside: Outside) -> Any:
+        """One list of coordinates per element: element b, c, r is ``x[b, *indices[b, c], r]``. See `pick`.
+
+        Args:
+            x: what is read, or a place.
+            indices: at least one coordinate along the last axis, whose size is known.
+            batch: number of the axes b.
+            outside: treatment of indices out of range.
+        """
+        count = len(indices.n) - 1
+        x = self.pick(x, self.at(indices, count, 0), batch, outside)
+        for q in range(1, indices.n[count]):
+            x = self.pick(x, self.at(indices, count, q), batch + count, outside)
+            for k in range(count - 1, -1, -1):
+                x = self.diagonal(x, batch + k, batch + count + k)
+        for k in range(batch - 1, -1, -1):
+            x = self.diagonal(x, k, batch + k)
+        return x
+
+    def unless(self, x: Any, mask: Any) -> Any:
+        """The elements whose byte of a mask of the same sizes is 0; the others are not written."""
+        if x.access is None:
+            return x
+        (operand, offset, strides, lookups), by = x.access, mask.access
+        own = unless(by.operand, by.strides)._replace(offset=by.offset)
+        return View(x.n, Access(operand, offset, strides, (*lookups, own)), x.element_size, x.dtype)
+
+    def updated(self, x: Any) -> Any:
+        """The place of the next result, which holds x already; parts of it are then written again, in order."""
+        self.shapes.append(x.n)
+        return View(x.n)
+
+    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
+        """The place of the next result, in other sizes of the same row-major order if `made` has them."""
         self.shapes.append(sizes.at)
-        return View(sizes.at)
+        return View((made or sizes).at)
 
     def copy(self, to: Any, x: Any) -> None:
-        """Write a view to a place of the same sizes."""
+        """Write a view to a place of the same sizes, in row-major order where indices say where to: later ones win."""
+
+    def filled(self, sizes: Numbers, value: Any) -> Any:
+        """A view of one element, repeated: an `Element`, or zeros if it is None."""
+        return View(sizes.at)
+
+    def fill(self, to: Any, value: Any) -> None:
+        """Write one element to all of a place: an `Element`, or zeros if it is None."""
+        self.copy(to, self.filled(self.sizes(to), value))
 
     def constant(self, array: Constant) -> Any:
         """A view of numbers that depend on sizes and arguments alone."""

@@ -7,8 +7,8 @@ from anydml.moves.pieces import Factor, NotComposableError, becomes_whole, on_st
 from anydml.moves.value import Value
 
 
-def windows(value: Value, axis: int, count: int, length: int, step: int) -> Value:
-    """``result[…, i, …, j] = value[…, step·i + j, …]``.
+def windows(value: Value, axis: int, count: int, length: int, step: int, apart: int = 1) -> Value:
+    """``result[…, i, …, j] = value[…, step·i + apart·j, …]``.
 
     Args:
         value: the source.
@@ -16,6 +16,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
         count: number of windows.
         length: elements per window, which become the last axis of the result.
         step: elements from one window to the next.
+        apart: elements from one of a window's to its next.
 
     Raises:
         NotComposableError: the axis consists of several pieces or factors.
@@ -30,7 +31,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
 
         def seen(strides: tuple[int, ...], own: list[int] = own, kept: list[int] = kept) -> tuple[int, tuple[int, ...]]:
             along = strides[own[0]] if own else 0
-            return 0, (*(strides[k] for k in kept), along * step, along)
+            return 0, (*(strides[k] for k in kept), along * step, along * apart)
 
         factors = (*(piece.factors[k] for k in kept), Factor(axis, count, 1), Factor(rank, length, 1))
         pieces.append(piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, seen)))

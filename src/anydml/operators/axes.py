@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
-from anydml.moves import Access, Move
-from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, Views, rule
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.rule import Maker, Numbers, View, Views, int64, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_equal, holds, integers_or_symbols
-from anydml.tensor import Layout
 from anydml.text import counted
 
 
@@ -94,10 +90,35 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
     """
 
 
-def _infer_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Inferred:
+@rule
+def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
+    """Each axis, or the flattened array, begins ``shift`` elements before its end."""
+    if is_flat:
+        to: View = make.result(make.sizes(x), make.ints(make.count(x)))
+        _roll(make, to, make.flat(x), 0, shifts)
+    else:
+        _roll(make, make.result(make.sizes(x)), x, 0, shifts)
+
+
+@rule
+def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
+    """Roll the axes from one on: what stays behind the shift, and what wraps around."""
+    if make.is_empty(x):
+        return
+    if axis == shifts.count:
+        make.copy(to, x)
+        return
+    size: int64 = x.n[axis]
+    by: int64 = make.wrapped(shifts.at[axis], size)
+    stays: View = make.cut(to, axis, by, size - by, 1)
+    _roll(make, stays, make.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
+    _roll(make, make.cut(to, axis, 0, by, 1), make.cut(x, axis, size - by, by, 1), axis + 1, shifts)
+
+
+def _check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Parameters:
     shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
     if axis is None:
-        return Inferred(((sum(shifts),), True), [tuple(shape)])
+        return (sum(shifts),), True
     axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
     if len(shifts) not in (1, len(axes)):
         message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
@@ -105,53 +126,10 @@ def _infer_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Inferred:
     by = [0] * len(shape)
     for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):
         by[each] += count
-    return Inferred((tuple(by), False), [tuple(shape)])
+    return tuple(by), False
 
 
-_Cut = tuple[int, int, int]
-"""A box along one axis: start in the source, start in the result, and size."""
-
-
-def _cut(size: int, shift: int) -> list[tuple[_Cut, int]]:
-    """Return the boxes of an axis rolled by 0 to `size`, each with 1 if it wraps around, else 0."""
-    return [(cut, around) for around, cut in enumerate([(0, shift, size - shift), (size - shift, 0, shift)]) if cut[2]]
-
-
-def _boxes(sizes: Sizes, shifts: Sizes) -> list[list[_Cut]]:
-    """Return the boxes of a roll of each axis by itself."""
-    cuts = [_cut(size, shift % size) if size else [] for size, shift in zip(sizes, shifts, strict=True)]
-    return [[cut for cut, _ in box] for box in itertools.product(*cuts)]
-
-
-def _flat_boxes(sizes: Sizes, shift: int) -> list[list[_Cut]]:
-    """Return the boxes of a roll of the flattened array: wrapping around an axis carries into the preceding axis."""
-    rest = shift % math.prod(sizes) if 0 not in sizes else 0
-    found: list[tuple[list[_Cut], int]] = [([], 0)]
-    for size in reversed(sizes):
-        rest, digit = divmod(rest, max(size, 1))
-        found = [([cut, *box], more) for box, around in found for cut, more in _cut(size, digit + around)]
-    return [box for box, _ in found]
-
-
-def _lower_roll(source: Layout, output: Layout, shifts: Sizes, is_flat: bool) -> tuple[Move, ...]:
-    if is_flat and source.is_packed and output.is_packed:
-        # One flat axis needs only two boxes.
-        source, output = (Layout.packed((math.prod(each.sizes),), each.element_size) for each in (source, output))
-    moves = []
-    for box in _flat_boxes(source.sizes, shifts[0]) if is_flat else _boxes(source.sizes, shifts):
-        own = sum(start * stride for (start, _, _), stride in zip(box, source.strides, strict=True))
-        to = sum(start * stride for (_, start, _), stride in zip(box, output.strides, strict=True))
-        ends = Access(1, to, output.strides), Access(0, own, source.strides)
-        moves.append(Move(tuple(count for _, _, count in box), *ends, source.element_size))
-    return tuple(moves)
-
-
-def _compose_roll(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    (x,), (shifts, is_flat) = inputs, inferred.parameters
-    return [make.roll(x, shifts, None if is_flat else range(x.ndim))]
-
-
-@function(_infer_roll, _lower_roll, compose=_compose_roll)
+@function(_check_roll, rule=roll_rule)
 def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Roll elements along axes with wrap-around, like `numpy.roll`.
 

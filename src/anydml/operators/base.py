@@ -172,6 +172,7 @@ class OperatorDesc(Rules):
         bound, first = layouts or self.layouts(), self._count(self.INPUTS)
         make = MoveMaker(first, bound[first:])
         self.apply(make, *views_of(bound[:first]))
+        make.finish()
         return tuple(make.moves), tuple(make.constants)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:

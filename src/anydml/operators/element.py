@@ -27,6 +27,11 @@ class Element:
         self.value = value
         self.dtype = dtype
 
+    @property
+    def number(self) -> Any:
+        """The element as a scalar of NumPy's."""
+        return np.frombuffer(self.pattern, self.dtype)[0]
+
     @classmethod
     def of(cls, name: str, field: str, value: Any, dtype: np.dtype[Any]) -> Element:
         """Convert a value to an element of a dtype.

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Computed, Constant, Move
+from anydml.moves import Computed, Constant
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
-from anydml.operators.regions import filled
+from anydml.operators.rule import Item, Maker, View, rule, sized
 from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.records import Named, record
-from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
+from anydml.tensor import DataType, TensorDesc
 
 PIECE = 1 << 13
 """Elements of a sequence that are computed at once."""
+
+
+@rule
+def fill_rule(make: Maker, x: View, value: Item) -> None:
+    """Every element is the value."""
+    make.fill(make.result(make.sizes(x)), value)
+
+
+@rule
+def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
+    """``start + k · delta`` in row-major order."""
+    make.store(make.split(make.constant(_sequence(start, delta, make.count(x))), 0, make.sizes(x)))
+
+
+def _sequence(start: Item, delta: Item, count: int) -> Constant:
+    """Return a sequence of native numbers in the elements' dtype."""
+    dtype = start.dtype
+    return Computed((count,), dtype, lambda: numbers_of(start.number, delta.number, count).astype(dtype, copy=False))
 
 
 @record
@@ -57,10 +74,10 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         """A value of the output's type."""
         yield from self.scalars_are("ValueDataType", self.value_data_type, Value=self.value)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One fill."""
-        (output,) = layouts or self.layouts()
-        return (filled(0, output, scalar_bytes(self.value, self.value_data_type)),)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Fill the output."""
+        value = Item(scalar_bytes(self.value, self.value_data_type))
+        fill_rule(make, sized(self.output_tensor.sizes), value)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = Value``."""
@@ -143,25 +160,17 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
 
     def _ends(self) -> tuple[Any, Any]:
         """Start and delta converted to the type."""
-        dtype = self.value_data_type.dtype
-        start, delta = (scalar_bytes(value, self.value_data_type) for value in (self.value_start, self._delta()))
-        return np.frombuffer(start, dtype)[0], np.frombuffer(delta, dtype)[0]
+        dtype, ends = self.value_data_type.dtype, (self.value_start, self._delta())
+        start, delta = (scalar_bytes(value, self.value_data_type) for value in ends)
+        return Item(start, None, dtype), Item(delta, None, dtype)
 
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """The sequence."""
-        count, dtype = math.prod(self.output_tensor.sizes), self.value_data_type.dtype
-        return (Computed((count,), dtype, lambda: numbers_of(*self._ends(), count)),)
-
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One copy of the sequence, which is a constant."""
-        (output,) = layouts or self.layouts()
-        strides = tuple(stride * output.element_size for stride in packed_strides(output.sizes))
-        return (Move(output.sizes, Access(0, 0, output.strides), Access(1, 0, strides), output.element_size),)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Copy the sequence, which is a constant."""
+        sequence_rule(make, sized(self.output_tensor.sizes), *self._ends())
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = ValueStart + k · ValueDelta`` for the k-th coordinate."""
-        start, delta = self._ends()
+        start, delta = (each.number for each in self._ends())
         for k, at in enumerate(itertools.product(*map(range, self.output_tensor.sizes))):
             if self.value_data_type.dtype.kind == "f":
                 value = scalar_bytes(float(start) + k * float(delta), self.value_data_type)

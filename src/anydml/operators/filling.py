@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
 from anydml.errors import DescError
-from anydml.moves import Computed, Constant, Move
 from anydml.operators.element import Element
-from anydml.operators.fill_value import numbers_of
-from anydml.operators.function import Array, Inferred, Scalar, Sizes, function
-from anydml.operators.regions import copied, filled
-from anydml.tensor import Layout
+from anydml.operators.fill_value import fill_rule, sequence_rule
+from anydml.operators.function import Array, Parameters, Scalar, Sizes, function
 
 
-def _infer_fill(name: str, shape: Sizes, value: Any) -> Inferred:
-    return Inferred((value,), [tuple(shape)])
+def _check_fill(name: str, shape: Sizes, value: Any) -> Parameters:
+    return (value,)
 
 
-def _lower_fill(x: Layout, output: Layout, value: Element) -> tuple[Move, ...]:
-    return (filled(1, output, value.pattern),)
-
-
-@function(_infer_fill, _lower_fill)
+@function(_check_fill, rule=fill_rule)
 def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x filled with one value (DML_OPERATOR_FILL_VALUE_CONSTANT), like `numpy.full_like`.
 
@@ -46,27 +36,15 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     """
 
 
-def _infer_sequence(name: str, shape: Sizes, *arguments: Any) -> Inferred:
+def _check_sequence(name: str, shape: Sizes, *arguments: Any) -> Parameters:
     for field, value in zip(("start", "delta"), arguments, strict=True):
         if isinstance(value, Element) and value.dtype.kind not in "iufc":
             message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
             raise DescError(message, name, field, "x must be of integers, floats or complex numbers")
-    return Inferred(arguments, [tuple(shape)])
+    return arguments
 
 
-def _sequence(x: Layout, output: Layout, *parameters: Element) -> tuple[Constant, ...]:
-    start, delta = (np.frombuffer(each.pattern, each.dtype)[0] for each in parameters)
-    count, dtype = math.prod(output.sizes), parameters[0].dtype
-    # The sequence is computed in native byte order and stored in x's.
-    return (Computed((count,), dtype, lambda: numbers_of(start, delta, count).astype(dtype, copy=False)),)
-
-
-def _lower_sequence(x: Layout, output: Layout, *_: Element) -> tuple[Move, ...]:
-    packed = Layout.packed(output.sizes, output.element_size)
-    return (copied((2, packed), (1, output)),)
-
-
-@function(_infer_sequence, _lower_sequence, fixed=_sequence)
+@function(_check_sequence, rule=sequence_rule)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from anydml.moves import Constant, Move, Outside
 from anydml.moves.makers import MoveMaker
-from anydml.moves.verbs import Maker, Numbers, View, views_of
+from anydml.moves.sizing import Numbers
+from anydml.moves.verbs import Maker, View, views_of
 from anydml.tensor import Layout
 
 
@@ -108,13 +109,10 @@ class Parameter(NamedTuple):
 
 
 class Composing(Protocol):
-    """Operations on the arrays of a fused function that need no moves; `roll` and `pad` are like NumPy's."""
+    """Operations on the arrays of a fused function that need no moves."""
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Select elements along an axis by indices; negative ones count from the end."""
-
-    roll: Callable[[Any, Sizes, Any], Any]
-    pad: Callable[[Any, Any, str, Any], Any]
 
 
 Lowering = Callable[..., tuple[Move, ...]]
@@ -229,18 +227,20 @@ class Function:
 
     def lowered(
         self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_in_place: bool = False
-    ) -> tuple[tuple[Move, ...], tuple[Constant, ...]]:
-        """Return a call's moves and the constants that they read; those for an `out` that is x if `is_in_place`."""
+    ) -> MoveMaker:
+        """Return a call's moves, the constants that they read, and scratch; for an `out` that is x if `is_in_place`."""
+        make = MoveMaker(len(inputs), outputs)
         if self.rule is not None:
-            make = MoveMaker(len(inputs), outputs)
             self.apply(make, views_of(inputs), parameters)
-            return tuple(make.moves), tuple(make.constants)
+            make.finish()
+            return make
         lower = (self.shortcuts.in_place if is_in_place else None) or self.lowering
         if lower is None:
             raise TypeError(f"{self.name} has no rule")
         found = lower(*self._layouts(inputs, outputs), *parameters)
-        known = () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
-        return tuple(move for move in found if 0 not in move.sizes), known
+        make.constants += () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
+        make.moves += [move for move in found if 0 not in move.sizes]
+        return make
 
     def _layouts(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> tuple[Any, ...]:
         return (*([inputs] if self.is_of_lists else inputs), *([outputs] if self.has_parts else outputs))

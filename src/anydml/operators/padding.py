@@ -3,28 +3,119 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, row_at
-from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
-from anydml.operators.function import Array, Composing, Inferred, Ints, Sizes, function
-from anydml.operators.mirrors import extension_moves
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied, surrounded
+from anydml.operators.rule import Item, Maker, Numbers, View, around, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import ListOf, Named, record
 from anydml.symbols import holds, integers_or_symbols
-from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.tensor import DataType, TensorDesc
 from anydml.text import counted
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
 """Feature levels of the modes that are newer than the operator."""
+
+
+MODES = {
+    PaddingMode.CONSTANT: "constant",
+    PaddingMode.EDGE: "edge",
+    PaddingMode.REFLECTION: "reflect",
+    PaddingMode.SYMMETRIC: "symmetric",
+    PaddingMode.WRAP: "wrap",
+}
+"""NumPy's names of DirectML's modes."""
+
+
+@rule
+def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: str, value: Item) -> None:
+    """X in the middle, and around it a value, or what continues x along one axis after the other."""
+    to: View = make.result(make.sum(make.sum(before, make.sizes(x)), after))
+    inside: View = to
+    for d in range(x.rank):
+        inside = make.cut(inside, d, before.at[d], x.n[d], 1)
+    make.copy(inside, x)
+    if mode == "constant":
+        around(make, to, before, make.sizes(x), make.ones(x), value)
+        return
+    for d in range(x.rank):
+        # Axes before this one are extended already, those behind it are not.
+        line: View = to
+        for k in range(d + 1, x.rank):
+            line = make.cut(line, k, before.at[k], x.n[k], 1)
+        inner: int64 = before.at[d]
+        _extend(make, line, d, mode, inner, x.n[d], 0, inner)
+        _extend(make, line, d, mode, inner, x.n[d], inner + x.n[d], to.n[d])
+
+
+@rule
+def _extend(make: Maker, line: View, d: int, mode: str, inner: int64, n: int64, first: int64, end: int64) -> None:
+    """Write an axis from `first` to `end`, on one side of the n elements from `inner` on, from those."""
+    edge: int64 = 1 if mode == "reflect" else 0
+    if end <= first:
+        return
+    if mode == "edge" or (edge and n == 1):
+        _copy_run(make, line, d, first, end - first, inner if end <= inner else inner + n - 1, 0, 1, 0)
+    elif mode != "wrap" and first >= inner + edge - n and end <= inner + 2 * n - edge:
+        # Within one mirror image, as usual.
+        start: int64 = edge - 1 if end <= inner else 2 * n - 1 - edge
+        _copy_run(make, line, d, first, end - first, 2 * inner + start - first, -1, 1, 0)
+    else:
+        period: int64 = n if mode == "wrap" else 2 * n - 2 * edge
+        _repeat(make, line, d, first, end, period, inner, n, inner, 1)
+        if mode != "wrap":
+            _repeat(make, line, d, first, end, period, inner + n, n - 2 * edge, inner + n - 1 - edge, -1)
+
+
+@rule
+def _repeat(
+    make: Maker,
+    line: View,
+    d: int,
+    first: int64,
+    end: int64,
+    period: int64,
+    at: int64,
+    count: int64,
+    source: int64,
+    step: int64,
+) -> None:
+    """Write what a range has of `count` elements that begin at `at` and recur: whole runs, and a part at either end."""
+    k: int64 = -((at - first) // period)
+    whole: int64 = (end - at - count) // period - k + 1
+    whole = max(whole, 0)
+    if whole > 0 and count > 0:
+        _copy_run(make, line, d, at + k * period, count, source, step, whole, period)
+    _copy_part(make, line, d, first, end, at + (k - 1) * period, count, source, step)
+    _copy_part(make, line, d, first, end, at + (k + whole) * period, count, source, step)
+
+
+@rule
+def _copy_part(
+    make: Maker, line: View, d: int, first: int64, end: int64, at: int64, count: int64, source: int64, step: int64
+) -> None:
+    """Write what a range has of one run."""
+    low: int64 = first if at < first else at
+    high: int64 = end if end < at + count else at + count
+    if low < high:
+        _copy_run(make, line, d, low, high - low, source + (low - at) * step, step, 1, 0)
+
+
+@rule
+def _copy_run(
+    make: Maker, line: View, d: int, at: int64, length: int64, source: int64, step: int64, times: int64, period: int64
+) -> None:
+    """Copy elements of an axis, from `source` on by steps, to `at`, and there as often as they recur."""
+    read: View = make.expand(make.cut(line, d, source, length, step), d, times)
+    make.copy(make.slide(make.cut(line, d, at, (times - 1) * period + length, 1), d, times, period, length, 1), read)
 
 
 class _Padding(OperatorDesc):
@@ -64,15 +155,10 @@ class _Padding(OperatorDesc):
             rule = f"{self.padding_mode} was introduced in {since}"
             yield Problem(self.OPERATOR, "PaddingMode", message, rule, since)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy of the input, and its surroundings: fills, or copies that extend one dimension after the other."""
-        source, output = layouts or self.layouts()
-        inside = copied((0, source), (1, output), self.start_padding)
-        if self.padding_mode == PaddingMode.CONSTANT:
-            around = surrounded(1, output, self.start_padding, source.sizes, self.pattern)
-        else:
-            around = extension_moves(1, output, self.start_padding, source.sizes, self.padding_mode)
-        return (inside, *around)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """The input, and its surroundings."""
+        start, end = Numbers(self.start_padding), Numbers(self.end_padding)
+        pad_rule(make, inputs[0], start, end, MODES[self.padding_mode], Item(self.pattern))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's table of modes, per dimension; REFLECTION of one element repeats it, as in NumPy."""
@@ -183,17 +269,7 @@ class Padding1OperatorDesc(_Padding):
         return scalar_bytes(self.padding_value, self.padding_value_data_type)
 
 
-_MODES = {
-    "constant": PaddingMode.CONSTANT,
-    "edge": PaddingMode.EDGE,
-    "reflect": PaddingMode.REFLECTION,
-    "symmetric": PaddingMode.SYMMETRIC,
-    "wrap": PaddingMode.WRAP,
-}
-"""DirectML's modes by NumPy's names."""
-
-
-def _infer(name: str, shape: Sizes, pads: Any, mode: str, value: Any) -> Inferred:
+def _check(name: str, shape: Sizes, pads: Any, mode: str, value: Any) -> Parameters:
     rank = len(shape)
     pads = integers_or_symbols(name, "pads", pads)
     if len(pads) != 2 * rank:
@@ -207,24 +283,10 @@ def _infer(name: str, shape: Sizes, pads: Any, mode: str, value: Any) -> Inferre
         if mode != "constant" and not holds((size >= 1) | (before + after == 0)):
             message = f"{name}: dimension {i} of x is empty, and mode is {mode!r}"
             raise DescError(message, name, "x", "there must be an element to repeat")
-    whole = tuple(before + size + after for size, before, after in zip(shape, start, end, strict=True))
-    return Inferred((start, mode, value), [whole])
+    return start, end, mode, value
 
 
-def _lower(source: Layout, output: Layout, start: Sizes, mode: str, value: Any) -> tuple[Move, ...]:
-    inside = copied((0, source), (1, output), start)
-    if mode == "constant" or 0 in source.sizes:
-        return (inside, *surrounded(1, output, start, source.sizes, value.pattern))
-    return (inside, *extension_moves(1, output, start, source.sizes, _MODES[mode]))
-
-
-def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    (x,), (starts, mode, value), (shape,) = inputs, inferred.parameters, inferred.shapes
-    around = [(before, now - before - size) for before, size, now in zip(starts, x.shape, shape, strict=True)]
-    return [make.pad(x, around, mode, value.pattern if mode == "constant" else None)]
-
-
-@function(_infer, _lower, compose=_compose)
+@function(_check, rule=pad_rule)
 def pad(
     x: Array,
     pads: Ints,

@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from anydml.moves import verbs
-from anydml.moves.verbs import Numbers
+from anydml.moves.sizing import Numbers
+from anydml.operators import element
 
-__all__ = ["Maker", "Numbers", "View", "Views", "int64", "rule"]
+__all__ = ["Item", "Maker", "Numbers", "View", "Views", "around", "int64", "rule", "sized"]
 
 Maker: TypeAlias = verbs.Maker
 View: TypeAlias = Any
 Views: TypeAlias = Sequence[Any]
 int64: TypeAlias = int
+Item: TypeAlias = element.Element
 
 R = TypeVar("R", bound=Callable[..., None])
 
@@ -27,3 +29,37 @@ R = TypeVar("R", bound=Callable[..., None])
 def rule(text: R) -> R:
     """Mark a function as an operator's rule."""
     return text
+
+
+def sized(sizes: Sequence[int]) -> View:
+    """Return a view of which only the sizes are known, for rules that read no elements."""
+    return verbs.View(tuple(sizes))
+
+
+MOST_COLUMNS = 8
+"""Maximum step along the last axis for which the gaps are filled column by column."""
+
+
+@rule
+def around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers, value: Item | None) -> None:
+    """Fill what a window of a place leaves out, each element once: for each axis, its gaps, before it, and after it."""
+    for d in range(to.rank):
+        start: int64 = first.at[d]
+        size: int64 = count.at[d]
+        by: int64 = step.at[d]
+        if by != 1 and size == 1:
+            by = 1
+        elif by < 0:
+            start += (size - 1) * by
+            by = -by
+        end: int64 = start + (size - 1) * by + 1
+        if by != 1 and by <= MOST_COLUMNS and d == to.rank - 1 and start + size * by <= to.n[d]:
+            for k in range(1, by):
+                make.fill(make.cut(to, d, start + k, size, by), value)
+            end = start + size * by
+        elif by != 1:
+            gaps: View = make.cut(to, d, start + 1, end - start - 1, 1)
+            make.fill(make.slide(gaps, d, size - 1, by, by - 1, 1), value)
+        make.fill(make.cut(to, d, 0, start, 1), value)
+        make.fill(make.cut(to, d, end, to.n[d] - end, 1), value)
+        to = make.cut(to, d, start, size, by)

@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
+from anydml.moves.open_numbers import is_none
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Sizes, function
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import filled, surrounded
+from anydml.operators.rule import Maker, Numbers, View, around, rule
 from anydml.operators.slice1 import checked_window, copy_start, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, holds
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
-def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Sequence[int]) -> tuple[Move, ...]:
-    """``output = 0; output[start + strides · c] = source[c]``.
-
-    Args:
-        source: operand 0, with at least one element.
-        output: operand 1.
-        start: coordinate of the first element in the output.
-        strides: steps between elements in the output, never 0.
-    """
-    zero = bytes(output.element_size)
-    steps = [1 if n == 1 else step for n, step in zip(source.sizes, strides, strict=True)]
-    offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
-    to = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
-    copy = Move(source.sizes, Access(1, offset, to), Access(0, 0, source.strides), source.element_size)
-    first = [s + min(0, (n - 1) * step) for s, n, step in zip(start, source.sizes, steps, strict=True)]
-    return (*surrounded(1, output, first, source.sizes, zero, steps=[*map(abs, steps)]), copy)
+@rule
+def lay_rule(make: Maker, x: View, sizes: Numbers, first: Numbers, step: Numbers) -> None:
+    """``result = 0; result[first + step · c] = x[c]``."""
+    to: View = make.result(sizes)
+    around(make, to, first, make.sizes(x), step, None)
+    make.copy(make.window(to, first, make.sizes(x), step), x)
 
 
 @record
@@ -84,11 +74,11 @@ class SliceGradOperatorDesc(OperatorDesc):
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
         yield from window_problems(self, whole, taken, *window)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+    def apply(self, make: Maker, *inputs: View) -> None:
         """Zeros around the window and in its gaps, and the input's elements."""
-        source, output = layouts or self.layouts()
-        start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
-        return laid_moves(source, output, start, self.input_window_strides)
+        step = self.input_window_strides
+        start = copy_start(self.input_window_offsets, self.input_window_sizes, step)
+        lay_rule(make, inputs[0], Numbers(self.output_gradient_tensor.sizes), Numbers(start), Numbers(step))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's pseudocode: zeros, then the input's elements."""
@@ -103,8 +93,8 @@ class SliceGradOperatorDesc(OperatorDesc):
             yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
 
 
-def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> tuple[Sizes, ...]:
-    """Check the arguments of a slice's gradient; return the result's shape, first coordinates and steps.
+def check_laid(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> Parameters:
+    """Check the arguments of a slice's gradient; return those of `lay_rule`.
 
     Args:
         name: the function's name in errors.
@@ -127,25 +117,23 @@ def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any
         if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
             raise DescError(message, name, f"starts[{i}]", "every element must lie inside the result")
-    return result, places, strides
+    return result, _inside(places, shape), strides
 
 
-def _infer(name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any) -> Inferred:
+def _inside(starts: Sizes, shape: Sizes) -> Sizes:
+    """Let axes without elements, which may begin anywhere, begin at 0."""
+    return tuple([0 if is_none(n) else start for n, start in zip(shape, starts, strict=True)])
+
+
+def _check(name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any) -> Parameters:
     result = infer.vector(name, "sizes", sizes, len(shape))
     if result and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
     offsets, window, strides, _ = checked_window(name, result, offsets, window, strides, shape)
-    return Inferred((copy_start(offsets, window, strides), strides), [result])
+    return result, _inside(copy_start(offsets, window, strides), shape), strides
 
 
-def lower_laid(source: Layout, output: Layout, start: Sizes, strides: Sizes) -> tuple[Move, ...]:
-    """Return the moves of `laid_moves`, or only zeros if there is nothing to write into them."""
-    if 0 in source.sizes:
-        return (filled(1, output, bytes(output.element_size)),)
-    return laid_moves(source, output, start, strides)
-
-
-@function(_infer, lower_laid)
+@function(_check, rule=lay_rule)
 def slice_grad(
     x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
 ) -> Array:

@@ -9,17 +9,65 @@ from typing import Any, ClassVar
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
-from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Ints, Sizes, function
+from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import surrounded
+from anydml.operators.rule import Maker, Numbers, View, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.records import ListOf, record
 from anydml.symbols import holds
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 from anydml.text import counted
+
+
+@rule
+def unfold_rule(
+    make: Maker,
+    x: View,
+    windows: Numbers,
+    blocks: Numbers,
+    strides: Numbers,
+    dilations: Numbers,
+    before: Numbers,
+    after: Numbers,
+) -> None:
+    """Row c ++ k, column b of the result is the element k of window b, or 0 where it lies outside x."""
+    size: int64 = make.volume(windows)
+    to: View = make.result(make.ints(x.n[0], x.n[1] * size, make.volume(blocks)))
+    to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.n[1], size)), 2, windows)
+    for d in range(windows.count):
+        to = make.permute(to, make.moving(to, 2 + windows.count + d, 3 + 2 * d))
+    _unfold(make, to, x, windows.count - 1, strides, dilations, before, after)
+
+
+@rule
+def _unfold(
+    make: Maker, to: View, x: View, d: int, strides: Numbers, dilations: Numbers, before: Numbers, after: Numbers
+) -> None:
+    """Write the windows along spatial axes d, d − 1, … 0, whose elements and windows are two axes of the place."""
+    if d < 0:
+        make.copy(to, x)
+        return
+    axis: int = 2 + 2 * d
+    count: int64 = to.n[axis + 1]
+    stride: int64 = strides.at[d]
+    if before.at[d] == 0 and after.at[d] == 0:
+        x = make.slide(x, 2 + d, to.n[axis], dilations.at[d], count, stride)
+        _unfold(make, to, x, d - 1, strides, dilations, before, after)
+        return
+    for k in range(to.n[axis]):
+        # Window b has its element at b · stride + shift, which lies in the image from b = first to b = end − 1.
+        row: View = make.at(to, axis, k)
+        shift: int64 = k * dilations.at[d] - before.at[d]
+        first: int64 = -(shift // stride) if shift < 0 else 0
+        end: int64 = (x.n[2 + d] - 1 - shift) // stride + 1
+        first = count if first > count else first
+        end = first if end < first else count if end > count else end
+        make.fill(make.cut(row, axis, 0, first, 1), None)
+        make.fill(make.cut(row, axis, end, count - end, 1), None)
+        inside: View = make.cut(x, 2 + d, first * stride + shift, end - first, stride)
+        _unfold(make, make.cut(row, axis, first, end - first, 1), inside, d - 1, strides, dilations, before, after)
 
 
 @record
@@ -113,49 +161,10 @@ class UnfoldOperatorDesc(OperatorDesc):
         """The number of windows in each dimension."""
         return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """For each element of the window: copies of all positions inside the image, and zeros for the others."""
-        source, output = layouts or self.layouts()
-        blocks, spatial = self._blocks(), source.sizes[2:]
-        is_padded = [bool(a or b) for a, b in zip(self.start_padding, self.end_padding, strict=True)]
-        moves: list[Move] = []
-        zero = bytes(output.element_size)
-        places = [range(w) if padded else (None,) for w, padded in zip(self.window_sizes, is_padded, strict=True)]
-        row_steps = [math.prod(self.window_sizes[d + 1 :]) * output.strides[1] for d in range(len(blocks))]
-        column_steps = [math.prod(blocks[d + 1 :]) * output.strides[2] for d in range(len(blocks))]
-        window = math.prod(self.window_sizes)
-        for place in itertools.product(*places):
-            sizes = [source.sizes[0], source.sizes[1]]
-            to, own = [output.strides[0], window * output.strides[1]], [*source.strides[:2]]
-            offset = start = 0
-            whole, firsts = [*sizes], [0, 0]
-            for d, k in enumerate(place):
-                stride, pixel = self.strides[d], source.strides[2 + d]
-                if k is None:
-                    sizes += (self.window_sizes[d], blocks[d])
-                    to += (row_steps[d], column_steps[d])
-                    own += (self.dilations[d] * pixel, stride * pixel)
-                    whole += (self.window_sizes[d], blocks[d])
-                    firsts += (0, 0)
-                    continue
-                # pos(b) = b·stride + shift lies in the image from b = first to b = end − 1.
-                shift = k * self.dilations[d] - self.start_padding[d]
-                first = min(max(0, -(shift // stride)), blocks[d])
-                end = min(blocks[d], (spatial[d] - 1 - shift) // stride + 1)
-                whole.append(blocks[d])
-                firsts.append(first)
-                sizes.append(max(end - first, 0))
-                to.append(column_steps[d])
-                own.append(stride * pixel)
-                offset += k * row_steps[d]
-                start += (first * stride + shift) * pixel
-            rows = Layout(tuple(whole), tuple(to), output.element_size)
-            moves += surrounded(1, rows, firsts, sizes, zero, offset)
-            if 0 not in sizes:
-                offset += sum(first * step for first, step in zip(firsts, to, strict=True))
-                access = Access(0, start, tuple(own))
-                moves.append(Move(tuple(sizes), Access(1, offset, tuple(to)), access, source.element_size))
-        return tuple(moves)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """All windows that lie in the image, and zeros."""
+        fields = self.window_sizes, self._blocks(), self.strides, self.dilations, self.start_padding, self.end_padding
+        unfold_rule(make, inputs[0], *map(Numbers, fields))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[n, ravel(c ++ k), ravel(b)] = Input[n, c, b · Strides − StartPadding + k · Dilations]``, or 0."""
@@ -178,7 +187,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                         yield 1, to, zero, ()
 
 
-def _infer(name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any) -> Inferred:
+def _check(name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any) -> Parameters:
     rank = len(shape) - 2
     if rank < 1:
         raise DescError(
@@ -195,8 +204,7 @@ def _infer(name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, 
             message = f"{name}: window_sizes[{i}] is {w}, which does not fit the padded dimension"
             raise DescError(message, name, f"window_sizes[{i}]", "the dilated window must fit the padded x")
         blocks.append(reach // s + 1)
-    whole = shape[0], shape[1] * math.prod(windows), math.prod(blocks)
-    return Inferred((windows, strides, dilations, pads[:rank], pads[rank:]), [whole])
+    return windows, tuple(blocks), strides, dilations, pads[:rank], pads[rank:]
 
 
 def _spatial(name: str, field: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
@@ -206,12 +214,7 @@ def _spatial(name: str, field: str, values: Sequence[int], count: int, least: in
     return tuple(values)
 
 
-def _lower(source: Layout, output: Layout, *parameters: Sizes) -> tuple[Move, ...]:
-    whole, rows = TensorDesc("UINT8", source.sizes), TensorDesc("UINT8", output.sizes)
-    return UnfoldOperatorDesc(whole, rows, *parameters).moves((source, output))
-
-
-@function(_infer, _lower)
+@function(_check, rule=unfold_rule)
 def unfold(
     x: Array,
     window_sizes: Ints,

@@ -13,10 +13,10 @@ from anydml.functions import arguments as own_arguments
 from anydml.functions.calling import check_size
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, strided
-from anydml.moves.makers import Lazy, ValueMaker
+from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import axes, padding, refusing
+from anydml.tracing import axes, refusing
 from anydml.tracing.constants import known, trace_of
 from anydml.tracing.indexing import indexed
 from anydml.tracing.picking import check_dtype_of, pick
@@ -60,9 +60,10 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     if function.rule is not None:
         with refusing.named(label):
             parameters = function.checked(label, shapes, tuple(rest))
-            make = ValueMaker(trace.composer, lambda sizes: check_size(trace.name, sizes, arrays[0].element))
+            own = arrays[0].element
+            make = ValueMaker(trace.composer, own.itemsize, lambda sizes: check_size(trace.name, sizes, own))
             function.apply(make, [Lazy(each.value) for each in inputs], parameters)
-            results = [trace.made(value, arrays[0].element, _like(arrays)) for value in make.values()]
+            results = [trace.made(value, own, _like(arrays)) for value in make.values()]
         if function.lengths is not None:
             return results[0], np.array(function.lengths(shapes, parameters), np.int64)
         return results if function.has_parts else results[0]
@@ -81,7 +82,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             [each.value for each in inputs],
             inferred.shapes,
             arrays[0].itemsize,
-            lambda own, results: function.lowered(own, results, inferred.parameters),
+            lambda own, results: ((made := function.lowered(own, results, inferred.parameters)).moves, made.constants),
             f"{label} reads and writes memory",
         )
         results = [arrays[0].made(value) for value in made]
@@ -117,15 +118,8 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-def _pad(x: TracedArray, around: Any, mode: str, pattern: bytes | None) -> TracedArray:
-    empty = None if pattern is None else 0
-    return padding.pad(x, around, mode, np.ndarray((), x.element, pattern) if pattern else empty)
-
-
 _COMPOSING = SimpleNamespace(
-    pad=_pad,
     pick=pick,
-    roll=axes.roll,
 )
 """See `Composing`."""
 

@@ -1,0 +1,83 @@
+"""Sizes in operators' rules: lists of integers, and their arithmetic, of which none compares what is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import add, mul
+from typing import Any
+
+from anydml.moves.open_numbers import are_none, is_clamped, larger
+from anydml.symbols import is_symbol
+
+Sizes = tuple[int, ...]
+
+
+class Numbers:
+    """Integers of a rule: ``at[k]`` for each k below ``count``. Compiled, they are numbers in the call's memory."""
+
+    __slots__ = ("at", "count")
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.at = tuple(numbers)
+        self.count = len(self.at)
+
+
+class Sizing:
+    """Arithmetic of sizes, which makers of results have."""
+
+    def ints(self, *numbers: int) -> Numbers:
+        """Sizes of a rule's own."""
+        return Numbers(numbers)
+
+    def count(self, x: Any) -> int:
+        """The number of x's elements."""
+        return math.prod(x.n)
+
+    def volume(self, sizes: Numbers) -> int:
+        """The number of elements of these sizes."""
+        return math.prod(sizes.at)
+
+    def moving(self, x: Any, axis: int, place: int) -> Numbers:
+        """X's axes in order, but one of them moved to a place."""
+        rest = [k for k in range(len(x.n)) if k != axis]
+        return Numbers((*rest[:place], axis, *rest[place:]))
+
+    def is_empty(self, x: Any) -> bool:
+        """Whether x is known to have no elements."""
+        return are_none(x.n)
+
+    def product(self, a: Numbers, b: Numbers) -> Numbers:
+        """The products of numbers, one by one."""
+        return Numbers(tuple(map(mul, a.at, b.at)))
+
+    def sum(self, a: Numbers, b: Numbers) -> Numbers:
+        """The sums of numbers, one by one."""
+        return Numbers(tuple(map(add, a.at, b.at)))
+
+    def sizes(self, x: Any) -> Numbers:
+        """X's sizes."""
+        return Numbers(x.n)
+
+    def ones(self, x: Any) -> Numbers:
+        """A 1 for each axis of x."""
+        return Numbers((1,) * len(x.n))
+
+    def resized(self, x: Any, axis: int, size: int) -> Numbers:
+        """X's sizes with another one along an axis."""
+        return Numbers((*x.n[:axis], size, *x.n[axis + 1 :]))
+
+    def inserted(self, x: Any, axis: int, size: int) -> Numbers:
+        """X's sizes with one more before an axis."""
+        return Numbers((*x.n[:axis], size, *x.n[axis:]))
+
+    def wrapped(self, number: int, size: int) -> int:
+        """The remainder of a number by a size; 0 if the size is 0."""
+        if (type(number) is int and not number) or is_symbol(number) or is_symbol(size):
+            # PyTorch's symbols only need the results' sizes.
+            return number
+        if is_clamped(number, size):
+            return number % larger(1, size)  # type: ignore[no-any-return]
+        if 0 <= number < size:
+            return number
+        return number + size if -size <= number < 0 else number % size if size else 0
