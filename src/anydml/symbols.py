@@ -27,9 +27,8 @@ def is_symbol(value: Any) -> bool:
 
 
 def is_open(value: Any) -> bool:
-    """Whether a value is an open size of a fused function (see `anydml.tracing.sizes`)."""
-    kind = type(value)
-    return kind.__name__ == "Size" and kind.__module__ == "anydml.tracing.sizes"
+    """Whether a value is an open size of a fused function (see `anydml.tracing`)."""
+    return hasattr(type(value), "place")
 
 
 def integer_or_open(name: str, field: str, value: Any) -> Any:

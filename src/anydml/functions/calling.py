@@ -22,6 +22,7 @@ from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import check_count, is_movable, joined_dtype
 from anydml.functions.lowering import by_numpy, lowered
+from anydml.infer import type_name
 from anydml.memory.host import address_of
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Inferred, Sizes
@@ -91,7 +92,7 @@ def call(
     if out is not None:
         targets = [_target(name, field, each, adapter, engine) for field, each in zip(fields, out, strict=True)]
     is_in_place = (
-        function.shortcuts.in_place is not None
+        function.may_update
         and targets is not None
         and _layout(inputs[0]) == _layout(targets[0])
         and address_of(inputs[0]) == address_of(targets[0])
@@ -169,7 +170,8 @@ def _plan(
     layouts = [Layout.of(array) for array in inputs]
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
-    program = lowered(name, function, layouts, results, inferred.parameters, is_in_place)
+    dtypes = [type_name(each.dtype) for each in inputs[function.data_count(len(inputs)) :]]
+    program = lowered(name, function, layouts, dtypes, results, inferred.parameters, is_in_place)
     if program.constant_bytes >= 1 << 63:
         raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")
     compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines.numpy.engine import NumpyEngine
+from anydml.engines.numpy.references import move_references
+from anydml.infer import type_name
 from anydml.moves import Access, Fill, Operand, Program
 from anydml.operators.element import ZERO, Element
 from anydml.operators.function import Function, Inferred, Parameters
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, Any]
+
+ZERO_SIZE = len(ZERO.pattern)
+"""Bytes of an element's number."""
 
 
 def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
@@ -23,9 +27,7 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
         MemoryError: there is no memory for NumPy's temporary arrays.
     """
     try:
-        if function.shortcuts.by_numpy is not None:
-            function.shortcuts.by_numpy(inputs, inferred, outputs)
-        elif not _by_views(function, inputs, inferred, outputs):
+        if not _by_views(function, inputs, inferred, outputs):
             _by_numbers(function, inputs, inferred, outputs)
     except MemoryError:
         # NumPy's message would be about a temporary array.
@@ -37,10 +39,10 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
 def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
     """Move elements from view to view; return False if there are indices, fills, or dtypes that views do not have."""
     operands = [*inputs, *outputs]
-    if function.rule is None or any(each.dtype.kind not in "OUS" for each in operands):
+    if any(each.dtype.kind not in "OUS" for each in operands):
         return False
     layouts = [Layout.of(each) for each in operands]
-    made = function.lowered(layouts[: len(inputs)], layouts[len(inputs) :], inferred.parameters)
+    made = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
     if made.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in made.moves):
         return False
     for move in made.moves:
@@ -63,43 +65,36 @@ def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -
 
 
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    """Move the numbers of the elements, then look the elements up: inputs count from 1, and 0 is the fill value."""
+    """Move elements by their numbers, which are addresses of a program whose elements have 8 bytes."""
     count = function.data_count(len(inputs))
-    data, indices = inputs[:count], inputs[count:]
-    numbers, flat = [], [np.empty(1, data[0].dtype)]
-    for each in data:
-        first = sum(map(np.size, flat))
-        numbers.append(np.arange(first, first + each.size).reshape(each.shape))
-        flat.append(each.reshape(-1))
+    given = [ZERO if isinstance(each, Element) else each for each in inferred.parameters]
+    filler = np.empty(1, inputs[0].dtype)
     for parameter in inferred.parameters:
         if isinstance(parameter, Element):
             # An object is one element, even if it is a list or an array.
-            flat[0].fill(
-                parameter.value if not parameter.pattern else np.frombuffer(parameter.pattern, flat[0].dtype)[0]
-            )
-    parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
-    operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
-    layouts = [Layout.of(each) for each in operands]
-    program = lowered(function.label, function, layouts[: len(inputs)], layouts[len(inputs) :], parameters)
-    NumpyEngine().compile(program).bind(operands)()
-    whole = np.concatenate(flat)
-    for output, where in zip(outputs, operands[len(inputs) :], strict=True):
-        # A 1-D index: a scalar one would return an object itself, which may be an array.
-        output[...] = whole[where.reshape(-1)].reshape(output.shape)
+            filler.fill(parameter.value if not parameter.pattern else np.frombuffer(parameter.pattern, filler.dtype)[0])
+    layouts = [Layout.packed(each.shape, ZERO_SIZE) for each in inputs[:count]] + [*map(Layout.of, inputs[count:])]
+    names = [type_name(each.dtype) for each in inputs[count:]]
+    results = [Layout.packed(each.shape, ZERO_SIZE) for each in outputs]
+    program = lowered(function.label, function, layouts, names, results, tuple(given))
+    scratch = [each.size // ZERO_SIZE for each in program.operands if each.role == "scratch"]
+    more = [np.empty(size, outputs[0].dtype) for size in scratch]
+    move_references(program, [*inputs, *outputs, *program.constants, *more], filler)
 
 
 def lowered(
     name: str,
     function: Function,
     inputs: Sequence[Layout],
+    dtypes: Sequence[str],
     results: Sequence[Layout],
     parameters: Parameters,
     is_in_place: bool = False,
 ) -> Program:
-    """Return the program of a call."""
+    """Return the program of a call (see `Function.lowered`)."""
     operands = [Operand("input", field) for field in function.input_names(len(inputs))]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    made = function.lowered(inputs, results, parameters, is_in_place)
+    made = function.lowered(inputs, dtypes, results, parameters, is_in_place)
     operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(made.constants)]
     operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(made.scratch)]
     return Program(name, tuple(operands), tuple(made.moves))

@@ -94,25 +94,25 @@ class ValueMaker(Maker):
                 # No element is read, so the window may begin anywhere.
                 first[axis], step[axis] = 0, 1
         if not any(is_none(by) for by in step):
-            return Lazy(self._composer.slice(x.value, first, count, step))
+            return Lazy(self._composer.slice(x.value, first, count, step), x.dtype)
         single = [1 if is_none(by) else size for size, by in zip(count, step, strict=True)]
         found = self._composer.slice(x.value, first, single, [1 if is_none(by) else by for by in step])
-        return self.broadcast(Lazy(found), Numbers(count))
+        return self.broadcast(Lazy(found, x.dtype), Numbers(count))
 
     def permute(self, x: Any, axes: Numbers) -> Any:
         """Permute the axes of a place or a value."""
-        return super().permute(x, axes) if isinstance(x, View) else Lazy(x.value.permute(axes.at))
+        return super().permute(x, axes) if isinstance(x, View) else Lazy(x.value.permute(axes.at), x.dtype)
 
     def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
         """Split an axis of a place or a value."""
         if isinstance(x, View):
             return super().split(x, axis, sizes)
-        return Lazy(self._composer.split(x.value, axis, sizes.at))
+        return Lazy(self._composer.split(x.value, axis, sizes.at), x.dtype)
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value, or to what is read of a place."""
         self._check((*x.n[:axis], size, *x.n[axis:]))
-        return Lazy(expand(self._read(x), axis, size))
+        return Lazy(expand(self._read(x), axis, size), x.dtype)
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
         """Add axes to a value."""
@@ -123,28 +123,30 @@ class ValueMaker(Maker):
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """Broadcast a value."""
         self._check(sizes.at)
-        return Lazy(self._composer.broadcast(x.value, sizes.at))
+        return Lazy(self._composer.broadcast(x.value, sizes.at), x.dtype)
 
     def diagonal(self, x: Any, axis: int, other: int) -> Any:
-        """The diagonal of a value."""
-        return Lazy(self._composer.diagonal(x.value, axis, other))
+        """The diagonal of a place or a value."""
+        if isinstance(x, View):
+            return super().diagonal(x, axis, other)
+        return Lazy(self._composer.diagonal(x.value, axis, other), x.dtype)
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of a place or a value."""
         if isinstance(x, View):
             return super().slide(x, axis, count, step, length, apart)
-        found = Lazy(self._composer.windows(x.value, axis, count, length, step, apart))
+        found = Lazy(self._composer.windows(x.value, axis, count, length, step, apart), x.dtype)
         return self.permute(found, self.moving(found, x.rank, axis + 1))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """A coordinate of a place or a value."""
         if isinstance(x, View):
             return super().at(x, axis, k)
-        return Lazy(self._composer.reshape(self.cut(x, axis, k, 1, 1).value, (*x.n[:axis], *x.n[axis + 1 :])))
+        return Lazy(self._composer.reshape(self.cut(x, axis, k, 1, 1).value, (*x.n[:axis], *x.n[axis + 1 :])), x.dtype)
 
     def flat(self, x: Any) -> Any:
         """Flatten a value."""
-        return Lazy(self._composer.reshape(x.value, (self.count(x),)))
+        return Lazy(self._composer.reshape(x.value, (self.count(x),)), x.dtype)
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick places or from a value."""
@@ -156,7 +158,7 @@ class ValueMaker(Maker):
             return super().pick(x, View(indices.n, at, 0, indices.dtype), axis, outside)
         if outside == "refuse":
             self.check_refused(indices, is_place=False)
-        return Lazy(self._composer.pick(x.value, indices.value, indices.dtype, axis, outside))
+        return Lazy(self._composer.pick(x.value, indices.value, indices.dtype, axis, outside), x.dtype)
 
     def check_refused(self, indices: Lazy, is_place: bool) -> None:
         """Check that indices that may be refused can be read before anything moves."""
@@ -242,6 +244,8 @@ class ValueMaker(Maker):
 
     def _written(self, result: _Result) -> Value:
         """Return what is written to a result so far."""
+        if not result.writes:
+            return Value(result.made, self._element_size, ())
         if result.writes[0][0] is None:
             return result.writes[0][1] if len(result.writes) == 1 else self._stored(result)
         pieces = []

@@ -3,47 +3,116 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from anydml.core.bands import band
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Sizes, function
+from anydml.operators.function import Array, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied, filled
+from anydml.operators.rule import Item, Maker, Numbers, View, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import Named, record
-from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
+from anydml.tensor import UINT_MAX, DataType, TensorDesc
 from anydml.text import counted
 
 EVERY = UINT_MAX + 1
 """Greater than the number of any diagonal."""
 
 
-def band_moves(operand: int, output: Layout, bands: Sequence[tuple[int, int]], pattern: bytes) -> tuple[Move, ...]:
-    """Return moves that fill bands of diagonals ``first ≤ column − row < end``, a few boxes per band.
+@rule
+def diagonal_matrix_rule(make: Maker, x: View, value: Item, begin: int64, end: int64) -> None:
+    """A copy of x; then the value where ``begin ≤ column − row < end``, or, if begin is greater, elsewhere."""
+    to: View = make.updated(x)
+    if begin <= end:
+        _band(make, to, begin, end, value)
+    else:
+        _band(make, to, -EVERY, end, value)
+        _band(make, to, begin, EVERY, value)
 
-    Args:
-        operand: operand number of the output.
-        output: layout of the output, with 2 dimensions or more.
-        bands: first and end of each band.
-        pattern: the value's bytes.
+
+@rule
+def _band(make: Maker, to: View, first: int64, end: int64, value: Item) -> None:
+    """Fill diagonals in a few boxes: parallelograms, rectangles, and triangles divided into squares."""
+    if first >= end:
+        return
+    height: int64 = to.n[to.rank - 2]
+    width: int64 = to.n[to.rank - 1]
+    top: int64 = _clamped(1 - end, 0, height)
+    bottom: int64 = _clamped(width - first, top, height)
+    # The first row that is not cut off on the left, and the first that is cut off on the right.
+    inside: int64 = _clamped(-first, top, bottom)
+    border: int64 = _clamped(width - end, top, bottom)
+    if inside < border:
+        _left(make, to, top, inside, end, value)
+        rows: View = _box(make, to, inside, border - inside, inside + first, border - inside + end - first - 1)
+        axis: int = to.rank - 1
+        lines: View = make.slide(rows, axis, border - inside, 1, end - first, 1)
+        make.fill(make.diagonal(lines, axis - 1, axis), value)
+    else:
+        _left(make, to, top, border, end, value)
+        make.fill(_box(make, to, border, inside - border, 0, width), value)
+        inside, border = border, inside
+    last: int64 = bottom + first - 1
+    if bottom > border:
+        make.fill(_box(make, to, border, bottom - border, last, width - last), value)
+        _triangle(make, to, border, border + first - 1, bottom - border, False, value)
+
+
+@rule
+def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item) -> None:
+    """Fill rows from column 0 on, each one column further."""
+    if until > row:
+        make.fill(_box(make, to, row, until - row, 0, row + end), value)
+        _triangle(make, to, row, row + end, until - row, True, value)
+
+
+@rule
+def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item) -> None:
+    """Fill lines of 0, 1, … count − 1 elements: one per row, from a column on, or one per column, from a row on.
+
+    A triangle of 2ⁿ lines is a square and two triangles of half the size, one after the other along the diagonal: all
+    squares of one size are one box. The number of boxes grows with the square of the logarithm of the count.
     """
-    *batch, height, width = output.sizes
-    *steps, down, right = output.strides
-    moves = []
-    for first, end in bands:
-        for box in band(height, width, first, end):
-            strides = (rows * down + columns * right for rows, columns in box.steps)
-            to = Access(operand, box.row * down + box.column * right, (*steps, *strides))
-            moves.append(Move((*batch, *box.sizes), to, Fill(pattern), output.element_size))
-    return tuple(moves)
+    axis: int = to.rank - 2
+    while count > 1:
+        whole: int64 = 2
+        while 2 * whole <= count:
+            whole *= 2
+        half: int64 = whole // 2
+        while half:
+            down: int64 = half if is_low else 0
+            size: int64 = whole - half
+            box: View = _box(make, to, row + down, size, column + half - down, size)
+            box = make.slide(box, axis, whole // (2 * half), 2 * half, half, 1)
+            box = make.slide(box, axis + 2, whole // (2 * half), 2 * half, half, 1)
+            make.fill(make.diagonal(box, axis, axis + 2), value)
+            half //= 2
+        count -= whole
+        # The rectangle below or to the right of the triangle of `whole` lines.
+        if is_low:
+            make.fill(_box(make, to, row + whole, count, column, whole), value)
+        else:
+            make.fill(_box(make, to, row, whole, column + whole, count), value)
+        row += whole
+        column += whole
+
+
+@rule
+def _box(make: Maker, to: View, row: int64, rows: int64, column: int64, columns: int64) -> View:
+    """A box of matrices."""
+    return make.cut(make.cut(to, to.rank - 2, row, rows, 1), to.rank - 1, column, columns, 1)
+
+
+@rule
+def _clamped(number: int64, low: int64, high: int64) -> int64:
+    """A number, but at most `high`, and at least `low`."""
+    number = high if number > high else number
+    return low if number < low else number
 
 
 class _DiagonalMatrix(OperatorDesc):
@@ -64,15 +133,14 @@ class _DiagonalMatrix(OperatorDesc):
         """Whether the diagonal t = x − y gets the value."""
         raise NotImplementedError
 
-    def bands(self) -> list[tuple[int, int]]:
-        """Half-open ranges of the diagonals that get the value."""
+    def fields(self) -> tuple[int, int]:
+        """The first diagonal that gets the value, and the one after the last, as those of `diagonal_matrix`."""
         raise NotImplementedError
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The input or zeros everywhere; then the value, in a few boxes per band."""
-        *inputs, output = layouts or self.layouts()
-        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(output.element_size))
-        return (under, *band_moves(len(inputs), output, self.bands(), self.pattern))
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """The input or zeros; then the value."""
+        x: View = inputs[0] if inputs else make.filled(Numbers(self.output_tensor.sizes), None)
+        diagonal_matrix_rule(make, x, Item(self.pattern), *self.fields())
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The value on its diagonals; elsewhere the input's element, or 0."""
@@ -133,9 +201,9 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         """Whether t is Offset."""
         return t == self.offset
 
-    def bands(self) -> list[tuple[int, int]]:
+    def fields(self) -> tuple[int, int]:
         """The diagonal Offset."""
-        return [(self.offset, self.offset + 1)]
+        return self.offset, self.offset + 1
 
 
 @record
@@ -193,13 +261,12 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
         return (end >= begin) ^ (t >= begin) ^ (t < end)
 
-    def bands(self) -> list[tuple[int, int]]:
-        """The range from begin to end, or, if begin is greater, all before end and all from begin on."""
-        begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
-        return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
+    def fields(self) -> tuple[int, int]:
+        """Begin and end."""
+        return self.diagonal_fill_begin, self.diagonal_fill_end
 
 
-def _infer(name: str, shape: Sizes, *arguments: Any) -> Inferred:
+def _check(name: str, shape: Sizes, *arguments: Any) -> Parameters:
     if len(shape) < 2:
         raise DescError(
             f"{name}: x has {counted(len(shape), 'dimension')}",
@@ -207,15 +274,10 @@ def _infer(name: str, shape: Sizes, *arguments: Any) -> Inferred:
             "x",
             "x must be matrices, of 2 dimensions or more",
         )
-    return Inferred(arguments, [tuple(shape)])
+    return arguments
 
 
-def _lower(source: Layout, output: Layout, value: Any, begin: int, end: int) -> tuple[Move, ...]:
-    bands = [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
-    return copied((0, source), (1, output)), *band_moves(1, output, bands, value.pattern)
-
-
-@function(_infer, _lower)
+@function(_check, rule=diagonal_matrix_rule)
 def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, out: Array | None = None) -> Array:
     """Copy matrices with a value on some diagonals (DML_OPERATOR_DIAGONAL_MATRIX1, without its limits).
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move, unless
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Inferred, Mask, Sizes, function
+from anydml.operators.function import Array, Mask, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied
+from anydml.operators.rule import Maker, Numbers, View, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
 from anydml.records import record
-from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.tensor import DataType, TensorDesc
 
 
-def chosen(
-    condition: tuple[int, Layout], a: tuple[int, Layout], b: tuple[int, Layout], output: tuple[int, Layout]
-) -> tuple[Move, ...]:
-    """Return two moves: all of a, then b where the condition is 0. Each operand has a number and a layout."""
-    (mask, where), (other, instead), (written, to) = condition, b, output
-    source = Access(other, 0, instead.strides, (unless(mask, where.strides),))
-    return (copied(a, output), Move(to.sizes, Access(written, 0, to.strides), source, to.element_size))
+@rule
+def where_rule(make: Maker, x: View, y: View, condition: View, sizes: Numbers) -> None:
+    """All of x, then y where the condition is 0; the three are broadcast."""
+    to: View = make.updated(make.broadcast(x, sizes))
+    make.copy(to, make.unless(make.broadcast(y, sizes), make.broadcast(condition, sizes)))
 
 
 @record
@@ -74,10 +71,10 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
             for name, tensor in (*self.inputs, *self.outputs):
                 yield from self.sizes_are(name, tensor, sizes, "sizes must be ATensor's")
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+    def apply(self, make: Maker, *inputs: View) -> None:
         """All of A, then B where the condition is 0."""
-        condition, a, b, output = layouts or self.layouts()
-        return chosen((0, condition), (1, a), (2, b), (3, output))
+        condition, a, b = inputs
+        where_rule(make, a, b, condition, make.sizes(a))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[c] = A[c] if Condition[c] != 0 else B[c]``."""
@@ -85,16 +82,11 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
             yield 3, at, 1 if read(0, at) != 0 else 2, at
 
 
-def _infer(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> Inferred:
-    return Inferred((), [infer.broadcast(name, {"condition": condition, "x": x, "y": y})])
+def _check(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> Parameters:
+    return (infer.broadcast(name, {"condition": condition, "x": x, "y": y}),)
 
 
-def _lower(x: Layout, y: Layout, condition: Layout, output: Layout) -> tuple[Move, ...]:
-    first, other, mask = (each.broadcast(output.sizes) for each in (x, y, condition))
-    return chosen((2, mask), (0, first), (1, other), (3, output))
-
-
-@function(_infer, _lower)
+@function(_check, rule=where_rule)
 def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> Array:
     """Select elements of x where a condition is true, else of y (DML_OPERATOR_ELEMENT_WISE_IF, without its limits).
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from anydml.moves import Constant, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.makers import MoveMaker
 from anydml.moves.sizing import Numbers
 from anydml.moves.verbs import Maker, View, views_of
@@ -108,65 +108,30 @@ class Parameter(NamedTuple):
         return self.kind in (INDICES, MASK)
 
 
-class Composing(Protocol):
-    """Operations on the arrays of a fused function that need no moves."""
-
-    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Select elements along an axis by indices; negative ones count from the end."""
-
-
-Lowering = Callable[..., tuple[Move, ...]]
-"""``lower(*inputs, *results, *parameters)`` returns moves, given the layouts of inputs (operands 0 …) and of results
-(next operands), and the inferred parameters. Lists of arrays, as inputs or results, are one argument."""
-
-
-class Shortcuts(NamedTuple):
-    """Optional equivalents of a function's `lower` that are faster, or are needed, in some calls.
-
-    Attributes:
-        in_place: lowers a call whose `out` is x itself: only elements that change are moved.
-        by_numpy: writes the results by NumPy, for dtypes whose elements are references. Without it, the moves are run
-            on element numbers, and the elements selected by them.
-        compose: composes the results of a call in a fused function from traced arrays (constant indices are NumPy's)
-            and the inferred arguments. Without it, the moves of `lower` write to scratch.
-    """
-
-    in_place: Lowering | None = None
-    by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
-    compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None
-
-
-_NO_SHORTCUTS = Shortcuts()
-
-
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
-    """The description of a function on arrays: its stub, its rule (`infer`, `lower`, `constants`), and `shortcuts`.
+    """The description of a function on arrays: its stub, the check of a call, and its rule.
 
     Attributes:
         stub: the public function.
         label: the function's name in errors.
         parameters: the stub's parameters without ``out``.
-        inferring: ``infer(label, *shapes, *arguments)`` checks a call and returns the numbers of `rule`; without a
-            rule, what `infer` returns. Takes the label, the shapes of the arrays (`Array`, then `Indices` and `Mask`;
-            those of a list of arrays as one list), and the other arguments in order, followed by the dtypes of indices
-            and masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
-        lowering: without a rule: lowers a call to moves (see `Lowering`).
+        checking: ``check(label, *shapes, *arguments)`` checks a call and returns the rule's numbers. Takes the label,
+            the shapes of the arrays (`Array`, then `Indices` and `Mask`; those of a list of arrays as one list), and
+            the other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`.
+            Sizes may be symbols. Raises DescError.
         rule: ``rule(make, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
-        fixed: constants that the moves read, as operands after the results. Takes the arguments of `lowering`.
         lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
-        shortcuts: equivalents of `lowering`.
+        may_update: whether `out` may be the first array, which is updated in place then.
     """
 
     stub: Callable[..., Any]
     label: str
     parameters: tuple[Parameter, ...]
-    inferring: Callable[..., Any]
-    lowering: Lowering | None = None
-    rule: Callable[..., None] | None = None
-    fixed: Callable[..., tuple[Constant, ...]] | None = None
+    checking: Callable[..., Parameters]
+    rule: Callable[..., None]
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
-    shortcuts: Shortcuts = _NO_SHORTCUTS
+    may_update: bool = False
 
     @property
     def name(self) -> str:
@@ -204,46 +169,44 @@ class Function:
             DescError: the call breaks a rule.
         """
         found = self.checked(label, shapes, arguments)
-        if self.rule is None:
-            return found  # type: ignore[no-any-return]
         make = Maker()
         self.apply(make, [View(tuple(shape)) for shape in shapes], found)
         return Inferred(found, make.shapes)
 
-    def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Any:
+    def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
         """Check a call; return the rule's numbers.
 
         Raises:
             DescError: the call breaks a rule.
         """
-        return self.inferring(label, *([shapes] if self.is_of_lists else shapes), *arguments)
+        return self.checking(label, *([shapes] if self.is_of_lists else shapes), *arguments)
 
     def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
         """Make the results of a call, from views of its inputs."""
-        if self.rule is None:
-            raise TypeError(f"{self.name} has no rule")
         numbers = [Numbers(each) if type(each) is tuple else each for each in parameters]
         self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
 
     def lowered(
-        self, inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_in_place: bool = False
+        self,
+        inputs: Sequence[Layout],
+        dtypes: Sequence[str],
+        outputs: Sequence[Layout],
+        parameters: Parameters,
+        is_in_place: bool = False,
     ) -> MoveMaker:
-        """Return a call's moves, the constants that they read, and scratch; for an `out` that is x if `is_in_place`."""
-        make = MoveMaker(len(inputs), outputs)
-        if self.rule is not None:
-            self.apply(make, views_of(inputs), parameters)
-            make.finish()
-            return make
-        lower = (self.shortcuts.in_place if is_in_place else None) or self.lowering
-        if lower is None:
-            raise TypeError(f"{self.name} has no rule")
-        found = lower(*self._layouts(inputs, outputs), *parameters)
-        make.constants += () if self.fixed is None else self.fixed(*self._layouts(inputs, outputs), *parameters)
-        make.moves += [move for move in found if 0 not in move.sizes]
-        return make
+        """Return a call's moves, the constants that they read, and scratch.
 
-    def _layouts(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> tuple[Any, ...]:
-        return (*([inputs] if self.is_of_lists else inputs), *([outputs] if self.has_parts else outputs))
+        Args:
+            inputs: layouts of the arrays.
+            dtypes: NumPy's names of the dtypes of the last, indices and masks.
+            outputs: layouts of the results.
+            parameters: the rule's numbers.
+            is_in_place: whether the result is the first array, which is updated.
+        """
+        make = MoveMaker(len(inputs), outputs, is_in_place)
+        self.apply(make, views_of(inputs, dtypes), parameters)
+        make.finish()
+        return make
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""
@@ -258,20 +221,17 @@ FUNCTIONS: dict[str, Function] = {}
 """The functions of the imported operators, by name."""
 
 
-def function(
-    infer: Callable[..., Any], lower: Lowering | None = None, label: str | None = None, **named: Any
-) -> Callable[[F], F]:
+def function(check: Callable[..., Parameters], rule: Callable[..., None], **named: Any) -> Callable[[F], F]:
     """Decorator that records a stub as a function.
 
     Args:
-        infer: see `Function.inferring`.
-        lower: see `Lowering`; None if there is a ``rule``.
-        label: the function's name in errors; the stub's name by default.
-        named: other attributes of `Function` and `Shortcuts`.
+        check: see `Function.checking`.
+        rule: see `Function.rule`.
+        named: see `described`.
     """
 
     def record(stub: F) -> F:
-        FUNCTIONS[stub.__name__] = described(stub, infer, lower, label, **named)
+        FUNCTIONS[stub.__name__] = described(stub, check, rule, **named)
         return stub
 
     return record
@@ -279,14 +239,21 @@ def function(
 
 def described(
     stub: Callable[..., Any],
-    infer: Callable[..., Any],
-    lower: Lowering | None = None,
+    check: Callable[..., Parameters],
+    rule: Callable[..., None],
     label: str | None = None,
     **named: Any,
 ) -> Function:
-    """Return the description of a stub; see `function` for the arguments."""
-    shortcuts = Shortcuts(**{name: named.pop(name) for name in Shortcuts._fields if name in named})
-    return Function(stub, label or stub.__name__, _parameters(stub), infer, lower, shortcuts=shortcuts, **named)
+    """Return the description of a stub; other attributes of `Function` are passed by name.
+
+    Args:
+        stub: the public function.
+        check: see `Function.checking`.
+        rule: see `Function.rule`.
+        label: the function's name in errors; the stub's name by default.
+        named: other attributes of `Function`.
+    """
+    return Function(stub, label or stub.__name__, _parameters(stub), check, rule, **named)
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:

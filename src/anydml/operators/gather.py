@@ -4,51 +4,34 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move, Outside
-from anydml.moves.indices import is_outside, outside_of, resolve
+from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import (
     OUTSIDE,
     Array,
-    Composing,
     Indices,
-    Inferred,
+    Parameters,
     Sizes,
     function,
 )
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 from anydml.text import counted
 
 
-def gather_moves(
-    source: Layout, indices: Layout, destination: Layout, axis: int, index_dtype: str, outside: Outside = "clamp"
-) -> tuple[Move, ...]:
-    """``destination[lead, i, trail] = source[lead, indices[i], trail]``: one move with one lookup.
-
-    Args:
-        source: operand 0, with at least one element along the axis.
-        indices: operand 1, without ignored leading dimensions.
-        destination: operand 2, of sizes ``source[:axis] + indices + source[axis+1:]``.
-        axis: 0 to rank − 1.
-        index_dtype: NumPy's name of the index type.
-        outside: treatment of indices out of range.
-    """
-    none = (0,) * len(indices.sizes)
-    trail = (0,) * (len(source.sizes) - axis - 1)
-    lookup_strides = (0,) * axis + indices.strides + trail
-    source_strides = source.strides[:axis] + none + source.strides[axis + 1 :]
-    lookup = Lookup(1, index_dtype, 0, lookup_strides, source.sizes[axis], source.strides[axis], outside)
-    access = Access(0, 0, source_strides, (lookup,))
-    return (Move(destination.sizes, Access(2, 0, destination.strides), access, source.element_size),)
+@rule
+def gather_rule(make: Maker, x: View, indices: View, axis: int, outside: Outside) -> None:
+    """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
+    make.store(make.pick(x, indices, axis, outside))
 
 
 @record
@@ -150,18 +133,19 @@ class GatherOperatorDesc(OperatorDesc):
                 kept.remove(d)
         return tuple(kept)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with one lookup, over the dimensions that remain in the output."""
-        source, indices, output = layouts or self.layouts()
-        whole, kept = self._logical_sizes(), self._kept()
-        padding = len(output.sizes) - len(kept)
-        strides = [0] * len(whole)
-        for d, stride in zip(kept, output.strides[padding:], strict=True):
-            strides[d] = stride
-        meaningful = Layout(self._index(indices.sizes), self._index(indices.strides), indices.element_size)
-        destination = Layout(whole, tuple(strides), output.element_size)
-        dtype = self.indices_tensor.data_type.name.lower()
-        return gather_moves(source, meaningful, destination, self.axis, dtype)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Pick, without the indices' ignored dimensions, and with the output's leading 1s."""
+        x, indices = inputs
+        for _ in range(len(self.indices_tensor.sizes) - self.index_dimensions):
+            indices = make.at(indices, 0, 0)
+        picked = make.pick(x, indices.typed(self.indices_tensor.data_type.name.lower()), self.axis, "clamp")
+        kept = self._kept()
+        for d in reversed(range(picked.rank)):
+            if d not in kept:
+                picked = make.at(picked, d, 0)
+        for _ in range(len(self.output_tensor.sizes) - len(kept)):
+            picked = make.expand(picked, 0, 1)
+        make.store(picked)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
@@ -180,31 +164,15 @@ class GatherOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
 
 
-def infer_gather(
+def check_gather(
     name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: str, index_dtype: Any
-) -> Inferred:
-    """Infer the shape, in which the indices' sizes replace the axis."""
-    rank, count = len(index_shape), math.prod(index_shape)
-    axis = infer.picked_axis(name, shape, axis, rank, count, index_dtype)
-    parameters = axis, infer.type_name(index_dtype), OUTSIDE[out_of_range]
-    return Inferred(parameters, [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
+) -> Parameters:
+    """Return the axis, which the indices' sizes replace, and the treatment of indices out of range."""
+    axis = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
+    return axis, OUTSIDE[out_of_range]
 
 
-def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
-    (x, indices), (output,), (axis, _, outside) = inputs, outputs, inferred.parameters
-    size = x.shape[axis]
-    if outside == "refuse" and (wrong := is_outside(indices, size)).any():
-        raise outside_of("gather", int(indices[wrong][0]), "indices", size)
-    # Flat indices: for a scalar index NumPy would return the element itself, an object perhaps, not an array.
-    output[...] = x.take(resolve(indices, size).reshape(-1), axis).reshape(output.shape)
-
-
-def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    (x, indices), (axis, _, outside) = inputs, inferred.parameters
-    return [make.pick(x, indices, axis, outside)]
-
-
-@function(infer_gather, gather_moves, by_numpy=_pick, compose=_composed)
+@function(check_gather, rule=gather_rule)
 def gather(
     x: Array,
     indices: Indices,

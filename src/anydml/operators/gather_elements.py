@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.symbols import holds
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 
-def along_moves(
-    source: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside = "clamp"
-) -> tuple[Move, ...]:
-    """``output[c] = source[c with c[axis] := indices[c]]``: one move between operands 0, 1 and 2."""
-    lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis], outside)
-    still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
-    return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
+@rule
+def gather_elements_rule(make: Maker, x: View, indices: View, axis: int, outside: Outside) -> None:
+    """``result[c] = x[c with c[axis] := indices[c]]``."""
+    make.store(make.along(x, indices, axis, outside))
 
 
 @record
@@ -75,11 +73,10 @@ class GatherElementsOperatorDesc(OperatorDesc):
             rule = "sizes must be IndicesTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with one lookup, whose index has all coordinates."""
-        dtype = self.indices_tensor.data_type.name.lower()
-        source, indices, output = layouts or self.layouts()
-        return along_moves(source, indices, output, self.axis, dtype)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """One index per element."""
+        indices = inputs[1].typed(self.indices_tensor.data_type.name.lower())
+        gather_elements_rule(make, inputs[0], indices, self.axis, "clamp")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[c with c[Axis] := indices[c]]``, indices wrapped, then clamped."""
@@ -93,15 +90,15 @@ class GatherElementsOperatorDesc(OperatorDesc):
             yield 2, at, 0, tuple(source)
 
 
-def _infer(name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any) -> Inferred:
+def _check(name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any) -> Parameters:
     axis = infer.check_along(name, shape, indices, axis)
     if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {axis} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(indices)])
+    return axis, OUTSIDE[out_of_range]
 
 
-@function(_infer, along_moves)
+@function(_check, rule=gather_elements_rule)
 def gather_elements(
     x: Array,
     indices: Indices,

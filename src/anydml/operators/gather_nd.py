@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -21,18 +21,30 @@ from anydml.operators.tuples import (
     picked_elements,
     picked_problems,
     picked_sizes,
-    tuple_access,
+    significant,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.symbols import holds
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 
 ROWS = (
     (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
     (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
     (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
 )
+
+
+@rule
+def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Outside) -> None:
+    """``result[b, c, r] = x[b, *indices[b, c], r]``; without coordinates, all of x for each c."""
+    count: int = indices.rank - 1
+    if indices.n[count]:
+        make.store(make.tuples(x, indices, batch, outside))
+        return
+    for k in range(batch, count):
+        x = make.expand(x, k, indices.n[k])
+    make.store(x)
 
 
 class _GatherNd(OperatorDesc):
@@ -64,14 +76,15 @@ class _GatherNd(OperatorDesc):
             sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
             yield from picked_problems(self, ("OutputTensor", self.output_tensor), sizes)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with one lookup per coordinate."""
-        source, indices, output = layouts or self.layouts()
-        sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
-        dtype = self.indices_tensor.data_type.name.lower()
-        access = tuple_access(0, source, indices, self.counts, dtype, "clamp")
-        to = Access(2, 0, output.strides[len(output.strides) - len(sizes) :])
-        return (Move(sizes, to, access, source.element_size),)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """One list of coordinates per element, in the significant dimensions."""
+        x = significant(make, inputs[0], self.counts.input)
+        indices = significant(make, inputs[1], self.counts.indices)
+        indices = indices.typed(self.indices_tensor.data_type.name.lower())
+        picked = make.tuples(x, indices, self.counts.batch, "clamp")
+        for _ in range(len(self.output_tensor.sizes) - picked.rank):
+            picked = make.expand(picked, 0, 1)
+        make.store(picked)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
@@ -149,23 +162,16 @@ class GatherNd1OperatorDesc(_GatherNd):
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 
-def _infer(name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: str, dtype: Any) -> Inferred:
-    counts, picked = check_tuples(name, shape, indices, batch_dims)
+def _check(name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: str, dtype: Any) -> Parameters:
+    picked = check_tuples(name, shape, indices, batch_dims)
     indexed = shape[batch_dims : batch_dims + int(indices[-1])]
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
         message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return Inferred((counts, infer.type_name(dtype), OUTSIDE[out_of_range]), [picked])
+    return batch_dims, OUTSIDE[out_of_range]
 
 
-def _lower(
-    source: Layout, indices: Layout, output: Layout, counts: Counts, dtype: str, outside: Outside
-) -> tuple[Move, ...]:
-    access = tuple_access(0, source, indices, counts, dtype, outside)
-    return (Move(output.sizes, Access(2, 0, output.strides), access, source.element_size),)
-
-
-@function(_infer, _lower)
+@function(_check, rule=gather_nd_rule)
 def gather_nd(
     x: Array,
     indices: Indices,

@@ -68,31 +68,33 @@ class GridAxis(NamedTuple):
     """One output axis as dimensions of a move.
 
     Attributes:
-        sizes: one or two dimensions; the second repeats elements.
-        steps: source elements from one coordinate to the next, one per dimension.
+        places: number of coordinates that are not repetitions.
+        step: source elements from one of them to the next.
         start: the first source element.
+        times: how often each is repeated.
         looked_up: indices of a lookup, if there is no constant step; else None.
     """
 
-    sizes: tuple[int, ...]
-    steps: tuple[int, ...]
+    places: int
+    step: int
     start: int
+    times: int
     looked_up: Constant | None
 
 
 def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
     """Return an axis' positions as a range, as a range of repeated elements, or as indices of a lookup."""
     if grid.is_one_to_one and count <= size:
-        return GridAxis((count,), (1,), 0, None)
+        return GridAxis(count, 1, 0, 1, None)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
     looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
     if count > MOST_TESTED:
-        return GridAxis((count,), (0,), 0, looked_up)
+        return GridAxis(count, 0, 0, 1, looked_up)
     positions = grid.positions(count, size)
     steps = np.diff(positions)
     start = int(positions[0])
     if count < 2 or (steps == steps[0]).all():
-        return GridAxis((count,), (int(steps[0]) if count > 1 else 0,), start, None)
+        return GridAxis(count, int(steps[0]) if count > 1 else 0, start, 1, None)
     changes = np.flatnonzero(steps)
     times = int(changes[0]) + 1
     if count % times == 0:
@@ -100,5 +102,5 @@ def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
         firsts = lines[:, 0]
         by = np.diff(firsts)
         if (lines == firsts[:, None]).all() and (by == by[0]).all():
-            return GridAxis((count // times, times), (int(by[0]), 0), start, None)
-    return GridAxis((count,), (0,), 0, looked_up)
+            return GridAxis(count // times, int(by[0]), start, times, None)
+    return GridAxis(count, 0, 0, 1, looked_up)

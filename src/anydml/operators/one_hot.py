@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
-from anydml.moves import Access, Lookup, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.program import Coordinate, Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View, int64, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -25,7 +26,21 @@ from anydml.operators.types import (
 )
 from anydml.records import record
 from anydml.symbols import are_equal
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
+
+
+@rule
+def one_hot_rule(make: Maker, values: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
+    """Off, and On where a new axis has an index."""
+    off: View = make.at(values, 0, 0)
+    encode(make, off, make.at(values, 0, 1), make.expand(indices, axis, 1), depth, axis, outside)
+
+
+@rule
+def encode(make: Maker, off: View, on: View, indices: View, depth: int64, axis: int, outside: Outside) -> None:
+    """Off everywhere, and On where an axis, along which there is one index, has it."""
+    to: View = make.updated(make.broadcast(off, make.resized(indices, axis, depth)))
+    make.copy(make.along(to, indices, axis, outside), make.broadcast(on, make.sizes(indices)))
 
 
 @record
@@ -84,19 +99,15 @@ class OneHotOperatorDesc(OperatorDesc):
         last = max(d for d, size in enumerate(sizes) if size > 1)
         return tuple(int(d == last) for d in range(len(sizes)))
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Off everywhere, then On through a lookup in the destination."""
-        indices, values, output = layouts or self.layouts()
-        axis, size = self.axis, output.element_size
-        nothing = (0,) * len(output.sizes)
-        dtype = self.indices_tensor.data_type.name.lower()
-        on = sum(c * stride for c, stride in zip(self._on(), values.strides, strict=True))
-        lookup = Lookup(0, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
-        still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
-        return (
-            Move(output.sizes, Access(2, 0, output.strides), Access(1, 0, nothing), size),
-            Move(indices.sizes, Access(2, 0, still, (lookup,)), Access(1, on, nothing), size),
-        )
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Off everywhere, then On by indices."""
+        indices, off = inputs
+        on = off
+        for c in self._on():
+            off, on = make.at(off, 0, 0), make.at(on, 0, c)
+        depth = self.output_tensor.sizes[self.axis]
+        indices = indices.typed(self.indices_tensor.data_type.name.lower())
+        encode(make, off, on, indices, depth, self.axis, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = On if c[Axis] == index else Off``, the index wrapped."""
@@ -109,7 +120,7 @@ class OneHotOperatorDesc(OperatorDesc):
             yield 2, at, 1, on if index == at[axis] else off
 
 
-def _infer(name: str, values: Sizes, shape: Sizes, depth: Any, axis: Any, out_of_range: str, dtype: Any) -> Inferred:
+def _check(name: str, values: Sizes, shape: Sizes, depth: Any, axis: Any, out_of_range: str, dtype: Any) -> Parameters:
     if not are_equal(values, (2,)):
         message = f"{name}: values have shape {tuple(values)}"
         raise DescError(message, name, "values", "there must be two values: off and on")
@@ -117,23 +128,10 @@ def _infer(name: str, values: Sizes, shape: Sizes, depth: Any, axis: Any, out_of
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
     axis = infer.axis_of(name, len(shape) + 1, axis)
-    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [(*shape[:axis], depth, *shape[axis:])])
+    return depth, axis, OUTSIDE[out_of_range]
 
 
-def _lower(
-    values: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside
-) -> tuple[Move, ...]:
-    nothing, still = (0,) * len(output.sizes), (0,) * len(indices.sizes)
-    lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
-    along = (*output.strides[:axis], *output.strides[axis + 1 :])
-    size = output.element_size
-    return (
-        Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, nothing), size),
-        Move(indices.sizes, Access(2, 0, along, (lookup,)), Access(0, values.strides[0], still), size),
-    )
-
-
-@function(_infer, _lower)
+@function(_check, rule=one_hot_rule)
 def one_hot(
     indices: Indices,
     values: Array,

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from anydml.moves import Access, Constant, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.grids import Grid, GridAxis, grid_axis
 from anydml.operators.problem import Problem
-from anydml.tensor import Layout, TensorDesc
+from anydml.operators.rule import Maker, Numbers, View, rule
+from anydml.tensor import TensorDesc
 from anydml.text import counted
+
+
+@rule
+def resample_rule(make: Maker, x: View, axes: list[GridAxis], sizes: Numbers) -> None:
+    """Each axis by a constant step, by a step and repetitions, or by positions."""
+    to: View = make.result(sizes)
+    d: int = 0
+    for k in range(len(axes)):
+        axis: GridAxis = axes[k]
+        if axis.looked_up is not None:
+            x = make.pick(x, make.constant(axis.looked_up), d, "clamp")
+        else:
+            x = make.cut(x, d, axis.start, axis.places, axis.step)
+        if axis.times > 1:
+            to = make.split(to, d, make.ints(axis.places, axis.times))
+            x = make.expand(x, d + 1, axis.times)
+            d += 1
+        d += 1
+    make.copy(to, x)
 
 
 class ResampleBase(OperatorDesc):
@@ -73,31 +92,9 @@ class ResampleBase(OperatorDesc):
         each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
         return [grid_axis(grid, count, size) for grid, count, size in each]
 
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """Indices of the axes whose positions have no constant step."""
-        return tuple(axis.looked_up for axis in self._axes() if axis.looked_up is not None)
-
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move: strides where positions have a constant step or repeat, lookups of constants elsewhere."""
-        source, output = layouts or self.layouts()
-        axes = self._axes()
-        sizes = tuple(size for axis in axes for size in axis.sizes)
-        to: list[int] = []
-        steps: list[int] = []
-        lookups: list[Lookup] = []
-        offset = 0
-        for d, axis in enumerate(axes):
-            own = source.strides[d]
-            offset += axis.start * own
-            if axis.looked_up is not None:
-                dtype = axis.looked_up.dtype
-                along = tuple(dtype.itemsize if k == len(to) else 0 for k in range(len(sizes)))
-                lookups.append(Lookup(2 + len(lookups), dtype.name, 0, along, source.sizes[d], own))
-            to += [output.strides[d] * math.prod(axis.sizes[k + 1 :]) for k in range(len(axis.sizes))]
-            steps += [step * own for step in axis.steps]
-        read = Access(0, offset, tuple(steps), tuple(lookups))
-        return (Move(sizes, Access(1, 0, tuple(to)), read, source.element_size),)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """Steps where positions have a constant step or repeat, lookups of constants elsewhere."""
+        resample_rule(make, inputs[0], self._axes(), Numbers(self.output_tensor.sizes))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[c] = Input[x]``, each x rounded and clamped to the axis."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,16 +11,16 @@ import numpy as np
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Computed, Constant, Lookup, Move
+from anydml.moves import Computed, Constant
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied
+from anydml.operators.rule import Maker, View, int64, rule
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.symbols import are_equal
-from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.tensor import DataType, TensorDesc
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
 """Data types of lengths."""
@@ -28,38 +28,21 @@ UNSIGNED = (DataType.UINT64, DataType.UINT32)
 
 def _places(size: int) -> Constant:
     """Return n times the number n, which is out of range, then 0 to n − 1. Read backwards from L + n − 1: L − 1 … 0."""
-    dtype = _place_dtype(size)
+    dtype = np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
     return Computed(
         (2 * size,), dtype, lambda: np.concatenate([np.full(size, size, dtype), np.arange(size, dtype=dtype)])
     )
 
 
-def _place_dtype(size: int) -> np.dtype[Any]:
-    return np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
-
-
-def reversal_moves(
-    source: tuple[int, Layout], lengths: tuple[int, Layout, str], output: tuple[int, Layout], axis: int
-) -> tuple[Move, ...]:
-    """Return a copy, and the reversed part over it, by indices of a constant (operand 3) read relative to the length.
-
-    Args:
-        source: operand number and layout.
-        lengths: operand number, layout (of size 1 along the axis), and dtype's name.
-        output: operand number and layout.
-        axis: the axis that is reversed.
-    """
-    (read, own), (operand, where, dtype), (_, to) = source, lengths, output
-    size = own.sizes[axis]
-    still = (*where.strides[:axis], 0, *where.strides[axis + 1 :])
-    place_dtype = _place_dtype(size)
-    step = place_dtype.itemsize
-    length = Lookup(operand, dtype, 0, still, size + 1, step)
-    back = tuple(-step if d == axis else 0 for d in range(len(own.sizes)))
-    place = Lookup(3, place_dtype.name, (size - 1) * step, back, size, own.strides[axis], "skip", (length,))
-    strides = (*own.strides[:axis], 0, *own.strides[axis + 1 :])
-    write = Access(output[0], 0, to.strides)
-    return (copied(source, output), Move(to.sizes, write, Access(read, 0, strides, (place,)), own.element_size))
+@rule
+def reverse_rule(make: Maker, x: View, lengths: View, axis: int) -> None:
+    """A copy, and the reversed part over it, by indices of a constant read relative to the length."""
+    n: int64 = x.n[axis]
+    # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
+    table: View = make.slide(make.constant(_places(n)), 0, n + 1, 1, n, 1)
+    places: View = make.pick(make.cut(table, 1, n - 1, n, -1), make.at(lengths, axis, 0), 0, "clamp")
+    places = make.permute(places, make.moving(places, places.rank - 1, axis))
+    make.copy(make.updated(x), make.along(x, places, axis, "skip"))
 
 
 @record
@@ -110,16 +93,10 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             yield from self.sizes_are(*lengths, expected, "sizes must be InputTensor's, but 1 along Axis")
             yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes must be InputTensor's")
 
-    @property
-    def constants(self) -> tuple[Constant, ...]:
-        """Source indices by the distance from the length."""
-        return (_places(self.input_tensor.sizes[self.axis]),)
-
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy, and the reversed part over it, by indices of a constant read relative to the length."""
-        source, lengths, output = layouts or self.layouts()
-        dtype = self.sequence_lengths_tensor.data_type.name.lower()
-        return reversal_moves((0, source), (1, lengths, dtype), (2, output), self.axis)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A copy, and the reversed part over it."""
+        lengths = inputs[1].typed(self.sequence_lengths_tensor.data_type.name.lower())
+        reverse_rule(make, inputs[0], lengths, self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[L − 1 − c]`` along Axis where c < L, else ``input[c]``."""
@@ -130,24 +107,16 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
 
 
-def _infer(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> Inferred:
+def _check(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> Parameters:
     axis = infer.axis_of(name, len(shape), axis)
     expected = (*shape[:axis], 1, *shape[axis + 1 :])
     if not are_equal(lengths, expected):
         message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
         raise DescError(message, name, "lengths", "lengths must have x's shape, but 1 along axis")
-    return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
+    return (axis,)
 
 
-def _constants(source: Layout, lengths: Layout, output: Layout, axis: int, dtype: str) -> tuple[Constant, ...]:
-    return (_places(source.sizes[axis]),)
-
-
-def _lower(source: Layout, lengths: Layout, output: Layout, axis: int, dtype: str) -> tuple[Move, ...]:
-    return reversal_moves((0, source), (1, lengths, dtype), (2, output), axis)
-
-
-@function(_infer, _lower, fixed=_constants)
+@function(_check, rule=reverse_rule)
 def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Array | None = None) -> Array:
     """Reverse the first elements of each row and copy the others (DML_OPERATOR_REVERSE_SUBSEQUENCES).
 

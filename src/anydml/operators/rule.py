@@ -23,7 +23,7 @@ Views: TypeAlias = Sequence[Any]
 int64: TypeAlias = int
 Item: TypeAlias = element.Element
 
-R = TypeVar("R", bound=Callable[..., None])
+R = TypeVar("R", bound=Callable[..., Any])
 
 
 def rule(text: R) -> R:

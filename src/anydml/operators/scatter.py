@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied, scattered
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -25,7 +25,13 @@ from anydml.operators.types import (
 )
 from anydml.records import record
 from anydml.symbols import are_equal
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
+
+
+@rule
+def scatter_rule(make: Maker, x: View, updates: View, indices: View, axis: int, outside: Outside) -> None:
+    """``result = x; result[c with c[axis] := indices[c]] = updates[c]``."""
+    make.copy(make.along(make.updated(x), indices, axis, outside), updates)
 
 
 @record
@@ -82,17 +88,10 @@ class ScatterOperatorDesc(OperatorDesc):
             rule = "sizes must be InputTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy, and one move with a lookup in its destination."""
-        source, indices, updates, output = layouts or self.layouts()
-        axis = self.axis
-        dtype = self.indices_tensor.data_type.name.lower()
-        lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
-        still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
-        return (
-            copied((0, source), (3, output)),
-            Move(updates.sizes, Access(3, 0, still, (lookup,)), Access(2, 0, updates.strides), updates.element_size),
-        )
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A copy, and one index per update."""
+        x, indices, updates = inputs
+        scatter_rule(make, x, updates, indices.typed(self.indices_tensor.data_type.name.lower()), self.axis, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[c with c[Axis] := indices[c]] = updates[c]``, in row-major order."""
@@ -109,30 +108,17 @@ class ScatterOperatorDesc(OperatorDesc):
                 yield 3, tuple(to), 2, at
 
 
-def _infer(
+def _check(
     name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any
-) -> Inferred:
+) -> Parameters:
     axis = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index per update")
-    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(shape)])
+    return axis, OUTSIDE[out_of_range]
 
 
-def _updated(
-    x: Layout, updates: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside
-) -> tuple[Move, ...]:
-    lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
-    still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
-    to = Access(3, 0, still, (lookup,))
-    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), updates.element_size),)
-
-
-def _lower(x: Layout, updates: Layout, indices: Layout, output: Layout, *parameters: Any) -> tuple[Move, ...]:
-    return copied((0, x), (3, output)), *_updated(x, updates, indices, output, *parameters)
-
-
-@function(_infer, _lower, in_place=_updated)
+@function(_check, rule=scatter_rule, may_update=True)
 def scatter(
     x: Array,
     indices: Indices,

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move, Outside
+from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied, scattered
+from anydml.operators.rule import Maker, View, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -22,12 +21,30 @@ from anydml.operators.tuples import (
     picked_elements,
     picked_problems,
     picked_sizes,
-    tuple_access,
+    significant,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.symbols import are_equal
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
+
+
+@rule
+def scatter_nd_rule(make: Maker, x: View, updates: View, indices: View, outside: Outside) -> None:
+    """``result = x; result[*indices[c], r] = updates[c, r]``."""
+    put_tuples(make, make.updated(x), updates, indices, outside)
+
+
+@rule
+def put_tuples(make: Maker, to: View, updates: View, indices: View, outside: Outside) -> None:
+    """Write blocks to coordinates; without coordinates, the last block to all of the place."""
+    count: int = indices.rank - 1
+    if indices.n[count]:
+        make.copy(make.tuples(to, indices, 0, outside), updates)
+    elif make.count(updates):
+        for _ in range(count):
+            updates = make.at(updates, 0, updates.n[0] - 1)
+        make.copy(to, updates)
 
 
 @record
@@ -90,14 +107,14 @@ class ScatterNdOperatorDesc(OperatorDesc):
             rule = "sizes must be InputTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
-    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy, and one move with one lookup per coordinate in its destination."""
-        source, indices, updates, output = layouts or self.layouts()
-        sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
-        dtype = self.indices_tensor.data_type.name.lower()
-        to = tuple_access(3, output, indices, self.counts, dtype, "skip")
-        access = Access(2, 0, updates.strides[len(updates.strides) - len(sizes) :])
-        return copied((0, source), (3, output)), Move(sizes, to, access, source.element_size)
+    def apply(self, make: Maker, *inputs: View) -> None:
+        """A copy, and updates by coordinates in the significant dimensions."""
+        x, indices, updates = inputs
+        counts, dtype = self.counts, self.indices_tensor.data_type.name.lower()
+        picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))
+        to = significant(make, make.updated(x), counts.input)
+        indices = significant(make, indices, counts.indices).typed(dtype)
+        put_tuples(make, to, significant(make, updates, picked), indices, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
@@ -108,26 +125,15 @@ class ScatterNdOperatorDesc(OperatorDesc):
                 yield 3, to, 2, at
 
 
-def _infer(name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: str, dtype: Any) -> Inferred:
-    counts, picked = check_tuples(name, shape, indices, 0)
+def _check(name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: str, dtype: Any) -> Parameters:
+    picked = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
         raise DescError(message, name, "updates", "one update, or block of them, an index")
-    return Inferred((counts, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(shape)])
+    return (OUTSIDE[out_of_range],)
 
 
-def _updated(
-    x: Layout, updates: Layout, indices: Layout, output: Layout, counts: Counts, dtype: str, outside: Outside
-) -> tuple[Move, ...]:
-    to = tuple_access(3, output, indices, counts, dtype, outside, by=2)
-    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), x.element_size),)
-
-
-def _lower(x: Layout, updates: Layout, indices: Layout, output: Layout, *parameters: Any) -> tuple[Move, ...]:
-    return copied((0, x), (3, output)), *_updated(x, updates, indices, output, *parameters)
-
-
-@function(_infer, _lower, in_place=_updated)
+@function(_check, rule=scatter_nd_rule, may_update=True)
 def scatter_nd(
     x: Array,
     indices: Indices,

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
-from anydml.moves import Access, Lookup, Outside
 from anydml.moves.program import Coordinate, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Sizes
 from anydml.operators.problem import Problem
+from anydml.operators.rule import Maker, View
 from anydml.symbols import are_equal
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import TensorDesc
 from anydml.text import counted
 
 
@@ -90,31 +90,11 @@ def _sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[tuple
     return data.sizes[rank - counts.input :], indices.sizes[rank - counts.indices :]
 
 
-def tuple_access(
-    operand: int, data: Layout, indices: Layout, counts: Counts, dtype: str, outside: Outside, by: int = 1
-) -> Access:
-    """Return the access to the picked elements: one lookup per coordinate, read from operand `by`.
-
-    The box is that of `picked_sizes`.
-    """
-    strides, sizes = data.strides[len(data.strides) - counts.input :], data.sizes[len(data.sizes) - counts.input :]
-    length, step = indices.sizes[-1], indices.strides[-1]
-    own = indices.strides[len(indices.strides) - counts.indices : -1]
-    rest = strides[counts.batch + length :]
-    lookups = tuple(
-        Lookup(
-            by,
-            dtype,
-            q * step,
-            (*own, *(0 for _ in rest)),
-            sizes[counts.batch + q],
-            strides[counts.batch + q],
-            outside,
-        )
-        for q in range(length)
-    )
-    still = (0,) * (len(own) - counts.batch)
-    return Access(operand, 0, (*strides[: counts.batch], *still, *rest), lookups)
+def significant(make: Maker, x: View, count: int) -> View:
+    """Drop the dimensions of size 1 before the last `count`."""
+    for _ in range(x.rank - count):
+        x = make.at(x, 0, 0)
+    return x
 
 
 def picked_elements(
@@ -140,8 +120,8 @@ def picked_elements(
             yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
 
 
-def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tuple[Counts, Sizes]:
-    """Check the arguments of a function with coordinates; return the counts and the picked sizes.
+def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Sizes:
+    """Check the arguments of a function with coordinates; return the picked sizes.
 
     Raises:
         DescError: an index has no coordinates or too many, batch sizes differ, or the result has more than 64
@@ -166,4 +146,4 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tu
         raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
     picked = (*indices[:-1], *shape[batch_dims + length :])
     check_dimensions(name, "the result", len(picked))
-    return Counts(len(shape), len(indices), batch_dims), picked
+    return picked

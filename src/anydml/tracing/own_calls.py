@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +12,11 @@ from anydml.functions import arguments as own_arguments
 from anydml.functions.calling import check_size
 from anydml.infer import axis_of
 from anydml.moves.compose import SCRATCH, strided
+from anydml.moves.counting import is_counting
+from anydml.moves.move import Access, Outside, every_lookup
+from anydml.moves.value import Value
 from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.moves.verbs import View
 from anydml.operators.function import Function
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, refusing
@@ -42,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _called(function: Function, *arguments: Any, **named: Any) -> Any:
-    """Call a function: compose its results if possible, else move them to scratch."""
+    """Call a function: compose its results."""
     given = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
     values = [given.get(each.name, each.default) for each in function.parameters]
     label = function.label
@@ -54,50 +57,80 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         if isinstance(value, TracedArray):
             raise refused(f"{label} by a traced {each.name}", "shapes would depend on elements: pass numbers")
         rest.append(own_arguments.converted(label, each, value, arrays[0].element))
-    rest += [each.element if isinstance(each, TracedArray) else each.dtype for each in indices]
-    inputs = [*arrays, *indices]
-    shapes = [each.shape for each in inputs]
-    if function.rule is not None:
-        with refusing.named(label):
-            parameters = function.checked(label, shapes, tuple(rest))
-            own = arrays[0].element
-            make = ValueMaker(trace.composer, own.itemsize, lambda sizes: check_size(trace.name, sizes, own))
-            function.apply(make, [Lazy(each.value) for each in inputs], parameters)
-            results = [trace.made(value, own, _like(arrays)) for value in make.values()]
-        if function.lengths is not None:
-            return results[0], np.array(function.lengths(shapes, parameters), np.int64)
-        return results if function.has_parts else results[0]
-    inferred = function.infer(label, shapes, tuple(rest))
-    if (compose := function.shortcuts.compose) is not None:
-        with refusing.named(label):
-            results = compose(_COMPOSING, inputs, inferred)
-    else:
-        for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
-            # Indices that may be out of range are checked before any move, so they cannot be in scratch.
-            found = strided(each.value)
-            if "refuse" in inferred.parameters and each.count and (found is None or found[0].operand >= SCRATCH):
-                hint = f"pass {parameter.name} as an argument, or out_of_range={_other_word(function)!r}"
-                raise refusing.broken(f"{label}: indices are checked before anything moves: {hint}")
-        made = trace.composer.moved(
-            [each.value for each in inputs],
-            inferred.shapes,
-            arrays[0].itemsize,
-            lambda own, results: ((made := function.lowered(own, results, inferred.parameters)).moves, made.constants),
-            f"{label} reads and writes memory",
-        )
-        results = [arrays[0].made(value) for value in made]
-    return results[0]
+    rest += [np.dtype(each.dtype) for each in indices]
+    shapes = [*[each.shape for each in arrays], *[each.n for each in indices]]
+    own = arrays[0].element
+    with refusing.named(label):
+        parameters = function.checked(label, shapes, tuple(rest))
+        make = _TracedMaker(function, trace, own)
+        function.apply(make, [Lazy(each.value) for each in arrays] + indices, parameters)
+        results = [trace.made(value, own, _like(arrays)) for value in make.values()]
+    if function.lengths is not None:
+        return results[0], np.array(function.lengths(shapes, parameters), np.int64)
+    return results if function.has_parts else results[0]
+
+
+class _Known(Lazy):
+    """A view of constant indices, which are stored only if they are looked up."""
+
+    __slots__ = ("_trace", "numbers")
+
+    def __init__(self, trace: Trace, numbers: np.ndarray[Any, Any]) -> None:
+        self._trace, self.numbers = trace, numbers
+        self.n, self.dtype = numbers.shape, numbers.dtype.name
+
+    @property
+    def value(self) -> Value:  # type: ignore[override]
+        """The constant."""
+        return self._trace.array(self.numbers).value
+
+
+class _TracedMaker(ValueMaker):
+    """Makes the results of a call of a function.
+
+    Args:
+        function: the function.
+        trace: the trace.
+        dtype: dtype of the results.
+    """
+
+    def __init__(self, function: Function, trace: Trace, dtype: np.dtype[Any]) -> None:
+        reason = f"{function.label} reads and writes memory"
+        super().__init__(trace.composer, dtype.itemsize, lambda sizes: check_size(trace.name, sizes, dtype), reason)
+        self._function, self._trace, self._dtype = function, trace, dtype
+
+    def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+        """Pick by constant indices, which are checked now, or by others."""
+        if isinstance(x, View) or not isinstance(indices, _Known):
+            return super().pick(x, indices, axis, outside)
+        return Lazy(pick(self._trace.made(x.value, self._dtype), indices.numbers, axis, outside).value)
+
+    def check_refused(self, indices: Lazy, is_place: bool) -> None:
+        """Check that indices that may be refused are an argument, as it is if they say places.
+
+        Raises:
+            FuseError: they would have to move first.
+        """
+        pieces = indices.value.pieces
+        plain = [piece.source for piece in pieces if isinstance(piece.source, Access) and not is_counting(piece.source)]
+        read = [source.operand for source in plain]
+        read += [each.operand for source in plain for each in every_lookup(source.lookups)]
+        is_read_at_once = not plain or not is_place or strided(indices.value) is not None
+        if is_read_at_once and all(operand < SCRATCH for operand in read):
+            return
+        function = self._function
+        field = next(each.name for each in function.arrays if each.is_index)
+        hint = f"pass {field} as an argument"
+        if any(each.name == "out_of_range" for each in function.parameters):
+            hint += f", or out_of_range={function.parameter('out_of_range').words[-1]!r}"
+        raise refusing.broken(f"{function.label}: indices are checked before anything moves: {hint}")
 
 
 def _like(arrays: Sequence[TracedArray]) -> int | None:
     return next((array.like for array in arrays if array.like is not None), None)
 
 
-def _other_word(function: Function) -> str:
-    return function.parameter("out_of_range").words[-1]
-
-
-def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Any]]:
+def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Lazy]]:
     """Return the trace, the data arrays, and the indices and masks of a call."""
     by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
     names = [each.name for each in function.arrays]
@@ -118,33 +151,24 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-_COMPOSING = SimpleNamespace(
-    pick=pick,
-)
-"""See `Composing`."""
-
-
-def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
-    """Return indices as a traced array; constant ones of a function that is composed as NumPy's."""
-    is_traced, is_composed = isinstance(given, TracedArray), function.shortcuts.compose is not None
-    found: Any = given if is_traced else known(given)
-    if not is_traced and not found.size and not isinstance(given, np.ndarray):
+def _indices(trace: Trace, function: Function, field: str, given: Any) -> Lazy:
+    """Return the view of indices, traced or constant."""
+    found: Any = given if isinstance(given, TracedArray) else known(given)
+    if found is not given and not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.int64)
-    dtype = found.element if is_traced else found.dtype
-    if is_traced and not is_composed:
-        check_dtype_of(found)
-    elif dtype.kind not in "iu":
+    dtype = found.element if isinstance(found, TracedArray) else found.dtype
+    if dtype.kind not in "iu":
         raise own_arguments.no_indices(function.label, field, dtype)
-    if is_traced:
-        return trace.array(found)
-    numbers = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)
-    return numbers if is_composed else trace.array(numbers)
+    if isinstance(found, TracedArray):
+        check_dtype_of(found)
+        return Lazy(trace.array(found).value, dtype.name)
+    return _Known(trace, found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64))
 
 
-def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:
+def _mask(trace: Trace, label: str, field: str, given: Any) -> Lazy:
     mask = trace.array(given)
     own_arguments.check_mask(label, field, mask.element)
-    return mask
+    return Lazy(mask.value, mask.element.name)
 
 
 def compress(condition: Any, x: TracedArray, axis: int | None = None) -> TracedArray:

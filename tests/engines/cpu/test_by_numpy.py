@@ -16,7 +16,7 @@ from anydml import core
 from anydml.engines.cpu.engine import CpuProgram
 from anydml.engines.numpy import general, views
 from anydml.moves import Access, Lookup, Move, Operand, Program, simplify
-from anydml.operators.gather import gather_moves
+from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 
 LONG = 2**31 + 3
@@ -55,7 +55,8 @@ def test_long_rows_take_little_memory():
     table[...] = np.arange(4)[:, None]
     indices = np.array([3, 1, -1, 9, 0, -9, 2, 2, 1])
     layouts = [Layout.of(array) for array in (table, indices, rows)]
-    ready = views.bind_views(simplify(gather_moves(*layouts, 0, "int64")), [table, indices, rows])
+    moves = FUNCTIONS["gather"].lowered(layouts[:2], ["int64"], layouts[2:], (0, "clamp")).moves
+    ready = views.bind_views(simplify(moves), [table, indices, rows])
     ready()
     assert rows[:, -1].tolist() == [3, 1, 3, 3, 0, 0, 2, 2, 1]
     tracemalloc.start()

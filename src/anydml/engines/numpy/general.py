@@ -97,13 +97,13 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
     (target, to_first), (elements, first) = (_every_byte(end, sizes, size, operands, dtype) for end in (to, source))
     plain = window(operands[to.operand], to.offset, sizes, to.strides, dtype) if not to.lookups else None
     for box in chunks(sizes, min(CHUNK, max(1, CHUNK_BYTES // size))):
-        at, valid = _offsets(source, box, operands)
+        at, valid = offsets_of(source, box, operands)
         at -= first
         if plain is not None and valid is None:
             plain[box] = elements[at]
             continue
         # In row-major order, so that the last of several writes to one element wins.
-        spots, seen = _offsets(to, box, operands)
+        spots, seen = offsets_of(to, box, operands)
         spots -= to_first
         for mask in (valid, seen):
             if mask is not None:
@@ -135,7 +135,7 @@ def chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
             yield (slice(i, min(i + step, size)), *box)
 
 
-def _offsets(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Offsets, Mask | None]:
+def offsets_of(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Offsets, Mask | None]:
     """Return the offsets of a box's elements, and a mask of those that are not skipped, or None if none is."""
     sizes = tuple(part.stop - part.start for part in box)
     offsets = np.full(sizes, access.offset, np.int64)
@@ -166,7 +166,7 @@ def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array
         shape = tuple(n if moves else 1 for n, moves in zip(sizes, used, strict=True))
         return window(operands[lookup.operand], start, shape, lookup.strides, dtype), None
     access = Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups)
-    offsets, valid = _offsets(access, narrow, operands)
+    offsets, valid = offsets_of(access, narrow, operands)
     # The extent's upper end includes the whole axes of lookups; the actual offsets of the chunk may be lower.
     low = int(offsets.min())
     raw = window(

@@ -1,0 +1,51 @@
+"""Moves of elements that are references, which only NumPy may copy: by the numbers of elements instead of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.engines.numpy.general import CHUNK, bind_refusals, chunks, offsets_of
+from anydml.engines.protocol import Array
+from anydml.moves.move import Fill
+from anydml.moves.program import Program
+
+NUMBER = 8
+"""Bytes per element of such a program, whatever NumPy's elements have."""
+
+
+def move_references(program: Program, operands: Sequence[Array], filler: Array) -> None:
+    """Run a program on arrays of references.
+
+    Args:
+        program: its tensors are packed, of elements of 8 bytes, except indices and constants.
+        operands: the arrays, of any strides; scratch included.
+        filler: one element, with which places are filled.
+
+    Raises:
+        IndexError: an index is out of range.
+    """
+    for refuse in bind_refusals(program, operands):
+        refuse()
+    for move in program.moves:
+        to, source = move.destination, move.source
+        for box in chunks(move.sizes, CHUNK):
+            places, valid = offsets_of(to, box, operands)
+            found: Any = filler
+            if not isinstance(source, Fill):
+                at, seen = offsets_of(source, box, operands)
+                if seen is not None:
+                    valid = seen if valid is None else valid & seen
+                if valid is not None:
+                    at = at[np.broadcast_to(valid, at.shape)]
+                found = operands[source.operand][_numbered(operands[source.operand], at)]
+            if valid is not None:
+                places = places[np.broadcast_to(valid, places.shape)]
+            operands[to.operand][_numbered(operands[to.operand], places)] = found
+
+
+def _numbered(array: Array, offsets: Array) -> Any:
+    """Return the index of elements by their numbers in row-major order."""
+    return np.unravel_index(offsets.reshape(-1) // NUMBER, array.shape) if array.ndim else (np.newaxis,)
