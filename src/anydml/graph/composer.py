@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
 from anydml.moves.constant import Constant, as_bytes
 from anydml.moves.move import Move
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand
 from anydml.moves.value import Value
 
 
 class GraphComposer(Composer):
-    """A composer whose operands are untyped bytes, and which stores each value once."""
+    """A composer whose operands are untyped bytes, and which stores each value once.
+
+    Attributes:
+        reading: what is viewed next, for the reasons why values are stored.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._known: dict[Value, Value] = {}
+        self.reading = ""
 
     def constant_bytes(self, name: str, array: Constant) -> int:
         """Add a constant; return its operand number."""
@@ -41,6 +47,8 @@ class GraphComposer(Composer):
             self._known[value] = super().stored(value, reason)
         return self._known[value]
 
-    def indexable(self, value: Value) -> Value:
-        """Replace fills by constants, so that the value can serve as indices."""
-        return self.without_fills(value)
+    def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
+        try:
+            return change(value)
+        except NotComposableError as error:
+            return change(self.stored(value, f"{self.reading} is read: {error}"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from anydml.moves.accesses import single_access, strided
 from anydml.moves.constant import Constant
 from anydml.moves.counting import counting, is_counting, numbers
 from anydml.moves.move import Access, Fill, Move, Outside, unless
@@ -289,11 +290,15 @@ class Composer:
 
     def unless(self, value: Value, mask: Value, reason: str) -> Value:
         """The elements of a value whose byte of a mask is 0, which the others do not have."""
+        if are_none(value.sizes):
+            return Value(value.sizes, value.element_size, ())
         source, by = (self.access_of(self.without_fills(each), reason) for each in (value, mask))
+        if by.lookups:
+            by = self.access_of(self.stored(mask, reason), reason)
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
         factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(value.sizes)])
-        piece = Piece((0,) * len(factors), factors, source._replace(lookups=(lookup,)))
-        return Value(value.sizes, value.element_size, () if are_none(value.sizes) else (piece,))
+        piece = Piece((0,) * len(factors), factors, source._replace(lookups=(*source.lookups, lookup)))
+        return Value(value.sizes, value.element_size, (piece,))
 
     def begun(self, value: Value, reason: str) -> tuple[int, tuple[int, ...]]:
         """Store a value in scratch of its own, to be written again; return the operand and the strides."""
@@ -314,8 +319,13 @@ class Composer:
 
     def access_of(self, value: Value, reason: str) -> Access:
         """Return the access that reads a value, one stride per axis; the value is stored if there is none."""
-        access, layout = self._as_access(value, reason)
-        return access._replace(strides=layout.strides)
+        value = self.without_counting(value)
+        if (simple := strided(value)) is not None:
+            return simple[0]._replace(strides=simple[1].strides)
+        found = single_access(value) or single_access(self.stored(value, reason))
+        if found is None:
+            raise AssertionError("a stored value is one access")
+        return found
 
     def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
         try:
@@ -337,26 +347,6 @@ class Raising(Composer):
 def _placed(move: Move, numbers: Sequence[int], sources: Sequence[tuple[Access, Layout]]) -> Move:
     """Replace operand numbers 0 … by `numbers`, and let the first of them begin where their sources do."""
     return renumbered(move, dict(enumerate(numbers)), {k: access.offset for k, (access, _) in enumerate(sources)})
-
-
-def operand_of(value: Value) -> tuple[int, Layout] | None:
-    """Return the operand and layout of a value that one operand holds from its first byte on, else None."""
-    found = strided(value)
-    return None if found is None or found[0].offset else (found[0].operand, found[1])
-
-
-def strided(value: Value) -> tuple[Access, Layout] | None:
-    """Return the access and layout of a value that one access without lookups reads, else None."""
-    if len(value.pieces) != 1 or not isinstance(access := value.pieces[0].source, Access):
-        return None
-    piece, strides = value.pieces[0], [0] * len(value.sizes)
-    covered = [1] * len(value.sizes)
-    for factor, stride in zip(piece.factors, access.strides, strict=True):
-        strides[factor.axis] = stride
-        covered[factor.axis] *= factor.size if factor.step == 1 and covered[factor.axis] == 1 else 0
-    if access.lookups or any(piece.start) or tuple(covered) != value.sizes:
-        return None
-    return access, Layout(value.sizes, tuple(strides), value.element_size)
 
 
 def _packed(value: Value) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Steps:
     """``Σ count · (one step along axis)``: a stride or an offset of a tensor whose strides are not known.
@@ -39,3 +41,8 @@ class Steps:
 def units(rank: int) -> tuple[Steps, ...]:
     """Return the strides of a tensor in coordinates."""
     return tuple([Steps({axis: 1}) for axis in range(rank)])
+
+
+def in_bytes(steps: Steps | int, strides: Sequence[int]) -> int:
+    """Convert a stride or an offset to bytes, by the strides of the axes."""
+    return sum([count * strides[axis] for axis, count in steps.terms.items()]) if isinstance(steps, Steps) else steps

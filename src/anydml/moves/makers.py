@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.moves.compose import SCRATCH, strided
+from anydml.moves.accesses import strided
+from anydml.moves.compose import SCRATCH
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Move
 from anydml.moves.pieces import NotComposableError, on_strides

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.moves.compose import Composer, Raising
 from anydml.moves.constant import Constant
-from anydml.moves.coordinates import Steps, units
+from anydml.moves.coordinates import Steps, in_bytes, units
 from anydml.moves.makers import last_written
 from anydml.moves.move import Access, Lookup, Move, Outside
 from anydml.moves.new_axes import expand
@@ -21,14 +21,21 @@ from anydml.moves.verbs import Maker, View
 
 
 class Lazy:
-    """A view of a value (see `View`)."""
+    """A view of a value (see `View`), which may have more axes, of parts of its elements.
 
-    __slots__ = ("dtype", "n", "value")
+    Attributes:
+        value: the value.
+        n: the sizes.
+        dtype: NumPy's name of the dtype of indices.
+        name: what is viewed, for explanations.
+        parts: number of the value's axes of parts.
+    """
 
-    def __init__(self, value: Value, dtype: str = "") -> None:
-        self.value = value
-        self.n = value.sizes
-        self.dtype = dtype
+    __slots__ = ("dtype", "n", "name", "parts", "value")
+
+    def __init__(self, value: Value, dtype: str = "", name: str = "", parts: int = 0) -> None:
+        self.value, self.dtype, self.name, self.parts = value, dtype, name, parts
+        self.n = value.sizes[: len(value.sizes) - parts] if parts else value.sizes
 
     @property
     def rank(self) -> int:
@@ -37,7 +44,7 @@ class Lazy:
 
     def typed(self, dtype: str) -> Lazy:
         """Return the view of indices of a dtype."""
-        return Lazy(self.value, dtype)
+        return Lazy(self.value, dtype, self.name, self.parts)
 
 
 class _Result:
@@ -49,6 +56,11 @@ class _Result:
         self.sizes, self.made = sizes, made
         self.writes: list[tuple[View | None, Value]] = []
 
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether parts of it are written again, so that it must be stored."""
+        return len(self.writes) > 1 and self.writes[0][0] is None
+
 
 class ValueMaker(Maker):
     """Composes results of values.
@@ -58,18 +70,32 @@ class ValueMaker(Maker):
         element_size: bytes per element of the results.
         check: is called with sizes that elements are repeated to.
         reason: why results are stored of which parts are written again.
+
+    Attributes:
+        parts: number of axes of parts of elements.
     """
 
-    def __init__(
-        self, composer: Composer | Raising, element_size: int, check: Callable[[Sizes], None], reason: str = ""
-    ) -> None:
+    def __init__(self, composer: Composer, element_size: int, check: Callable[[Sizes], None], reason: str = "") -> None:
         super().__init__()
-        self._reason = reason
-        self._indices: list[Lazy] = []
+        self.parts = 0
         self._check = check
         self._composer = composer
         self._element_size = element_size
+        self._reason = reason
         self._results: list[_Result] = []
+        self._indices: list[Lazy] = []
+
+    def value_of(self, x: Any) -> Value:
+        """Return the value of a view."""
+        value: Value = x.value
+        return value
+
+    def index_of(self, indices: Any) -> Value:
+        """Return the value of indices, without axes of parts."""
+        return self.value_of(indices)
+
+    def _seen(self, x: Any, value: Value) -> Lazy:
+        return Lazy(value, x.dtype, x.name, x.parts)
 
     def cut(self, x: Any, axis: int, start: int, size: int, step: int) -> Any:
         """Cut a place or a value."""
@@ -93,26 +119,36 @@ class ValueMaker(Maker):
             if type(size) is int and not size:
                 # No element is read, so the window may begin anywhere.
                 first[axis], step[axis] = 0, 1
-        if not any(is_none(by) for by in step):
-            return Lazy(self._composer.slice(x.value, first, count, step), x.dtype)
+        value = self.value_of(x)
+        parts = value.sizes[len(count) :]
         single = [1 if is_none(by) else size for size, by in zip(count, step, strict=True)]
-        found = self._composer.slice(x.value, first, single, [1 if is_none(by) else by for by in step])
-        return self.broadcast(Lazy(found, x.dtype), Numbers(count))
+        steps = [1 if is_none(by) else by for by in step]
+        found = self._seen(
+            x,
+            self._composer.slice(
+                value, (*first, *[0 for _ in parts]), (*single, *parts), (*steps, *[1 for _ in parts])
+            ),
+        )
+        return self.broadcast(found, Numbers(count)) if any(is_none(by) for by in step) else found
 
     def permute(self, x: Any, axes: Numbers) -> Any:
         """Permute the axes of a place or a value."""
-        return super().permute(x, axes) if isinstance(x, View) else Lazy(x.value.permute(axes.at), x.dtype)
+        if isinstance(x, View):
+            return super().permute(x, axes)
+        value = self.value_of(x)
+        return self._seen(x, value.permute((*axes.at, *range(axes.count, len(value.sizes)))))
 
     def split(self, x: Any, axis: int, sizes: Numbers) -> Any:
         """Split an axis of a place or a value."""
         if isinstance(x, View):
             return super().split(x, axis, sizes)
-        return Lazy(self._composer.split(x.value, axis, sizes.at), x.dtype)
+        return self._seen(x, self._composer.split(self.value_of(x), axis, sizes.at))
 
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value, or to what is read of a place."""
         self._check((*x.n[:axis], size, *x.n[axis:]))
-        return Lazy(expand(self._read(x), axis, size), x.dtype)
+        found = self._read(x)
+        return self._seen(found, expand(self.value_of(found), axis, size))
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
         """Add axes to a value."""
@@ -123,42 +159,46 @@ class ValueMaker(Maker):
     def broadcast(self, x: Any, sizes: Numbers) -> Any:
         """Broadcast a value."""
         self._check(sizes.at)
-        return Lazy(self._composer.broadcast(x.value, sizes.at), x.dtype)
+        value = self.value_of(x)
+        return self._seen(x, self._composer.broadcast(value, (*sizes.at, *value.sizes[len(x.n) :])))
 
     def diagonal(self, x: Any, axis: int, other: int) -> Any:
         """The diagonal of a place or a value."""
         if isinstance(x, View):
             return super().diagonal(x, axis, other)
-        return Lazy(self._composer.diagonal(x.value, axis, other), x.dtype)
+        return self._seen(x, self._composer.diagonal(self.value_of(x), axis, other))
 
     def slide(self, x: Any, axis: int, count: int, step: int, length: int, apart: int) -> Any:
         """Windows of a place or a value."""
         if isinstance(x, View):
             return super().slide(x, axis, count, step, length, apart)
-        found = Lazy(self._composer.windows(x.value, axis, count, length, step, apart), x.dtype)
-        return self.permute(found, self.moving(found, x.rank, axis + 1))
+        value = self.value_of(x)
+        found = self._composer.windows(value, axis, count, length, step, apart)
+        rest = range(len(value.sizes))
+        return self._seen(x, found.permute((*rest[: axis + 1], len(rest), *rest[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """A coordinate of a place or a value."""
         if isinstance(x, View):
             return super().at(x, axis, k)
-        return Lazy(self._composer.reshape(self.cut(x, axis, k, 1, 1).value, (*x.n[:axis], *x.n[axis + 1 :])), x.dtype)
+        value = self.value_of(self.cut(x, axis, k, 1, 1))
+        return self._seen(x, self._composer.reshape(value, (*value.sizes[:axis], *value.sizes[axis + 1 :])))
 
     def flat(self, x: Any) -> Any:
         """Flatten a value."""
-        return Lazy(self._composer.reshape(x.value, (self.count(x),)), x.dtype)
+        value = self.value_of(x)
+        return self._seen(x, self._composer.reshape(value, (self.count(x), *value.sizes[len(x.n) :])))
 
     def pick(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Pick places or from a value."""
+        if outside == "refuse":
+            self.check_refused(indices, is_place=isinstance(x, View))
         if isinstance(x, View):
-            if outside == "refuse":
-                self.check_refused(indices, is_place=True)
             self._indices.append(indices)
             at: Any = Access(len(self._indices) - 1, Steps({}), units(len(indices.n)))  # type: ignore[arg-type]
             return super().pick(x, View(indices.n, at, 0, indices.dtype), axis, outside)
-        if outside == "refuse":
-            self.check_refused(indices, is_place=False)
-        return Lazy(self._composer.pick(x.value, indices.value, indices.dtype, axis, outside), x.dtype)
+        by = self.index_of(indices)
+        return self._seen(x, self._composer.pick(self.value_of(x), by, indices.dtype, axis, outside))
 
     def check_refused(self, indices: Lazy, is_place: bool) -> None:
         """Check that indices that may be refused can be read before anything moves."""
@@ -175,25 +215,33 @@ class ValueMaker(Maker):
         """Compose several picks and diagonals as one: what is between them has elements that no result has."""
         if isinstance(x, View):
             return pick(self, x, indices)
-        by = Lazy(self._composer.without_fills(indices.value), indices.dtype)
+        by = Lazy(self._composer.without_fills(self.index_of(indices)), indices.dtype, indices.name)
         make = _Direct(self)
         try:
             return pick(make, x, by)
         except NotComposableError as error:
-            x = Lazy(self._composer.stored(x.value, str(error)))
+            x = self._seen(x, self._composer.stored(self.value_of(x), self.why(x, error)))
         try:
             return pick(make, x, by)
         except NotComposableError as error:
-            return pick(make, x, Lazy(self._composer.stored(by.value, str(error)), by.dtype))
+            return pick(make, x, self._seen(by, self._composer.stored(by.value, self.why(by, error))))
+
+    def why(self, x: Lazy, error: NotComposableError) -> str:
+        """Return the reason why a view is stored."""
+        return str(error)
 
     def unless(self, x: Any, mask: Any) -> Any:
         """Mask a value."""
-        return Lazy(self._composer.unless(x.value, mask.value, self._reason))
+        value, by = self.value_of(x), self.index_of(mask)
+        more = len(value.sizes) - len(by.sizes)
+        if more:
+            by = self._composer.broadcast(by.reshape((*by.sizes, *(1,) * more)), value.sizes)
+        return self._seen(x, self._composer.unless(value, by, self._reason))
 
     def updated(self, x: Any) -> Any:
         """A place in coordinates of a result that is stored, if it is written again."""
         to = self.result(Numbers(x.n))
-        self._results[-1].writes.append((None, x.value))
+        self._results[-1].writes.append((None, self.value_of(x)))
         return to
 
     def constant(self, array: Constant) -> Any:
@@ -203,7 +251,8 @@ class ValueMaker(Maker):
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
         """A value of fills."""
-        return Lazy(Value.filled(sizes.at, bytes(self._element_size) if value is None else value.pattern))
+        pattern = bytes(self._element_size) if value is None else value.pattern
+        return Lazy(Value.filled((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
     def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
         """A place in coordinates."""
@@ -213,81 +262,89 @@ class ValueMaker(Maker):
 
     def copy(self, to: Any, x: Any) -> None:
         """Remember what is written."""
-        value = self._read(x)
+        x = self._read(x)
         result = self._results[to.access.operand]
-        if result.writes and result.writes[0][0] is None:
-            result.writes.append((to, value))
-            return
-        for axis, along in enumerate(to.access.strides):
-            if any(type(step) is int and step < 0 for step in along.terms.values()):
-                # Steps of values are positive: both are reversed.
-                last = to.n[axis] - 1
-                to = super().cut(to, axis, last, to.n[axis], -1)
-                value = self.cut(Lazy(value), axis, last, to.n[axis], -1).value
-        result.writes.append((to, value))
+        if not result.writes or result.writes[0][0] is not None:
+            for axis, along in enumerate(to.access.strides):
+                if any(type(step) is int and step < 0 for step in along.terms.values()):
+                    # Steps of values are positive: both are reversed.
+                    last = to.n[axis] - 1
+                    to = self.cut(to, axis, last, to.n[axis], -1)
+                    x = self.cut(x, axis, last, to.n[axis], -1)
+        result.writes.append((to, self.value_of(x)))
 
     def store(self, x: Any) -> None:
         """The next result is a value."""
-        result = _Result(x.n, x.n)
-        result.writes.append((None, x.value))
-        self._results.append(result)
+        self.updated(x)
 
     def values(self) -> list[Value]:
         """Return the results."""
         return [*map(self._value, self._results)]
 
     def _value(self, result: _Result) -> Value:
-        value = self._written(result)
+        if result.is_overwritten:
+            value, *_ = result.writes[0][1:]
+            operand, strides = self._composer.begun(value, self._reason)
+            self.write_again(result, operand, strides)
+            return Value.stored(operand, result.made, strides, self._element_size)
+        value = self._composed(result)
         if len(value.pieces) > MOST_PIECES:
             value = self._composer.stored(value, f"it would be {len(value.pieces)} pieces")
         return value if result.sizes is result.made else self._composer.reshape(value, result.sizes)
 
-    def _written(self, result: _Result) -> Value:
-        """Return what is written to a result so far."""
-        if not result.writes:
-            return Value(result.made, self._element_size, ())
-        if result.writes[0][0] is None:
-            return result.writes[0][1] if len(result.writes) == 1 else self._stored(result)
-        pieces = []
-        for to, value in result.writes:
+    def _composed(self, result: _Result) -> Value:
+        """Return what is written to a result so far, which is not overwritten."""
+        if result.writes and result.writes[0][0] is None:
+            return result.writes[0][1]
+        values = self.of_one_size([value for _, value in result.writes])
+        pieces: list[Piece] = []
+        for (to, _), value in zip(result.writes, values, strict=True):
             if to is None:
                 raise AssertionError("only the first write is of a whole result")
             pieces += [_placed(to, piece, len(result.made)) for piece in value.pieces]
-        return Value(result.made, self._element_size, tuple(pieces))
+        size = values[0].element_size if values else self._element_size
+        parts = values[0].sizes[len(values[0].sizes) - self.parts :] if values and self.parts else (1,) * self.parts
+        return Value((*result.made, *parts), size, tuple(pieces))
 
-    def _stored(self, result: _Result) -> Value:
-        """Store a result, and write parts of it again."""
-        operand, strides = self._composer.begun(result.writes[0][1], self._reason)
+    def of_one_size(self, values: list[Value]) -> list[Value]:
+        """Return values of elements of one size."""
+        return values
+
+    def write_again(self, result: _Result, operand: int, strides: Sizes) -> None:
+        """Write parts of a result again, which an operand holds."""
         for to, value in result.writes[1:]:
             if to is None or are_none(to.n):
                 continue
-            steps = tuple([_bytes(along, strides) for along in to.access.strides])
-            target = Access(operand, _bytes(to.access.offset, strides), steps)
+            parts = value.sizes[len(to.n) :]
+            own = (*[in_bytes(along, strides) for along in to.access.strides], *[value.element_size for _ in parts])
+            target = Access(operand, in_bytes(to.access.offset, strides), own)
             if not to.access.lookups:
                 self._composer.write(target, value)
                 continue
             source = self._composer.access_of(self._composer.without_fills(value), self._reason)
-            target = target._replace(lookups=tuple([self._lookup(each, strides) for each in to.access.lookups]))
-            box, source = last_written(to.n, target, source)
-            self._composer.add(Move(box, target, source, self._element_size))
-        return Value.stored(operand, result.made, strides, self._element_size)
+            lookups = tuple([self._lookup(each, strides, len(parts)) for each in to.access.lookups])
+            box, source = last_written((*to.n, *parts), target._replace(lookups=lookups), source)
+            self._composer.add(Move(box, target._replace(lookups=lookups), source, value.element_size))
 
-    def _lookup(self, lookup: Lookup, strides: Sizes) -> Lookup:
+    def _lookup(self, lookup: Lookup, strides: Sizes, parts: int) -> Lookup:
         """Return a lookup in bytes, by the strides of the result that is written."""
-        indices = self._composer.without_fills(self._indices[lookup.operand].value)
+        indices = self._composer.without_fills(self.index_of(self._indices[lookup.operand]))
         found = self._composer.access_of(indices, self._reason)
-        own = tuple([_bytes(along, found.strides) for along in lookup.strides])
-        offset = found.offset + _bytes(lookup.offset, found.strides)
-        return lookup._replace(operand=found.operand, offset=offset, strides=own, stride=_bytes(lookup.stride, strides))
+        return lookup._replace(
+            operand=found.operand,
+            offset=found.offset + in_bytes(lookup.offset, found.strides),
+            strides=(*[in_bytes(along, found.strides) for along in lookup.strides], *(0,) * parts),
+            stride=in_bytes(lookup.stride, strides),
+        )
 
-    def _read(self, x: Any) -> Value:
-        """Return a value, or what is written to a place, which must be a window of its result."""
+    def _read(self, x: Any) -> Any:
+        """Return a view of a value: that of what is written to a place, which must be a window of its result."""
         if isinstance(x, Lazy):
-            return x.value
+            return x
         starts = [x.access.offset.terms.get(axis, 0) for axis in range(len(x.n))]
         steps = [along.terms[axis] for axis, along in enumerate(x.access.strides)]
-        found: Value = self._window(Lazy(self._written(self._results[x.access.operand])), starts, [*x.n], steps).value
-        return found
+        written = Lazy(self._composed(self._results[x.access.operand]), parts=self.parts)
+        return self._window(written, starts, [*x.n], steps)
 
 
 class _Direct(ValueMaker):
@@ -299,23 +356,19 @@ class _Direct(ValueMaker):
 
     def __init__(self, make: ValueMaker) -> None:
         super().__init__(Raising(make._composer), make._element_size, make._check)
+        self.parts = make.parts
         self.check_refused = make.check_refused  # type: ignore[method-assign]
 
 
-def _bytes(steps: Any, strides: Sizes) -> Any:
-    """Convert a stride or an offset in coordinates to bytes."""
-    return sum([count * strides[axis] for axis, count in steps.terms.items()]) if isinstance(steps, Steps) else steps
-
-
 def _placed(to: View, piece: Piece, rank: int) -> Piece:
-    """Return a piece of what is written to a place as a piece of its result, which has `rank` axes."""
-    access = to.access
+    """Return a piece of what is written to a place as a piece of its result, which has `rank` axes before its parts."""
+    access, own_rank = to.access, len(to.n)
     steps = [next(iter(along.terms.items())) for along in access.strides]
     start = [access.offset.terms.get(axis, 0) for axis in range(rank)]
-    for first, (axis, step) in zip(piece.start, steps, strict=True):
+    for first, (axis, step) in zip(piece.start, steps, strict=False):
         start[axis] += first * step
     factors = []
     for own, size, step in piece.factors:
-        axis, by = steps[own]
+        axis, by = steps[own] if own < own_rank else (rank + own - own_rank, 1)
         factors.append(Factor(axis, size, step * by))
-    return Piece(tuple(start), tuple(factors), piece.source)
+    return Piece((*start, *piece.start[own_rank:]), tuple(factors), piece.source)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves.compose import Composer, operand_of
+from anydml.moves.accesses import operand_of
+from anydml.moves.compose import Composer
 from anydml.moves.move import Outside
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.runs import runs_of, select_runs

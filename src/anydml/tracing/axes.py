@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from anydml.errors import FuseIndexError
-from anydml.moves.compose import strided
+from anydml.moves.accesses import strided
 from anydml.moves.open_numbers import is_clamped, larger
 from anydml.tracing import verbs
 from anydml.tracing.constants import wholes

@@ -11,7 +11,8 @@ import numpy as np
 from anydml.functions import arguments as own_arguments
 from anydml.functions.calling import check_size
 from anydml.infer import axis_of
-from anydml.moves.compose import SCRATCH, strided
+from anydml.moves.accesses import strided
+from anydml.moves.compose import SCRATCH
 from anydml.moves.counting import is_counting
 from anydml.moves.move import Access, Outside, every_lookup
 from anydml.moves.value import Value

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.moves.compose import SCRATCH, strided
+from anydml.moves.accesses import strided
+from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Access, Lookup, Move, Outside, unless
 from anydml.tensor import Layout
 from anydml.tracing.picking import check_dtype_of, index_array
