@@ -38,6 +38,10 @@ class Sizing:
         """The number of elements of these sizes."""
         return math.prod(sizes.at)
 
+    def total(self, numbers: Numbers) -> int:
+        """The sum of numbers."""
+        return sum(numbers.at)
+
     def moving(self, x: Any, axis: int, place: int) -> Numbers:
         """X's axes in order, but one of them moved to a place."""
         rest = [k for k in range(len(x.n)) if k != axis]

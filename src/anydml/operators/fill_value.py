@@ -32,7 +32,8 @@ def fill_rule(make: Maker, x: View, value: Item) -> None:
 @rule
 def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
     """``start + k · delta`` in row-major order."""
-    make.store(make.split(make.constant(_sequence(start, delta, make.count(x))), 0, make.sizes(x)))
+    to: View = make.result(make.sizes(x))
+    make.copy(to, make.split(make.constant(_sequence(start, delta, make.count(x))), 0, make.sizes(x)))
 
 
 def _sequence(start: Item, delta: Item, count: int) -> Constant:

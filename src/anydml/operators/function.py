@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -108,6 +109,28 @@ class Parameter(NamedTuple):
         return self.kind in (INDICES, MASK)
 
 
+class _InferredError(Exception):
+    """The sizes of the only result are known."""
+
+
+class _SizesMaker(Maker):
+    """Stops once the sizes of the only result are known, so that the rule compares no symbols.
+
+    Raises:
+        _InferredError: they are.
+    """
+
+    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
+        """Stop."""
+        super().result(sizes, made)
+        raise _InferredError
+
+    def updated(self, x: Any) -> Any:
+        """Stop."""
+        super().updated(x)
+        raise _InferredError
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
     """The description of a function on arrays: its stub, the check of a call, and its rule.
@@ -169,8 +192,9 @@ class Function:
             DescError: the call breaks a rule.
         """
         found = self.checked(label, shapes, arguments)
-        make = Maker()
-        self.apply(make, [View(tuple(shape)) for shape in shapes], found)
+        make = Maker() if self.has_parts else _SizesMaker()
+        with suppress(_InferredError):
+            self.apply(make, [View(tuple(shape)) for shape in shapes], found)
         return Inferred(found, make.shapes)
 
     def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:

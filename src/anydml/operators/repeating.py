@@ -30,17 +30,13 @@ FLAT = -1
 def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
     """Each element along an axis, or of the flattened array, as often as its count, or the only count, says."""
     if counts.count != 1 and axis >= 0:
-        make.store(make.pick(x, make.constant(_places(x.n, counts.at, axis, axis)), axis, "clamp"))
+        to: View = make.result(make.resized(x, axis, make.total(counts)))
+        make.copy(to, make.pick(x, make.constant(_places(counts.at)), axis, "clamp"))
     elif counts.count != 1:
-        sizes: Numbers = make.sizes(x)
-        last: int = x.rank - 1
-        for k in range(last, -1, -1):
-            x = make.pick(x, make.constant(_places(sizes.at, counts.at, axis, k)), k, "clamp")
-            if k < last:
-                x = make.diagonal(x, k, k + 1)
-        make.store(x)
+        to = make.result(make.ints(make.total(counts)))
+        make.copy(to, make.pick(make.flat(x), make.constant(_places(counts.at)), 0, "clamp"))
     elif axis >= 0:
-        to: View = make.result(make.resized(x, axis, x.n[axis] * counts.at[0]))
+        to = make.result(make.resized(x, axis, x.n[axis] * counts.at[0]))
         to = make.split(to, axis, make.ints(x.n[axis], counts.at[0]))
         make.copy(to, make.expand(x, axis + 1, counts.at[0]))
     else:
@@ -48,12 +44,9 @@ def repeat_rule(make: Maker, x: View, counts: Numbers, axis: int) -> None:
         make.copy(make.split(to, 0, make.inserted(x, x.rank, counts.at[0])), make.expand(x, x.rank, counts.at[0]))
 
 
-def _places(sizes: Sizes, counts: Sizes, axis: int, k: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the source coordinate along axis k of each element of the result; `axis` as for `repeat_rule`."""
-    places = np.repeat(np.arange(len(counts)), counts)
-    if axis < 0:
-        places = places // math.prod(sizes[k + 1 :]) % sizes[k]
-    return np.ascontiguousarray(places, np.int64)
+def _places(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the number of the source of each element of the result."""
+    return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
 
 def _check(name: str, shape: Sizes, given: Any, axis: Any) -> Parameters:
