@@ -316,8 +316,14 @@ def test_gguf(numbers, alignment, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, keys, alignment)
     assert_equal(read(tmp_path / "x.gguf"), numbers)
     found = stores.open(tmp_path / "x.gguf")
-    assert found.metadata == {"general.alignment": str(alignment), "name": "ab"}
-    assert found.others == ["the key tokens", "the key scores"]
+    texts = {"general.alignment": str(alignment), "tokens": "array of 2", "scores": "array of 3", "name": "ab"}
+    assert found.metadata == texts
+    plan = stores.reshard([tmp_path / "x.gguf"], tmp_path / "x.safetensors")
+    assert plan.remarks == ['leaves out the keys with arrays "tokens", "scores"']
+    plan.run()
+    assert stores.open(tmp_path / "x.safetensors").metadata == {
+        "general.alignment": str(alignment), "name": "ab", "format": "pt",
+    }  # fmt: skip
 
 
 def test_gguf_of_its_own_library(numbers, tmp_path):
@@ -333,10 +339,37 @@ def test_gguf_of_its_own_library(numbers, tmp_path):
     assert_equal(read(tmp_path / "x.gguf"), kept)
 
 
+def test_keys_of_gguf_keep_their_types(tmp_path):
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_uint32("a.number", 7)
+    writer.add_float32("a.float", 0.1)
+    writer.add_bool("a.bool", True)
+    writer.add_int64("a.negative", -5)
+    writer.add_array("a.texts", ["x", "yz"])
+    writer.add_array("a.nested", [[1, 2], [3]])
+    writer.add_tensor("w", np.arange(6, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    plan = stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf", dtype="half")
+    assert plan.remarks == ["casts 1 tensor from float32 to float16 by NumPy"]
+    plan.run()
+    before, after = (gguf.GGUFReader(tmp_path / name) for name in ("x.gguf", "y.gguf"))
+    kept = [key for key in before.fields if not key.startswith("GGUF.")]
+    assert len(kept) == 7
+    for key in kept:
+        assert after.fields[key].types == before.fields[key].types, key
+        assert after.fields[key].contents() == before.fields[key].contents(), key
+
+
 def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 12})
-    with pytest.raises(ModelError, match=r"blk\.2\.w.* is quantised \(type 12\)"):
-        stores.open(tmp_path / "x.gguf")
+    with pytest.raises(ModelError, match=r"blk\.2\.w.* is quantised \(Q4_K\).*; drop leaves it out"):
+        stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")
+    assert_equal({n: e.read() for n, e in stores.open(tmp_path / "x.gguf").stores.items()},
+                 {name: each for name, each in numbers.items() if name != "blk.2.w"})  # fmt: skip
     gguf_file(tmp_path / "x.gguf", numbers)
     whole = (tmp_path / "x.gguf").read_bytes()
     for size in range(0, len(whole) - 32, 37):

@@ -101,10 +101,22 @@ def test_every_dtype_is_read(tmp_path):
 
 @pytest.mark.parametrize("name", ["F4", "F6_E2M3", "F6_E3M2"])
 def test_elements_of_less_than_a_byte_are_refused_by_name(tmp_path, name):
-    text = json.dumps({"x": {"dtype": name, "shape": [8], "data_offsets": [0, 4]}}).encode()
-    (tmp_path / "x.safetensors").write_bytes(packed(text, 4))
-    with pytest.raises(dml.ModelError, match=rf"x\.dtype: is {name}, whose elements have \d bits"):
-        stores.open(tmp_path / "x.safetensors")
+    size = {"F4": 4}.get(name, 6)
+    entries = {"x": {"dtype": name, "shape": [8], "data_offsets": [0, size]}}
+    entries["y"] = {"dtype": "U8", "shape": [2], "data_offsets": [size, size + 2]}
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(packed(json.dumps(entries).encode(), size + 2))
+    said = rf"x\.dtype: is {name}, whose elements have \d bits"
+    with pytest.raises(dml.ModelError, match=said):
+        stores.open(path)["x"]
+    with pytest.raises(dml.ModelError, match=f"{said}.*; drop leaves it out"):
+        stores.reshard([path], tmp_path / "y.safetensors")
+    stores.reshard([path], tmp_path / "y.safetensors", drop="x").run()
+    assert [*stores.open(tmp_path / "y.safetensors")] == ["y"]
+    entries["x"]["shape"] = [3]
+    path.write_bytes(packed(json.dumps(entries).encode(), size + 2))
+    with pytest.raises(dml.ModelError, match=f"is an array of 1, whose elements of {name} are no whole bytes"):
+        stores.open(path)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
-from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for
+from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, said_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
@@ -25,6 +25,7 @@ from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_
 from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
+from anydml.stores.formats.gguf import KeyText
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.store import uncollected
 from anydml.stores.formats.target import Content, Target, new_tensors
@@ -99,10 +100,8 @@ def plan_checkpoint(
         parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
         others |= said
     else:
-        if out.suffix.lower() == ".npz":
-            metadata = {}
-        elif out.suffix.lower() != ".gguf":
-            metadata.setdefault("format", "pt")
+        metadata, said_of_keys = _metadata_for(out, metadata)
+        remarks += said_of_keys
         if placement is not None:
             files = [*_ranks(composer, placed, out, metadata)]
         elif is_file:
@@ -122,6 +121,18 @@ def plan_checkpoint(
     plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
     plan.remarks = plan_remarks
     return plan
+
+
+def _metadata_for(out: Path, metadata: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The metadata that an output gets, and a remark on those that its format does not have."""
+    if out.suffix.lower() == ".gguf":
+        return {**metadata}, []
+    kept = dict[str, str]()
+    gone = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]
+    if out.suffix.lower() != ".npz":
+        kept = {key: value for key, value in metadata.items() if key not in gone}
+        kept.setdefault("format", "pt")
+    return kept, said_of("leaves out the keys with arrays", gone)
 
 
 def outputs_of(parts: Sequence[OutputFile]) -> list[Target]:

@@ -1,4 +1,4 @@
-"""GGUF files of unquantised tensors, whose headers are not trusted.
+"""GGUF files, whose headers are not trusted. Quantised tensors are named, and refused where they are asked for.
 
 The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store
@@ -27,6 +28,9 @@ MOST_NAME, MOST_KEY = 63, (1 << 16) - 1
 
 MOST_TENSORS, MOST_KEYS, MOST_TEXT, MOST_DIMENSIONS, MOST_DEPTH = 1 << 20, 1 << 16, 1 << 24, 4, 4
 
+MOST_VALUE = 1 << 28
+"""Most bytes of the value of a key; tokenizers have some megabytes."""
+
 TYPES: Mapping[int, np.dtype[Any]] = {
     0: DTYPES["F32"],
     1: DTYPES["F16"],
@@ -39,8 +43,36 @@ TYPES: Mapping[int, np.dtype[Any]] = {
 }
 """Unquantised types of tensors."""
 
+QUANTISED = {
+    2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K",
+    14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
+    22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4", 41: "Q1_0",
+}  # fmt: skip
+"""Names of quantised types."""
+
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _ARRAY = 8, 9
+
+
+class KeyText(str):
+    """The value of a key as text, which is written to another GGUF file as it was.
+
+    Attributes:
+        raw: its type and its bytes.
+        is_array: whether the text only says how long an array is.
+    """
+
+    __slots__ = ("is_array", "raw")
+    raw: bytes
+    is_array: bool
+
+    @classmethod
+    def of(cls, value: Any, raw: bytes) -> KeyText:
+        """The text of a value; of None, which stands for an array, its length."""
+        is_array = value is None
+        made = cls(f"array of {struct.unpack_from('<Q', raw, 8)[0]}" if is_array else str(value))
+        made.raw, made.is_array = raw, is_array
+        return made
 
 
 class _Reader:
@@ -94,10 +126,10 @@ class _Reader:
 
 
 def read_gguf(path: Path, place: JsonPath) -> FileContent:
-    """Read the header of a GGUF file: its tensors, and the keys with texts or numbers.
+    """Read the header of a GGUF file: its tensors, and its keys.
 
     Raises:
-        ModelError: the file is broken, or has a quantised tensor.
+        ModelError: the file is broken.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -108,15 +140,18 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         tensors, keys = reader.number("Q"), reader.number("Q")
         if tensors > MOST_TENSORS or keys > MOST_KEYS:
             raise place.error(f"says that it has {tensors} tensors and {keys} keys: too many")
-        metadata, seen = {}, dict[str, None]()
+        metadata, texts = dict[str, Any](), dict[str, str]()
         for _ in range(keys):
             key = reader.text()
-            if key in seen:
+            if key in metadata:
                 raise place.error(f"has the key {show(key)} twice")
-            seen[key] = None
-            value = reader.value(reader.number("I"))
-            if value is not None:
-                metadata[key] = value
+            first = file.tell()
+            value = metadata[key] = reader.value(reader.number("I"))
+            length = file.tell() - first
+            if length > MOST_VALUE:
+                raise (place / key).error(f"has {length} bytes; {MOST_VALUE} are the most")
+            file.seek(first)
+            texts[key] = KeyText.of(value, file.read(length))
         listed = []
         for _ in range(tensors):
             name = reader.text()
@@ -129,9 +164,8 @@ def read_gguf(path: Path, place: JsonPath) -> FileContent:
         if type(alignment) is not int or not 0 < alignment <= 1 << 20 or alignment & (alignment - 1):
             raise (place / "general.alignment").error(f"is {show(alignment)}, where a power of two is expected")
         start = -(-(size - reader.left) // alignment) * alignment
-    found = _stores(path, listed, start, alignment, size, place)
-    texts = {key: str(value) for key, value in metadata.items()}
-    return FileContent(found, texts, [f"the key {key}" for key in seen if key not in metadata])
+    found, refused = _stores(path, listed, start, alignment, size, place)
+    return FileContent(found, texts, refused=refused)
 
 
 def _stores(
@@ -141,14 +175,16 @@ def _stores(
     alignment: int,
     size: int,
     place: JsonPath,
-) -> dict[str, Store]:
-    """The tensors, by name, of which name, shape, type and offset from the start of all are listed."""
-    found, ends = dict[str, Store](), list[tuple[int, int, str]]()
+) -> tuple[dict[str, Store], dict[str, ModelError]]:
+    """The tensors, and errors of quantised ones, by name, of which name, shape, type and offset are listed."""
+    found, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
     for name, shape, kind, offset in listed:
-        if kind not in TYPES:
-            raise (place / name).error(f"is quantised (type {kind}): only tensors of plain numbers are read")
-        if name in found:
+        if name in found or name in refused:
             raise place.error(f"has {show(name)} twice")
+        if kind not in TYPES:
+            what = QUANTISED.get(kind, f"type {kind}")
+            refused[name] = (place / name).error(f"is quantised ({what}): only tensors of plain numbers are read")
+            continue
         end = start + offset + math.prod(shape) * TYPES[kind].itemsize
         if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
             raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
@@ -162,7 +198,7 @@ def _stores(
             raise (place / name).error("overlaps the tensor before it")
     if ends and (end := ends[-1][1]) > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
-    return found
+    return found, refused
 
 
 def make_gguf_header(
@@ -191,7 +227,10 @@ def make_gguf_header(
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MOST_KEY]:
         raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MOST_KEY} bytes")
     said = {key: value for key, value in metadata.items() if key != "general.alignment"}
-    keys = [_text(key) + struct.pack("<I", _TEXT) + _text(value) for key, value in said.items()]
+    keys = [
+        _text(key) + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _text(value))
+        for key, value in said.items()
+    ]
     header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(tensors), len(keys)), *keys, *listed])
     start = -(-len(header) // ALIGNMENT) * ALIGNMENT
     return header.ljust(start, b"\0"), {name: start + at for name, at in relative.items()}, start + end

@@ -98,9 +98,9 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         said = entries.pop(METADATA, None)
         # As in the safetensors library, null is none.
         metadata = {} if said is None else _metadata(_plain(said, place), place / METADATA)
-        found = _stores(path, entries, 8 + length, size, place)
+        found, refused = _stores(path, entries, 8 + length, size, place)
         further = ((name, key) for name, said in entries.items() if len(said) > len(ENTRY) for key, _ in said)
-        return FileContent(found, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY])
+        return FileContent(found, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
 
@@ -178,8 +178,11 @@ def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
     return given
 
 
-def _stores(path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Store]:
-    known: dict[str, tuple[np.dtype[Any], tuple[int, ...], int]] = {}
+def _stores(
+    path: Path, entries: dict[str, Any], start: int, size: int, place: JsonPath
+) -> tuple[dict[str, Store], dict[str, ModelError]]:
+    """The tensors, and errors of those whose elements are not whole bytes, by name."""
+    known: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
     for name, said in entries.items():
         dtype, shape, first, last = _fields(said, place, name)
@@ -189,24 +192,28 @@ def _stores(path: Path, entries: dict[str, Any], start: int, size: int, place: J
             kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
         rows.append((first, last, name, kind))
     rows.sort(key=itemgetter(0, 1))
-    found, end = dict[str, Store](), 0
-    for first, last, name, (dtype, shape, count) in rows:
+    found, refused, end = dict[str, Store](), dict[str, ModelError](), 0
+    for first, last, name, (dtype, said_dtype, shape, count) in rows:
         if not 0 <= first <= last:
             raise _not_rising([first, last], place / name)
         if last - first != count:
             raise (place / name).error(
-                f"has {last - first} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
+                f"has {last - first} bytes, which do not fit shape {list(shape)} of {said_dtype}"
             )
         if first != end:
             what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
             raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
-        found[name] = Store(path, name, shape, dtype, start + first)
         end = last
+        if dtype is None:
+            said = f"is {said_dtype}, whose elements have {PARTS_OF_BYTES[said_dtype]} bits; whole bytes can be moved"
+            refused[name] = (place / name / "dtype").error(said)
+        else:
+            found[name] = Store(path, name, shape, dtype, start + first)
     if start + end > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
     if start + end < size:
         raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
-    return found
+    return found, refused
 
 
 def _fields(said: Any, place: JsonPath, name: str) -> tuple[Any, Any, int, int]:
@@ -240,25 +247,22 @@ def _not_rising(said: Any, place: JsonPath) -> ModelError:
     return (place / "data_offsets").error(f"are {shown}, where two rising integers from 0 are expected")
 
 
-def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """Dtype, shape and bytes of an entry, which 64 bits can count, as in the safetensors library."""
-    dtype, shape = _dtype(name, place), _sizes(sizes, place / "shape")
-    count = dtype.itemsize
+def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None, str, tuple[int, ...], int]:
+    """Dtype, its name, shape and bytes of an entry, which 64 bits can count, as in the safetensors library.
+
+    The dtype is None if elements are not whole bytes.
+    """
+    if not isinstance(name, str) or (name not in DTYPES and name not in PARTS_OF_BYTES):
+        raise (place / "dtype").error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
+    dtype, shape = DTYPES.get(name), _sizes(sizes, place / "shape")
+    count = PARTS_OF_BYTES[name] if dtype is None else dtype.itemsize * 8
     for extent in shape:
         count *= extent
-        if count >= 1 << 64:
+        if count >= 1 << 67:
             raise (place / "shape").error(f"is {show(sizes)}, whose bytes 64 bits cannot count")
-    return dtype, shape, count
-
-
-def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
-    if not isinstance(name, str) or name not in DTYPES:
-        if isinstance(name, str) and name in PARTS_OF_BYTES:
-            raise (place / "dtype").error(
-                f"is {name}, whose elements have {PARTS_OF_BYTES[name]} bits; whole bytes can be moved"
-            )
-        raise (place / "dtype").error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
-    return DTYPES[name]
+    if count % 8:
+        raise (place / "shape").error(f"is {show(sizes)}, whose elements of {name} are no whole bytes")
+    return dtype, name, shape, count // 8
 
 
 def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
