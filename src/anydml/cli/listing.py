@@ -10,7 +10,7 @@ from anydml import stores
 from anydml.cli.plan_output import array_as_json
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.remarks import about
-from anydml.stores.checkpoints.sources import is_distributed, read_sources
+from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.text import bytes_text, counted, printable
 
 
@@ -29,7 +29,7 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
         ModelError: it cannot be read.
     """
     report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
-    if is_distributed(Path(model)):
+    if is_in_pieces(Path(model), follow):
         tensors, _, report["remarks"] = read_sources([model], Axes(), follow)
         for name, each in tensors.items():
             described = {"dtype": str(each.dtype), "shape": [*each.shape], "bytes": each.nbytes}

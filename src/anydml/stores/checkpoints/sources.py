@@ -169,6 +169,19 @@ def is_distributed(path: Path) -> bool:
     return (path / METADATA).is_file() and not _is_indexed(path)
 
 
+def is_in_pieces(path: Path, follow: bool = True) -> bool:
+    """Whether a path is a folder whose files have pieces of tensors, or parts of ranks.
+
+    Raises:
+        ModelError: a file is broken.
+    """
+    if is_distributed(path):
+        return True
+    files = safetensors_of(path, follow) if path.is_dir() and not _is_indexed(path) else []
+    said = (opened_file(each).metadata for each in files[:1])
+    return any(key in each for each in said for key in (RANK, SHARDING))
+
+
 def _is_indexed(folder: Path) -> bool:
     return any(each.name.endswith((INDEX, BIN_INDEX)) for each in folder.iterdir())
 
