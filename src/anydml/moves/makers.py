@@ -9,7 +9,7 @@ from typing import Any
 from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Move
+from anydml.moves.move import Access, Fill, Lookup, Move, Outside
 from anydml.moves.pieces import NotComposableError, on_strides
 from anydml.moves.program import renumbered
 from anydml.moves.sizing import Numbers, Sizes
@@ -106,6 +106,15 @@ class MoveMaker(Maker):
         if not self.is_in_place:
             self.copy(to, x)
         return to
+
+    def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
+        """One index per element, in a lookup that depends on all axes."""
+        (operand, offset, strides, lookups), by = x.access, indices.access
+        if lookups:
+            return super().along(x, indices, axis, outside)
+        own = Lookup(by.operand, indices.dtype, by.offset, by.strides, x.n[axis], strides[axis], outside, by.lookups)
+        access = Access(operand, offset, (*strides[:axis], 0, *strides[axis + 1 :]), (own,))
+        return View(indices.n, access, x.element_size, x.dtype)
 
     def constant(self, array: Constant) -> Any:
         """Add a constant operand."""

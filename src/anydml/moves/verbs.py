@@ -13,7 +13,7 @@ from operator import mul
 from typing import Any, NamedTuple
 
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Outside, unless
+from anydml.moves.move import Access, Lookup, Outside, unless
 from anydml.moves.pieces import Factor, Piece, lookup_source, on_strides
 from anydml.moves.sizing import Numbers, Sizes, Sizing
 from anydml.tensor import Layout
@@ -213,6 +213,13 @@ class Maker(Sizing):
         n = (*x.n[:axis], *indices.n, *x.n[axis + 1 :])
         if x.access is None:
             return View(n)
+        if type(x.access) is Access and not x.access.lookups and not indices.access.lookups:
+            operand, offset, strides, _ = x.access
+            by, before, behind = indices.access, (0,) * axis, (0,) * (rank - axis - 1)
+            own = (*before, *by.strides, *behind)
+            lookup = Lookup(by.operand, indices.dtype, by.offset, own, x.n[axis], strides[axis], outside)
+            at = Access(operand, offset, (*strides[:axis], *(0,) * count, *strides[axis + 1 :]), (lookup,))
+            return View(n, at, x.element_size, x.dtype)
         piece = Piece((0,) * rank, tuple([Factor(k, size, 1) for k, size in enumerate(x.n)]), x.access)
         found = lookup_source(piece, indices.access, axis, x.n[axis], indices.dtype, outside, count)
         # The indices' axes are last.

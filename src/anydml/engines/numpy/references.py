@@ -40,12 +40,17 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
                     valid = seen if valid is None else valid & seen
                 if valid is not None:
                     at = at[np.broadcast_to(valid, at.shape)]
-                found = operands[source.operand][_numbered(operands[source.operand], at)]
+                elements, own = _numbered(operands[source.operand], at)
+                found = elements[own]
             if valid is not None:
                 places = places[np.broadcast_to(valid, places.shape)]
-            operands[to.operand][_numbered(operands[to.operand], places)] = found
+            elements, own = _numbered(operands[to.operand], places)
+            elements[own] = found
 
 
-def _numbered(array: Array, offsets: Array) -> Any:
-    """Return the index of elements by their numbers in row-major order."""
-    return np.unravel_index(offsets.reshape(-1) // NUMBER, array.shape) if array.ndim else (np.newaxis,)
+def _numbered(array: Array, offsets: Array) -> tuple[Array, Any]:
+    """Return an array and an index of its elements by their numbers in row-major order."""
+    numbers = offsets.reshape(-1) // NUMBER
+    if array.flags.c_contiguous:
+        return array.reshape(-1), numbers
+    return array, np.unravel_index(numbers, array.shape)
