@@ -1,4 +1,7 @@
-"""The registry of operators, one line each. All front ends (`anydml`, model files, PyTorch, ONNX) are derived from it."""
+"""The registry of operators. All front ends (`anydml`, model files, PyTorch, ONNX) are derived from it.
+
+Every module of this folder is registered. The lines below tell type checkers of those that anydml has itself, in order.
+"""
 
 # ruff: noqa: E501, PLC0414  # functions have DirectML's names; an operator is a line; `as` makes a name public
 # isort: off
@@ -35,8 +38,30 @@ from anydml.operators.concat_training import ConcatTrainingOperatorDesc as Conca
 from anydml.operators.axes import broadcast_to as broadcast_to, flip as flip, permute_dims as permute_dims, roll as roll, stack as stack
 from anydml.operators.repeating import repeat as repeat, upsample as upsample
 
+import sys as _sys
+from importlib import import_module as _import_module
+from pathlib import Path as _Path
+from typing import Any as _Any
+
 from anydml.operators.base import OperatorDesc as _OperatorDesc
 from anydml.operators.function import FUNCTIONS as FUNCTIONS
+
+
+
+def _is_desc(found: _Any, module: str) -> bool:
+    """Whether a name of a module is a desc that it defines, not a base class."""
+    return (
+        isinstance(found, type)
+        and issubclass(found, _OperatorDesc)
+        and found.__module__ == module
+        and hasattr(found, "OPERATOR")
+    )
+
+
+for _path in sorted(_Path(__file__).parent.glob("[a-z]*.py")):
+    _name = f"{__package__}.{_path.stem}"
+    if _name not in _sys.modules and _path.stem != "computing":
+        globals().update({name: each for name, each in vars(_import_module(_name)).items() if _is_desc(each, _name)})
 
 DESCS: dict[str, type[_OperatorDesc]] = {
     name: found for name, found in globals().items() if isinstance(found, type) and issubclass(found, _OperatorDesc)
