@@ -62,9 +62,10 @@ class Call:
         lent: for each scratch operand the result whose memory it may use if packed; −1 if it needs its own.
         results: a `Result` each.
         tree: the returned structure, with a `Slot` for each result.
+        change: returns what has changed that the function reads besides its arguments, or None; None if nothing can.
     """
 
-    def __cinit__(self, tape, first, form, constants, scratch, lent, results, tree):
+    def __cinit__(self, tape, first, form, constants, scratch, lent, results, tree, change):
         self.tape = tape
         self.first = first
         self.form = form
@@ -73,6 +74,7 @@ class Call:
         self.lent = lent
         self.results = results
         self.tree = tree
+        self.change = change
         self.is_one = isinstance(tree, Slot)
 
     def run(self, given, found, out):
@@ -218,12 +220,12 @@ class Calls:
                 calls: list = cython.cast(list, kept)
                 if len(calls) == 1:
                     return None
-                for k in range(len(calls)):
-                    call: Call = calls[k]
+                for call_ in tuple(calls):
+                    call: Call = call_
                     memory = bytearray(8 * call.tape.registers)
                     registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
                     memcpy(registers, given.number, given.numbers * 8)
-                    if call.tape.begin(registers):
+                    if call.tape.begin(registers) and (call.change is None or call.change() is None):
                         return None
             return PyBytes_FromStringAndSize(given.form, given.formed)
         finally:
@@ -236,18 +238,21 @@ class Calls:
         if kept == cython.NULL:
             return None
         calls: list = cython.cast(list, kept)
-        for k in range(len(calls)):
+        k: cython.Py_ssize_t = 0
+        while k < len(calls):
             call: Call = calls[k]
             registers: cython.pointer(int64_t) = room
             if call.tape.registers > 512:
                 memory = bytearray(8 * call.tape.registers)
                 registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
             memcpy(registers, given.number, given.numbers * 8)
-            if call.tape.begin(registers):
-                if k:
+            if call.tape.begin(registers) and (call.change is None or call.change() is None):
+                # Another thread may have changed the list meanwhile.
+                if 0 < k < len(calls) and calls[k] is call:
                     calls.insert(0, calls.pop(k))
                 self.hits += 1
                 return call.run(given, registers, out)
+            k += 1
         return None
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):

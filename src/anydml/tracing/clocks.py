@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
+import pathlib
 import random
 import secrets
+import threading
 import time
 import types
 import uuid
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from anydml.tracing.draws import INSTEAD
+import numpy as np
+
 from anydml.tracing.refusing import broken
+
+INSTEAD = "and later calls would use the same numbers: pass them as arguments"
 
 _NAMES = ["time", "monotonic", "perf_counter", "process_time", "thread_time"]
 
@@ -26,8 +32,39 @@ _READING = {
     },
     **{each: f"uuid.{each.__name__}" for each in (uuid.uuid1, uuid.uuid4)},
     os.urandom: "os.urandom",
+    **({os.getrandom: "os.getrandom"} if hasattr(os, "getrandom") else {}),
 }
 """Names of functions whose results differ in every call."""
+
+_DIFFERING = {
+    *_READING,
+    *(getattr(time, name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")),
+    *(getattr(time, name) for name in ("clock_gettime", "clock_gettime_ns") if hasattr(time, name)),
+    *(os.times, os.listdir, os.scandir, os.stat, io.open),
+    *(os.path.exists, os.path.isfile, os.path.isdir, os.path.getsize, os.path.getmtime),
+    *(np.load, np.fromfile, np.loadtxt, np.memmap, np.genfromtxt),
+}
+"""These, and functions whose results may differ in the next call, or with a file."""
+
+
+def differs_by_time(each: Any) -> bool:
+    """Whether an object is a function or class whose results may differ in every call."""
+    kind = type(each)
+    if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
+        return each in _DIFFERING
+    return isinstance(each, (random.SystemRandom, pathlib.Path)) or (
+        kind is type and issubclass(each, (random.SystemRandom, pathlib.Path, datetime.date))
+    )
+
+
+def differs_by_process(each: Any) -> bool:
+    """Whether an object is a function whose results differ by process or thread."""
+    return (
+        each is os.getpid
+        or each is threading.get_ident
+        or (type(each) is types.FunctionType and each.__name__ == "get_worker_info")
+    )
+
 
 _MODULES = (time, secrets, uuid, os, datetime)
 

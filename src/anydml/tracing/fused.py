@@ -25,6 +25,7 @@ from anydml.tracing.counts import Counts, Selecting, difference, selecting
 from anydml.tracing.donating import Pairs
 from anydml.tracing.refusing import broken
 from anydml.tracing.specialized import SpecializedProgram
+from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.traced_call import traced_call
 from anydml.tracing.traced_program import TracedProgram
 from anydml.tracing.unfused import MISSED as UNTRACED
@@ -154,6 +155,8 @@ class Fused(_Calls, Generic[P, R]):
         self._specializations = ProgramCache()
         self._unfused = Unfused(function)
         self._hits_before = self._traces = 0
+        self._unsteady: str | None = None
+        self._has_warned = False
         self._latest: tuple[TracedProgram, Selecting] | None = None
         self._reasons: list[str] = []
         self._lock = threading.RLock()
@@ -165,11 +168,15 @@ class Fused(_Calls, Generic[P, R]):
             found = bridged(self, arguments, keywords)
             if found is not MISSED:
                 return found
-        if self._plans and out is None and self._unfused.executed.is_known:
-            done = self._unfused.run(self.form_without_trace(arguments, keywords), arguments, keywords)
+        is_unsteady = self._unsteady is not None
+        # What changes something at first, such as a cache of the function's own, is traced a second time.
+        if self._traces > is_unsteady and out is None and self._unfused.executed.is_known:
+            form = self.form_without_trace(arguments, keywords)
+            done = self._unfused.run(form, arguments, keywords, is_unsteady)
             if done is not UNTRACED:
-                if self._unfused.calls == NOTICED:
+                if self._unfused.calls == NOTICED and not is_unsteady:
                     self._warn(arguments, keywords)
+                self._warn_of_unsteady()
                 return done
         call = Call(self._name)
         key = call.key(arguments, keywords)
@@ -179,15 +186,10 @@ class Fused(_Calls, Generic[P, R]):
             functions = lazy_functions()
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
-        if call.adapters and call.adapters[0] is not None:
-            # Compiled code reads PyTorch's tensors from the first such call on.
-            is_native(call.adapters[0].array)
         plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
-        if is_new and (done := plan.in_core(call.adapters)) is not None:
-            self.keep(arguments, keywords, done)
-            found = self.take(arguments, keywords, out)
-            if found is not None:
-                return found
+        self._warn_of_unsteady()
+        if is_new and (found := self.take(arguments, keywords, out)) is not None:
+            return found
         fixed = self._specialized(plan, registers)
         if out is None:
             return fixed.run(call.inputs, call.adapters)
@@ -289,33 +291,51 @@ class Fused(_Calls, Generic[P, R]):
         with self._lock:
             plans = self._plans.get(key, [])
             for plan in plans:
-                registers = plan.registers(call.numbers)
+                registers = None if plan.remembered.change() else plan.registers(call.numbers)
                 if registers is not None:
                     self.hits += 1
                     return plan, registers, False
             start = perf_counter()
             if self._latest:
                 self._reasons = [*self._reasons, self._difference(arguments, keywords, call)][-MOST_REASONS:]
+            surroundings = Surroundings(self._function, (arguments, keywords))
+            traced = functools.partial(self._traced, arguments, keywords, call, surroundings)
             try:
-                plan = self._traced(arguments, keywords, call, is_open=True, is_clamped=bool(plans))
+                plan = traced(is_open=True, is_clamped=bool(plans))
             except Exception:
                 # Functions written in C accept only integers; and errors should show numbers.
-                plan = self._traced(arguments, keywords, call, is_open=False)
-            self._cached_bytes += plan.weight
-            if len(plans) >= MOST_PLANS or self._cached_bytes > MOST_BYTES:
-                self._plans.clear()
-                self._cached_bytes, plans = plan.weight, []
+                if surroundings.change():
+                    raise
+                plan = traced(is_open=False)
+            self._unsteady = surroundings.change()
+            if self._unsteady is None:
+                self._keep_trace(key, plan, call, arguments, keywords)
             self._unfused.traced(
                 self.form(arguments, keywords), perf_counter() - start, has_paid=self.hits > self._hits_before
             )
+            self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1
             self._latest = plan, selecting(arguments, keywords)
-            self._plans[key] = [plan, *plans]
             registers = plan.registers(call.numbers)
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
-            return plan, registers, True
+            return plan, registers, self._unsteady is None
+
+    def _keep_trace(
+        self, key: Hashable, plan: TracedProgram, call: Call, arguments: Any, keywords: dict[str, Any]
+    ) -> None:
+        plans = self._plans.get(key, [])
+        self._cached_bytes += plan.weight
+        if len(plans) >= MOST_PLANS or self._cached_bytes > MOST_BYTES:
+            self._plans.clear()
+            self._cached_bytes, plans = plan.weight, []
+        self._plans[key] = [plan, *plans]
+        if call.adapters[0] is not None:
+            # Compiled code reads PyTorch's tensors from the first such call on.
+            is_native(call.adapters[0].array)
+        if (done := plan.in_core(call.adapters)) is not None:
+            self.keep(arguments, keywords, done)
 
     def _difference(self, arguments: Any, keywords: dict[str, Any], call: Call) -> str:
         """Return what distinguishes a call from the calls of the latest trace."""
@@ -333,11 +353,25 @@ class Fused(_Calls, Generic[P, R]):
         hint = "calls that share a trace may differ in elements, sizes, strides and integers"
         warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=3)
 
+    def _warn_of_unsteady(self) -> None:
+        if self._unsteady is not None and not self._has_warned and self._traces + self._unfused.calls >= NOTICED:
+            self._has_warned = True
+            text = f"{self._name} is not fused, since it reads {self._unsteady}, which changes between calls"
+            warnings.warn(f"{text}: pass what it reads as an argument", RuntimeWarning, stacklevel=3)
+
     def _traced(
-        self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool, is_clamped: bool = False
+        self,
+        arguments: Any,
+        keywords: dict[str, Any],
+        call: Call,
+        surroundings: Surroundings,
+        is_open: bool,
+        is_clamped: bool = False,
     ) -> TracedProgram:
         watched = self._unfused.executed.watched
-        return traced_call(self._function, self._name, arguments, keywords, call, is_open, is_clamped, watched)
+        return traced_call(
+            self._function, self._name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
+        )
 
 
 _ALL: weakref.WeakSet[Fused[..., Any]] = weakref.WeakSet()

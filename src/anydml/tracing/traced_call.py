@@ -20,6 +20,7 @@ from anydml.tracing.open_builtins import opened
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.structure import argument_names, rebuilt
+from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
 from anydml.tracing.traced_program import Path, TracedProgram
@@ -31,6 +32,7 @@ def traced_call(
     arguments: tuple[Any, ...],
     keywords: dict[str, Any],
     call: Call,
+    surroundings: Surroundings,
     is_open: bool,
     is_clamped: bool,
     watched: Callable[[], AbstractContextManager[None]],
@@ -43,6 +45,7 @@ def traced_call(
         arguments: positional arguments.
         keywords: keyword arguments.
         call: the arrays and numbers of these arguments.
+        surroundings: what the function can reach.
         is_open: whether integers stay open; False for functions that accept only integers.
         is_clamped: see `Scope`.
         watched: returns a context in which the function is run.
@@ -92,14 +95,15 @@ def traced_call(
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:
-        with none_drawn(name, function, (arguments, keywords)):
+        with none_drawn(name, surroundings):
             own = opened(function)
             with watched():
                 returned = own(*given, **named)
         tree, results = results_of(trace, returned, adapters, inputs)
     finally:
         trace.is_over = True
-    return TracedProgram(trace, TracedFunction(name, tree, results, engine, names, trace.unsigned), paths)
+    traced_function = TracedFunction(name, tree, results, engine, names, trace.unsigned)
+    return TracedProgram(trace, traced_function, surroundings.remembered, paths)
 
 
 def _offer_to_einops() -> None:

@@ -12,6 +12,7 @@ from anydml.moves import Fill, Move, Program, simplify
 from anydml.moves.numbers import with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
+from anydml.tracing.remembered import Remembered
 from anydml.tracing.results import Known, Result, TracedFunction
 from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
@@ -34,15 +35,20 @@ class TracedProgram:
     Args:
         trace: the finished trace.
         traced: the traced function.
+        remembered: what the function could read besides its arguments.
         paths: what the numbers of a call are.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
+        remembered: as given.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
-    def __init__(self, trace: Trace, traced: TracedFunction, paths: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, trace: Trace, traced: TracedFunction, remembered: Remembered, paths: Sequence[Path] = ()
+    ) -> None:
         self.traced = traced
+        self.remembered = remembered
         self.pins = [*trace.scope.pins]
         self._paths = paths
         scope = trace.scope
@@ -71,7 +77,9 @@ class TracedProgram:
         return found if self._tape.run(found, self._tape.steps[: self._first]) else None
 
     def refusal(self, numbers: Sequence[int]) -> str | None:
-        """Return which number of a call is behind the first guard that fails; None if none fails."""
+        """Return what is behind the first guard that a call fails; None if none fails."""
+        if changed := self.remembered.change():
+            return f"{changed} has changed"
         found = [*numbers]
         for step in self._tape.steps[: self._first]:
             if not self._tape.run(found, [step]):
@@ -150,7 +158,8 @@ class TracedProgram:
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
-        return fusing.Call(tape, self._first, form, constants, scratch, self._lent(), tuple(results), tree)
+        change = None if self.remembered.is_empty else self.remembered.change
+        return fusing.Call(tape, self._first, form, constants, scratch, self._lent(), tuple(results), tree, change)
 
     def _lent(self) -> tuple[int, ...]:
         """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from anydml.functions import copy
 from anydml.tracing.executed import Executed
+from anydml.tracing.refusing import broken
 from anydml.tracing.structure import PLAIN, leaves
 
 MISSED: Any = object()
@@ -46,14 +47,19 @@ class Unfused:
         self._seconds: dict[bytes, float] = {}
         self._patience: float = PATIENCE
 
-    def run(self, form: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def run(
+        self, form: bytes | None, arguments: tuple[Any, ...], keywords: dict[str, Any], is_unsteady: bool = False
+    ) -> Any:
         """Run the function, or return `MISSED`.
 
         Args:
             form: what the call has in common with similar ones; one of these must have been traced.
             arguments: positional arguments.
             keywords: keyword arguments.
+            is_unsteady: whether a second run would give something else, so that no trace may follow an error.
         """
+        if is_unsteady and not self.executed.is_complete:
+            return MISSED
         spent = None if form is None or not self.executed.is_known else self._seconds.get(form)
         if form is None or spent is None or spent > self._patience * self._trace_seconds:
             return MISSED
@@ -62,7 +68,10 @@ class Unfused:
             with self.executed.restricted():
                 returned = [self._function(*arguments, **keywords)]
             found = _own(returned, (arguments, keywords))
-        except Exception:  # a trace says what is wrong
+        except Exception:
+            if is_unsteady:
+                raise
+            # A trace says what is wrong.
             return MISSED
         self._seconds[form] = spent + perf_counter() - start
         self.calls += 1
@@ -89,15 +98,11 @@ def _is_tensor(leaf: Any) -> bool:
     return torch is not None and type(leaf) is torch.Tensor
 
 
-class _OtherError(Exception):
-    """A result is neither an array of the arguments' library nor a number."""
-
-
 def _own(returned: list[Any], arguments: Any) -> Any:
     """Return the only item of a list, a function's result, with new, contiguous arrays.
 
     Raises:
-        _OtherError: there is something else than arrays of the arguments' library and numbers.
+        FuseError: there is something else than arrays of the arguments' library and numbers.
     """
     torch = sys.modules["torch"] if _is_tensor(_first_array(arguments)) else None
     # Of NumPy's arrays, few results need what was given.
@@ -115,7 +120,7 @@ def _own(returned: list[Any], arguments: Any) -> Any:
         if torch is not None and kind is torch.Tensor:
             is_new = not item._is_view() and item.is_contiguous() and sys.getrefcount(item) <= _NAMED
             if item.requires_grad:
-                raise _OtherError
+                raise broken("a function returned a tensor that requires gradients")
             is_new = is_new and item.untyped_storage().data_ptr() not in used
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
         if torch is None and kind is np.ndarray:
@@ -125,7 +130,7 @@ def _own(returned: list[Any], arguments: Any) -> Any:
             return np.array(item)
         if isinstance(item, PLAIN):
             return item
-        raise _OtherError
+        raise broken(f"a function returned a {kind.__name__}: return arrays in tuples, lists or dicts")
 
     return own(returned, 0)
 

@@ -1,0 +1,205 @@
+"""What code can read, by the names in it, and of which sort objects are that it reaches."""
+
+from __future__ import annotations
+
+import array
+import collections
+import contextvars
+import dis
+import functools
+import io
+import queue
+import random
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Iterator
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+_LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
+"""Packages whose functions and classes are not searched."""
+
+_BY_TEXT = {"getattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__"}
+"""Names of what reads a variable or attribute whose name is a string."""
+
+_SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "MT19937", "Philox", "SFC64", "seed"}
+"""Names of what takes chance from the system if it is called without a seed."""
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.dtype, np.generic)
+
+
+def names_of(code: types.CodeType) -> frozenset[str]:
+    """Return the names of global variables and attributes in code and in functions inside it."""
+    return _named(code)[0]
+
+
+def modules_of(code: types.CodeType) -> list[types.ModuleType]:
+    """Return the modules that code imports when it runs, as far as they are loaded."""
+    return [sys.modules[name] for name in _named(code)[1] if name in sys.modules]
+
+
+def unsteady_call(code: types.CodeType) -> str | None:
+    """Return the name of something that code calls and that gives other values each time; None if there is none."""
+    return _named(code)[2]
+
+
+def reads_by_text(code: types.CodeType) -> bool:
+    """Whether code may read variables or attributes whose names are strings."""
+    return not _BY_TEXT.isdisjoint(code.co_names)
+
+
+def makes_generators(function: Any) -> bool:
+    """Whether a function makes generators of random numbers."""
+    return type(function) is types.FunctionType and not _SEEDED.isdisjoint(names_of(function.__code__))
+
+
+_SEEN: dict[int, tuple[types.CodeType, tuple[frozenset[str], tuple[str, ...], str | None]]] = {}
+"""What `_named` returned for code, by its identity, since hashing it would take long."""
+
+MOST_SEEN = 4096
+
+
+def _named(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
+    known = _SEEN.get(id(code))
+    if known is not None:
+        return known[1]
+    if len(_SEEN) >= MOST_SEEN:
+        _SEEN.clear()
+    found = _names_in(code)
+    # The code is kept, so that no other one gets its identity.
+    _SEEN[id(code)] = code, found
+    return found
+
+
+def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], str | None]:
+    inner = [_named(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    names = {*code.co_names, *(name for each in inner for name in each[0])}
+    if reads_by_text(code):
+        names |= {each for each in code.co_consts if isinstance(each, str) and each.isidentifier()}
+    imported = {name for each in inner for name in each[1]}
+    # Every other byte is an instruction, or a cache's.
+    if _IMPORTING in code.co_code[::2]:
+        imported |= {step.argval for step in dis.get_instructions(code) if step.opcode == _IMPORTING}
+    unsteady = next((each[2] for each in inner if each[2]), None)
+    if not _SEEDED.isdisjoint(code.co_names):
+        unsteady = next(_unseeded(code), unsteady)
+    if "datetime64" in code.co_names and not {"now", "today"}.isdisjoint(_texts(code)):
+        unsteady = "numpy.datetime64"
+    return frozenset(names), tuple(imported), unsteady
+
+
+_IMPORTING = dis.opmap["IMPORT_NAME"]
+
+
+def _texts(code: types.CodeType) -> list[str]:
+    return [each for each in code.co_consts if isinstance(each, str)]
+
+
+def _unseeded(code: types.CodeType) -> Iterator[str]:
+    """Yield the names of makers of generators that are called without arguments."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    for step, after in pairwise(steps):
+        if step.argval in _SEEDED and after.opname == "CALL" and not after.arg:
+            yield step.argval
+
+
+def sort_of(kind: type) -> str:
+    """Return of which sort objects of a type are: what can be read of them."""
+    return _sort_of(kind)
+
+
+@lru_cache(maxsize=4096)
+def _sort_of(kind: Any) -> str:
+    if issubclass(kind, _PLAIN):
+        return "plain"
+    if issubclass(kind, np.ndarray):
+        return "array"
+    if issubclass(kind, (list, tuple, dict, set, frozenset, collections.deque)):
+        return "container"
+    if issubclass(kind, (bytearray, array.array)):
+        return "buffer"
+    if issubclass(kind, (types.FunctionType, types.BuiltinFunctionType)):
+        return "function"
+    if issubclass(kind, types.ModuleType):
+        return "module"
+    if issubclass(kind, type):
+        return "class"
+    if _is_generator(kind):
+        return "generator"
+    if issubclass(kind, _WRAPPERS) or kind.__name__ == "cython_function_or_method":
+        return "wrapper"
+    if issubclass(kind, _UNSTEADY) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
+        return "unsteady"
+    return _sort_of_a_librarys(kind)
+
+
+def _sort_of_a_librarys(kind: type) -> str:
+    torch = sys.modules.get("torch")
+    if torch is not None and issubclass(kind, torch.Tensor):
+        return "tensor"
+    if torch is not None and issubclass(kind, torch.nn.Module):
+        return "object"
+    package = package_of(kind)
+    if package in sys.stdlib_module_names or package not in _LIBRARIES:
+        # Users set attributes of the standard library's objects, too, such as those of SimpleNamespace.
+        return "object"
+    return "library"
+
+
+def _is_generator(kind: type) -> bool:
+    numpys, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    kinds = (numpys.Generator, numpys.RandomState, numpys.BitGenerator) if numpys is not None else ()
+    return issubclass(kind, (random.Random, *kinds, *((torch.Generator,) if torch is not None else ())))
+
+
+_WRAPPERS = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
+             cached_property, classmethod, staticmethod)  # fmt: skip
+
+_UNSTEADY = (queue.Queue, queue.SimpleQueue, contextvars.ContextVar, threading.local, weakref.ref)
+
+_PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
+
+
+def parts_of(each: Any) -> list[Any]:
+    """Return what a wrapper, such as a method, is made of."""
+    return [part for name in _PARTS if (part := getattr(each, name, None)) is not None]
+
+
+def classes_of(kind: type) -> list[type]:
+    """Return a class and its bases, except those of libraries."""
+    return [each for each in kind.__mro__ if not is_of_a_library(each)]
+
+
+def called_by_syntax(kind: type, is_new: bool) -> list[Any]:
+    """Return the methods that calls, operators, `len` and so on use of objects of a class, or of new ones."""
+    others = _OF_TEXT if is_new else _OF_TEXT | _OF_NEW
+    methods = [(name, each) for name, each in vars(kind).items() if type(each) is types.FunctionType]
+    return [each for name, each in methods if name.startswith("__") and name not in others]
+
+
+_OF_NEW = {"__init__", "__new__", "__post_init__"}
+_OF_TEXT = {"__del__", "__repr__", "__str__", "__reduce__"}
+"""Methods of which results seldom depend."""
+
+
+def is_of_a_library(each: Any) -> bool:
+    """Whether a function, class or module is of a library, whose code is not searched."""
+    if isinstance(each, type) and each.__module__ == "builtins":
+        # Classes that code without a module defines have this module, too.
+        return not each.__flags__ & _DEFINED_LATER
+    return package_of(each) in _LIBRARIES
+
+
+_DEFINED_LATER = 1 << 9
+"""Flag of classes that are not part of the interpreter's memory (Py_TPFLAGS_HEAPTYPE)."""
+
+
+def package_of(each: Any) -> str:
+    """Return the name of the package that has a function or class, or a module."""
+    name = each.__name__ if isinstance(each, types.ModuleType) else getattr(each, "__module__", None)
+    return str(name or "").partition(".")[0]

@@ -1,0 +1,91 @@
+"""What was read of a function's surroundings, to see whether it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from operator import is_
+from typing import Any, NamedTuple
+
+from anydml.tracing.reading import sort_of
+
+
+class Remembered:
+    """What was read of a function's surroundings, to see whether it changes."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing that could change."""
+        return not self._entries
+
+    def change(self) -> str | None:
+        """Return the name of something that is not what it was; None if everything is."""
+        for entry in self._entries:
+            if changed := entry.changed():
+                return changed
+        return None
+
+    def forget(self, changed: str) -> None:
+        """Forget what has this name and is no longer what it was."""
+        kept = [entry for entry in self._entries if entry.changed() != changed]
+        for entry in self._entries:
+            others = [k for k, name in enumerate(entry.names) if entry.label + name != changed]
+            if others and len(others) < len(entry.names):
+                names = [entry.names[k] for k in others]
+                read, expected = partial(map, entry.read.args[0], names), [entry.expected[k] for k in others]
+                kept.append(entry._replace(read=read, expected=expected, names=names))
+        self._entries = kept
+
+    def note(self, read: partial[Any], label: str, names: Sequence[str] = (), whole: Any = None) -> None:
+        """Note what is there now.
+
+        Args:
+            read: returns it; of several things, maps names to them.
+            label: its name, or what comes before its names.
+            names: its names, if there are several things.
+            whole: a container that must keep its length.
+        """
+        expected = (*read(),)
+        self._entries.append(_Entry(read, expected, whole, 0 if whole is None else len(whole), label, names))
+
+
+class _Entry(NamedTuple):
+    """Things to compare: see `Remembered.note`."""
+
+    read: partial[Any]
+    expected: Sequence[Any]
+    whole: Any
+    length: int
+    label: str
+    names: Sequence[str]
+
+    def changed(self) -> str:
+        """Return the name of the first thing that differs; an empty text if none does."""
+        read, expected, whole, length, label, names = self
+        try:
+            if whole is None or len(whole) == length:
+                if expected and all(map(is_, read(), expected)):
+                    return ""
+                differ = [not _is_same(*pair) for pair in zip(read(), expected, strict=True)]
+                if True not in differ:
+                    return ""
+                return label + names[differ.index(True)] if names else label
+        except (ValueError, RuntimeError):  # a variable without a value, or another thread's change
+            pass
+        return label
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two things are one, or equal values of one type."""
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind is tuple:
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    # repr distinguishes 0.0 from −0.0, and NaN equals itself.
+    return sort_of(kind) == "plain" and repr(one) == repr(other)

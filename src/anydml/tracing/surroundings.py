@@ -1,0 +1,310 @@
+"""What a function can read besides its arguments: variables, attributes and containers that its code names.
+
+A trace is valid as long as they are what they were. Large containers are compared by their lengths, large arrays not.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
+from anydml.tracing.reading import (
+    called_by_syntax,
+    classes_of,
+    is_of_a_library,
+    makes_generators,
+    modules_of,
+    names_of,
+    package_of,
+    parts_of,
+    sort_of,
+    unsteady_call,
+)
+from anydml.tracing.remembered import Remembered
+from anydml.tracing.writing import is_only_written
+
+MOST_VISITED = 2000
+"""Most objects that are visited."""
+
+MOST_ITEMS, MOST_BYTES = 256, 1024
+"""Most items of a container, and most bytes of an array, that are compared."""
+
+
+_SKIPPED = frozenset((int, float, bool, str, type(None), slice, np.ndarray))
+
+
+class Surroundings:
+    """The surroundings of a function, as they are when this is created.
+
+    Args:
+        function: the function.
+        arguments: a structure of its arguments, of which objects that are neither arrays nor numbers are searched, too.
+
+    Attributes:
+        objects: what was visited, by identity.
+        unsteady: the name of something that may differ whenever it is read; None if there is nothing.
+        remembered: everything else that was visited.
+    """
+
+    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
+        self.objects: dict[int, Any] = {}
+        self.unsteady: str | None = None
+        self.remembered = Remembered()
+        self._note = self.remembered.note
+        # Arrays keep the elements that they had when the function was traced.
+        self._constants = Remembered()
+        self._noted: set[tuple[int, str]] = set()
+        self._names: set[str] = set()
+        self._codes: list[types.CodeType] = []
+        self._containers: dict[int, str] = {}
+        self._again: set[str] = set()
+        """Names of containers by identity, and of those that have other names, too."""
+        self._holders: list[_Holder] = []
+        self._waiting: list[tuple[Any, str]] = []
+        self._visit_function(function)
+        self._visit_arguments(arguments)
+        self._visit_all()
+
+    def change(self) -> str | None:
+        """Return the name of something that is not what it was, or need not be; None if there is none.
+
+        What the function only writes, such as a counter, is left out, and is not watched from then on.
+        """
+        while changed := self.remembered.change():
+            if changed in self._again or not is_only_written(changed.rpartition(".")[2], self._codes):
+                return changed
+            self.remembered.forget(changed)
+        return self.unsteady or self._constants.change()
+
+    def _visit_function(self, function: Any) -> None:
+        if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
+            # Also of a library, as a method of PyTorch's modules may be.
+            self._visit_object(function.__self__, "self")
+            function = function.__func__
+        if type(function) is types.FunctionType:
+            self._search(function, is_opened=True)
+        else:
+            self._waiting.append((function, "self"))
+
+    def _visit_arguments(self, arguments: Any) -> None:
+        waiting = [arguments]
+        while waiting:
+            each = waiting.pop()
+            kind = type(each)
+            if kind in _SKIPPED:
+                continue
+            if kind is tuple or kind is list:
+                waiting += each
+            elif kind is dict:
+                waiting += each.values()
+            elif sort_of(kind) not in ("plain", "array", "tensor", "library"):
+                self._waiting.append((each, f"a {kind.__name__} among the arguments"))
+
+    def _visit_all(self) -> None:
+        while len(self.objects) < MOST_VISITED:
+            while self._waiting and len(self.objects) < MOST_VISITED:
+                each, label = self._waiting.pop()
+                sort = sort_of(type(each))
+                if id(each) in self.objects:
+                    self._again.add(self._containers.get(id(each), ""))
+                elif sort != "plain":
+                    self.objects[id(each)] = each
+                    self._visit(each, label, sort)
+            behind = [holder for holder in self._holders if len(holder.names) < len(self._names)]
+            if not behind:
+                return
+            for holder in behind:
+                fresh = self._names - holder.names
+                holder.names.update(fresh)
+                self._scan(holder, fresh)
+
+    def _visit(self, each: Any, label: str, sort: str) -> None:
+        if sort == "unsteady" or differs_by_time(each):
+            self.unsteady = label
+        elif differs_by_process(each):
+            self._note(partial(_result, each), label)
+        elif each is os.environ or each is os.getenv:
+            self._visit_container(vars(os.environ)["_data"], "os.environ")
+        elif (visit := _VISITS.get(sort)) is not None:
+            visit(self, each, label)
+
+    def _visit_array(self, each: Any, label: str) -> None:
+        if each.nbytes <= MOST_BYTES:
+            self._constants.note(partial(_content, each), label)
+
+    def _visit_buffer(self, each: Any, label: str) -> None:
+        self._note(partial(_content, memoryview(each)), label)
+
+    def _visit_tensor(self, each: Any, label: str) -> None:
+        self._constants.note(partial(_version, each), label)
+
+    def _visit_other_function(self, each: Any, label: str) -> None:
+        if type(each) is not types.FunctionType:
+            self._waiting.append((each.__self__, label))
+        elif not is_of_a_library(each):
+            self._search(each, is_opened=False)
+
+    def _visit_module(self, each: Any, label: str) -> None:
+        self._holders.append(_Holder(each, vars(each), (), label, not is_of_a_library(each), set()))
+
+    def _visit_wrapper(self, each: Any, label: str) -> None:
+        if isinstance(each, functools._lru_cache_wrapper) and makes_generators(each.__wrapped__):
+            self.unsteady = label
+        self._waiting += [(part, label) for part in parts_of(each)]
+
+    def _visit_librarys(self, each: Any, label: str) -> None:
+        # Of another fused function, its own function.
+        self._waiting.append((getattr(each, "__dict__", {}).get("__wrapped__"), label))
+
+    def _visit_object(self, each: Any, label: str) -> None:
+        self._hold(each, label, classes_of(each if isinstance(each, type) else type(each)))
+
+    def _hold(self, each: Any, label: str, classes: Sequence[type]) -> None:
+        self.objects[id(each)] = each
+        is_class = isinstance(each, type)
+        mapping = {} if is_class else getattr(each, "__dict__", {})
+        self._holders.append(_Holder(each, mapping, classes, label, True, set()))
+        self._waiting += [(method, label) for kind in classes for method in called_by_syntax(kind, is_class)]
+        # PyTorch's modules have attributes that are items of these.
+        self._waiting += [(mapping[name], label) for name in ("_modules", "_buffers") if name in mapping]
+
+    def _search(self, function: types.FunctionType, is_opened: bool) -> None:
+        """Note what a function reads by its names, and visit it.
+
+        Args:
+            function: a Python function.
+            is_opened: whether clocks among its variables are replaced while it is traced, and refuse themselves.
+        """
+        self.objects[id(function)] = function
+        code, variables = function.__code__, function.__globals__
+        names = names_of(code)
+        self._names |= names
+        self._codes.append(code)
+        self.unsteady = unsteady_call(code) or self.unsteady
+        if "open" in names and "open" not in variables:
+            self.unsteady = "open"
+        reached = {name: variables[name] for name in names if name in variables}
+        self._note_names(variables, [name for name, each in reached.items() if not _is_fixed(each)], "")
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self._note(partial(_contents, cell), name)
+            reached.update(zip([name], _contents(cell), strict=False))
+        for name, each in reached.items():
+            if is_opened and type(each) is types.FunctionType and package_of(each) == package_of(function):
+                if id(each) not in self.objects:
+                    self._search(each, is_opened=True)
+            elif not is_opened or watched(each) is each:
+                self._waiting.append((each, name))
+            elif isinstance(each, types.ModuleType):
+                inner = {key: vars(each)[key] for key in names if key in vars(each)}
+                self._waiting += [(item, f"{name}.{key}") for key, item in inner.items() if watched(item) is item]
+        given = function.__defaults__ or ()
+        self._waiting += zip(given, code.co_varnames[code.co_argcount - len(given) : code.co_argcount], strict=True)
+        self._waiting += [(each, name) for name, each in (function.__kwdefaults__ or {}).items()]
+        self._waiting += [(each, each.__name__) for each in modules_of(code)]
+        if function.__dict__:
+            self._holders.append(_Holder(function, function.__dict__, (), function.__name__, True, set()))
+
+    def _visit_container(self, each: Any, label: str) -> None:
+        is_dict = isinstance(each, dict)
+        items = each.values() if is_dict else each
+        self._containers[id(each)] = label
+        if len(each) <= MOST_ITEMS:
+            self._waiting += [(item, f"{label}[…]") for item in items]
+        if not isinstance(each, (tuple, frozenset)):
+            read = partial(chain, each, items) if is_dict else partial(iter, each)
+            self._note(read if len(each) <= MOST_ITEMS else partial(iter, ()), label, whole=each)
+        if getattr(each, "__dict__", None):
+            self._hold(each, label, classes_of(type(each)))
+
+    def _note_names(self, mapping: Mapping[str, Any], names: Iterable[str], label: str) -> None:
+        names = [name for name in names if (id(mapping), name) not in self._noted]
+        self._noted.update([(id(mapping), name) for name in names])
+        if names:
+            read = partial(map, mapping.get, names)
+            self._note(read, f"{label}." if label else "", names)
+
+    def _scan(self, holder: _Holder, names: set[str]) -> None:
+        """Note and visit the attributes of an object, or the variables of a module, with such names."""
+        mapping, label = holder.mapping, holder.label
+        found = [*(mapping.keys() & names)]
+        self._waiting += [(mapping[name], f"{label}.{name}") for name in found]
+        for kind in holder.classes:
+            own = vars(kind)
+            for name in own.keys() & names:
+                value = own[name]
+                if type(value) is types.MemberDescriptorType:
+                    if not isinstance(holder.each, type):
+                        self._note(partial(_of_slot, value, holder.each), f"{label}.{name}")
+                        self._waiting += [(each, f"{label}.{name}") for each in _of_slot(value, holder.each)]
+                    continue
+                self._waiting.append((value, f"{label}.{name}"))
+                if not isinstance(value, (types.FunctionType, property, classmethod, staticmethod)):
+                    self._note(partial(_of_class, kind, name), f"{label}.{name}")
+                    found += [name] if name not in mapping else []
+        if holder.is_noted:
+            self._note_names(mapping, found, label)
+
+
+_VISITS: dict[str, Callable[[Surroundings, Any, str], None]] = {
+    "array": Surroundings._visit_array,
+    "buffer": Surroundings._visit_buffer,
+    "class": Surroundings._visit_object,
+    "container": Surroundings._visit_container,
+    "function": Surroundings._visit_other_function,
+    "library": Surroundings._visit_librarys,
+    "module": Surroundings._visit_module,
+    "object": Surroundings._visit_object,
+    "tensor": Surroundings._visit_tensor,
+    "wrapper": Surroundings._visit_wrapper,
+}
+
+
+class _Holder(NamedTuple):
+    """Something with attributes: it, its own, its classes, its name, whether they are watched, and names looked for."""
+
+    each: Any
+    mapping: Mapping[str, Any]
+    classes: Sequence[type]
+    label: str
+    is_noted: bool
+    names: set[str]
+
+
+def _is_fixed(each: Any) -> bool:
+    """Whether a global variable is a module, or a function or class of a library, which nobody replaces."""
+    return isinstance(each, types.ModuleType) or (callable(each) and is_of_a_library(each))
+
+
+def _contents(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # a variable that has no value yet
+        return ()
+
+
+def _result(function: Callable[[], Any]) -> tuple[Any, ...]:
+    return (function(),)
+
+
+def _of_slot(slot: Any, each: Any) -> tuple[Any, ...]:
+    return (slot.__get__(each),) if hasattr(each, slot.__name__) else ()
+
+
+def _of_class(kind: type, name: str) -> tuple[Any, ...]:
+    return (vars(kind).get(name),)
+
+
+def _content(array: Any) -> tuple[bytes]:
+    return (array.tobytes(),)
+
+
+def _version(tensor: Any) -> tuple[int]:
+    return (-1 if tensor.is_inference() else tensor._version,)

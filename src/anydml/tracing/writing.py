@@ -1,0 +1,67 @@
+"""Which variables and attributes code writes without reading them, such as counters: results do not depend on them."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from anydml.tracing.reading import reads_by_text
+
+_ADDING = frozenset(("append", "appendleft", "add", "extend", "update", "insert"))
+"""Methods of containers that add to them."""
+
+
+def is_only_written(name: str, codes: Iterable[types.CodeType]) -> bool:
+    """Whether code, and functions inside it, reads nothing of this name but to assign it anew or to add to it."""
+    every = [*codes]
+    for code in every:
+        every += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    found = False
+    for code in every:
+        steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
+        places = [k for k, step in enumerate(steps) if _mentions(step, name)]
+        if reads_by_text(code) and name in code.co_consts:
+            return False
+        if not all(_writes(steps, k) for k in places if "LOAD" in steps[k].opname):
+            return False
+        found = found or bool(places)
+    return found
+
+
+_NAMING = frozenset(("LOAD_CLOSURE", "MAKE_CELL", "IMPORT_NAME"))
+"""Instructions with a variable's name that read nothing."""
+
+
+def _mentions(step: dis.Instruction, name: str) -> bool:
+    # Some load two variables.
+    is_there = name in step.argval if isinstance(step.argval, tuple) else step.argval == name
+    return is_there and step.opname not in _NAMING
+
+
+def _writes(steps: Sequence[dis.Instruction], start: int) -> bool:
+    """Whether what an instruction loads is changed by an operator and stored again, or is added to."""
+    name, following = steps[start].argval, steps[start + 1 :]
+    if isinstance(name, tuple):
+        return False
+    after = next((k for k, step in enumerate(following) if step.argval == name), None)
+    if after is not None and following[after].opname.startswith("STORE_"):
+        before = [step for step in following[:after] if step.opname != "SWAP"]
+        depths = [*accumulate(map(_effect, before), initial=1)]
+        return len(before) > 1 and before[-1].opname == "BINARY_OP" and min(depths) == 1
+    depth, is_adding = 1, following[0].argval in _ADDING and following[0].opname in ("LOAD_METHOD", "LOAD_ATTR")
+    for k, step in enumerate(following):
+        depth += _effect(step)
+        if is_adding and step.opname == "CALL" and depth <= 1:
+            return following[k + 1].opname == "POP_TOP"
+        if depth < 1:
+            return step.opname == "STORE_SUBSCR"
+    return False
+
+
+def _effect(step: dis.Instruction) -> int:
+    """Return how many more values are on the stack after an instruction; a branch or an end leaves none."""
+    if "JUMP" in step.opname or step.opname.startswith("RETURN"):
+        return -1_000_000
+    return dis.stack_effect(step.opcode, step.arg, jump=False)
