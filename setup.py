@@ -17,10 +17,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.modified import newer_group
 
 import building
+import rule_sources
 
 CORE = Path("src/anydml/core")
 MODULES = [each.stem for each in sorted(CORE.glob("*.py")) if each.with_suffix(".pxd").exists()]
 MODULES.sort(key="moving".__ne__)  # takes longest, and so begins first
+RULES = "build/rules.pyx"
+"""Made of the operators' texts."""
 HEADERS = sorted(map(str, CORE.glob("*.h")))
 
 # No -march: kernels are built for several processors, and chosen where they run.
@@ -70,6 +73,11 @@ class Build(build_ext):
             flags = [*given("ARCHFLAGS"), *FLAGS, *DEFINED.get(sys.platform, [])]
             self.compile = [*compiler, *flags, *includes, *given("CFLAGS"), "-shared"]
             self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
+            rules = Path(RULES)
+            text = rule_sources.source()
+            if not rules.exists() or rules.read_text(encoding="utf-8") != text:
+                rules.parent.mkdir(parents=True, exist_ok=True)
+                rules.write_text(text, encoding="utf-8")
             options = {"compiler_directives": DIRECTIVES, "build_dir": self.build_temp, "force": self.force}
             # In this process, whose start takes Cython as long as most of its work, one after another: C compilers
             # run meanwhile.
@@ -96,6 +104,7 @@ class Build(build_ext):
 
 
 EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
+EXTENSIONS.append(Extension("anydml.core.rules", [RULES], depends=HEADERS))
 setup(
     ext_modules=[] if building.PURE else EXTENSIONS,
     cmdclass={"build_ext": Build},

@@ -43,7 +43,10 @@ CORE_TESTS = (
     "tests/fuzz", "tests/tracing/test_fuse.py",
 )  # fmt: skip
 """Those of what is compiled."""
-COPIED = ("src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "README.md", "LICENSE")
+COPIED = (
+    "src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "rule_sources.py", "README.md",
+    "LICENSE",
+)  # fmt: skip
 BUILD = (sys.executable, "setup.py", "build_ext", "--inplace")
 SECONDS = 300
 """Of processor time; a mutant that takes more hangs."""

@@ -11,7 +11,7 @@ MOVING = ("moves/", "engines/", "core/", "stores/planning/", "explain/", "graph/
 """Where moves are made by hand: they have no operators, or one without a rule, whose sizes are data."""
 AGAIN = {"moves", "lower", "by_numpy", "in_place", "_updated", "_pick", "chosen", "surrounded", "scattered"}
 """Names of functions that spell an operator beside its rule."""
-LEFT = 46
+LEFT = 37
 """How many places are left. It may only become less: lower it when it does."""
 
 
@@ -23,7 +23,7 @@ def problems():
             at = f"{place}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.FunctionDef):
                 name, marks = node.name, " ".join(map(ast.unparse, node.decorator_list))
-                core |= {name: at} if place.startswith("core/") else {}
+                core |= {name: at} if place.startswith("core/") and place != "core/verbs.py" else {}
                 if place.startswith("operators/") and not place.endswith(("/base.py", "/nonzero_coordinates.py")):
                     rules[name] += marks == "rule"
                     stubs |= {name} if marks.startswith("function(") else set()

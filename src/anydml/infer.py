@@ -38,15 +38,17 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
     Raises:
         DescError: `axis` is not an integer, or is out of range.
     """
-    if type(axis) is not int:
-        axis = integer(name, "axis", axis)
+    return normalized(name, rank, axis if type(axis) is int else integer(name, "axis", axis))
+
+
+def normalized(name: str, rank: int, axis: int) -> int:
+    """Normalize an axis that is an integer, as `axis_of` does."""
     if not -rank <= axis < rank:
         message = f"{name}: axis is {axis}, but the array has {counted(rank, 'dimension')}"
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis must be {-rank} to {rank - 1}" if rank else "at least one axis")
-    found: int = axis % rank
-    return found
+    return axis % rank
 
 
 def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: str = "sizes_or_sections") -> Sizes:
@@ -62,10 +64,10 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
     Raises:
         DescError: sizes are not integers, do not add up to the axis, one is negative, or the axis does not divide.
     """
-    if isinstance(sizes_or_sections, (int, np.integer)):
-        return equal_parts(name, int(sizes_or_sections), whole, axis, field)
-    sizes = integers_or_symbols(name, field, sizes_or_sections, ONE_OR_LIST)
-    if not sizes:
+    if is_single(sizes_or_sections):
+        return equal_parts(name, integer(name, field, sizes_or_sections), whole, axis, field)
+    sizes: Sizes = integers_or_symbols(name, field, sizes_or_sections, wanted=ONE_OR_LIST)
+    if len(sizes) == 0:
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):
         message = f"{name}: {field} has the sizes {_some(sizes)}, with a negative entry"
@@ -77,6 +79,11 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
             message += _as_places(sizes, whole)
         raise DescError(message, name, field, "the parts' sizes must add up to the axis")
     return sizes
+
+
+def is_single(value: Any) -> bool:
+    """Whether a value is an integer where a list is allowed, too."""
+    return isinstance(value, (int, np.integer))
 
 
 def _as_places(sizes: Sizes, whole: int) -> str:
@@ -116,7 +123,7 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     Raises:
         DescError: an entry is not an integer, or there are not exactly `rank` entries.
     """
-    result = integers_or_symbols(name, field, values)
+    result: Sizes = integers_or_symbols(name, field, values)
     if len(result) != rank:
         message = f"{name}: {field} has {counted(len(result), 'entry')}, but x has {counted(rank, 'dimension')}"
         raise DescError(message, name, field, "one entry per dimension")

@@ -56,6 +56,11 @@ def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) 
     )
 
 
+def one_or_more(name: str, field: str, values: Any) -> tuple[Any, ...]:
+    """Convert an integer, or a sequence, to a tuple (see `integers_or_symbols`)."""
+    return (values,) if isinstance(values, int) else integers_or_symbols(name, field, values)
+
+
 def holds(condition: Any) -> bool:
     """Whether a condition is true. An undecided one counts as true, and PyTorch checks it when the program runs.
 

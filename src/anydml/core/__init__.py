@@ -27,7 +27,7 @@ finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching =
     _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "slots", "tapes", "tensors", "watching")
 )
 
-MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "filling", "boxes")]
+MODULES = [_compiled(name) for name in ("rules", "views", "picking", "putting", "filling", "boxes")]
 
 IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching, *MODULES)
 """Whether all modules are compiled for this Python and this machine."""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from anydml.functions.derived import derived
 from anydml.operators.element_wise_identity import copy_rule
-from anydml.operators.function import Array, F, Parameters, Sizes, described
+from anydml.operators.function import Array, F, Sizes, described
+from anydml.operators.rule import front
 
 
-def _check(name: str, shape: Sizes) -> Parameters:
+@front
+def check_copy(name: str, shape: Sizes) -> tuple[()]:
+    """Any array can be copied."""
     return ()
 
 
-def _made(stub: F) -> F:
-    made: Any = derived(described(stub, _check, rule=copy_rule))
-    return made  # type: ignore[no-any-return]
+def _made(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
+    def make(stub: F) -> F:
+        made: Any = derived(described(stub, check, rule=rule))
+        return made  # type: ignore[no-any-return]
+
+    return make
 
 
-@_made
+@_made(check_copy, rule=copy_rule)
 def copy(x: Array, out: Array | None = None) -> Array:
     """Copy the elements of an array: ``result[c] = x[c]``.
 

@@ -118,7 +118,7 @@ def general(function: Function, *given: Any) -> Any:
     (found,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
     if function.lengths is None:
         return found
-    lengths = np.array(function.lengths([array.shape for array in inputs], arguments), np.int64)
+    lengths = np.array(function.lengths(label, [array.shape for array in inputs], *arguments), np.int64)
     return found, lengths if adapter is None else adapter.from_lengths(lengths)
 
 

@@ -79,7 +79,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
         for number, shape in enumerate(inferred.shapes)
     ]
     if function.lengths is not None:
-        lengths = function.lengths(shapes, inferred.parameters)
+        lengths = function.lengths(function.label, shapes, *inferred.parameters)
         results.append(ctx.known_result(node, np.array(lengths, np.int64)))
     return results
 

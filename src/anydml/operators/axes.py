@@ -9,18 +9,19 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.operators.function import Array, Ints, Parameters, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, Views, int64, rule
+from anydml.operators.rule import Maker, Numbers, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
-from anydml.symbols import are_equal, holds, integers_or_symbols
+from anydml.symbols import are_at_least, are_equal, holds, integers_or_symbols, one_or_more
 from anydml.text import counted
 
 
-def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
+def _distinct(name: str, field: str, rank: int, given: Sizes) -> Sizes:
     """Normalize distinct axes to 0 … rank − 1."""
-    given = (axes,) if isinstance(axes, int) else axes
-    found = tuple(infer.axis_of(name, rank, axis) for axis in given)
-    if len(set(found)) < len(found):
-        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must occur once")
+    found: Sizes = tuple([infer.normalized(name, rank, given[k]) for k in range(len(given))])
+    for k in range(len(found)):
+        for j in range(k):
+            if found[j] == found[k]:
+                raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must occur once")
     return found
 
 
@@ -30,15 +31,17 @@ def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
     make.store(make.permute(x, axes))
 
 
-def _check_permute(name: str, shape: Sizes, axes: Any) -> Parameters:
-    found = _axes(name, "axes", len(shape), axes)
+@front
+def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
+    """Return the axes from 0 on."""
+    found: Sizes = _distinct(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
     if len(found) != len(shape):
         message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
     return (found,)
 
 
-@function(_check_permute, rule=permute_rule)
+@function(check_permute, rule=permute_rule)
 def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """Permute an array's axes, like the array API's function, but with a copy.
 
@@ -62,13 +65,17 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     """
 
 
-def _check_flip(name: str, shape: Sizes, axis: Any) -> Parameters:
-    axes = range(len(shape)) if axis is None else _axes(name, "axis", len(shape), axis)
-    starts = tuple(size - 1 if d in axes else 0 for d, size in enumerate(shape))
-    return starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape)))
+@front
+def check_flip(name: str, shape: Sizes, axis: Any) -> tuple[Sizes, Sizes, Sizes]:
+    """Return first coordinates, the shape, and steps."""
+    rank: int = len(shape)
+    axes: Sizes = () if axis is None else _distinct(name, "axis", rank, one_or_more(name, "axis", axis))
+    steps: Sizes = tuple([-1 if axis is None or d in axes else 1 for d in range(rank)])
+    starts: Sizes = tuple([shape[d] - 1 if steps[d] < 0 else 0 for d in range(rank)])
+    return starts, tuple(shape), steps
 
 
-@function(_check_flip, rule=slice_rule)
+@function(check_flip, rule=slice_rule)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Reverse the order of elements along axes, like the array API's function.
 
@@ -159,20 +166,28 @@ def broadcast_rule(make: Maker, x: View, sizes: Numbers) -> None:
     make.store(make.broadcast(x, sizes))
 
 
-def _check_broadcast(name: str, shape: Sizes, sizes: Any) -> Parameters:
-    whole = integers_or_symbols(name, "shape", sizes)
+def _fits(shape: Sizes, whole: Sizes) -> bool:
+    more: int = len(whole) - len(shape)
+    if more < 0:
+        return False
+    for d in range(len(shape)):
+        if not holds((shape[d] == whole[more + d]) | (shape[d] == 1)):
+            return False
+    return len(whole) == 0 or are_at_least(0, whole)
+
+
+@front
+def check_broadcast(name: str, shape: Sizes, sizes: Any) -> tuple[Sizes]:
+    """Return the result's shape."""
+    whole: Sizes = integers_or_symbols(name, "shape", sizes)
     check_dimensions(name, "the result", len(whole))
-    more = len(whole) - len(shape)
-    fits = more >= 0 and all(
-        holds((size == n) | (size == 1)) and holds(n >= 0) for size, n in zip(shape, whole[max(more, 0) :], strict=True)
-    )
-    if not fits or not all(holds(n >= 0) for n in whole):
+    if not _fits(shape, whole):
         message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
         raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
     return (whole,)
 
 
-@function(_check_broadcast, rule=broadcast_rule)
+@function(check_broadcast, rule=broadcast_rule)
 def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     """Broadcast an array by NumPy's rules, like the array API's function, but with a copy.
 
@@ -203,19 +218,21 @@ def stack_rule(make: Maker, arrays: Views, axis: int) -> None:
         make.copy(make.at(to, axis, k), arrays[k])
 
 
-def _check_stack(name: str, shapes: Sequence[Sizes], axis: int) -> Parameters:
-    if not shapes:
+@front
+def check_stack(name: str, shapes: Sequence[Sizes], axis: Any) -> tuple[int]:
+    """Return the axis."""
+    if len(shapes) == 0:
         raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "at least one array")
-    first = tuple(shapes[0])
-    for i, shape in enumerate(shapes):
-        if not are_equal(shape, first):
-            message = f"{name}: arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {first}"
+    first: Sizes = shapes[0]
+    for i in range(len(shapes)):
+        if not are_equal(shapes[i], first):
+            message = f"{name}: arrays[{i}] has shape {tuple(shapes[i])}, but arrays[0] has {tuple(first)}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same shape")
     check_dimensions(name, "the result", len(first) + 1)
     return (infer.axis_of(name, len(first) + 1, axis),)
 
 
-@function(_check_stack, rule=stack_rule)
+@function(check_stack, rule=stack_rule)
 def stack(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> Array:
     """Stack arrays along a new axis, like the array API's function.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, HostInts, Parameters, Sizes, function
+from anydml.operators.function import Array, HostInts, Sizes, function
 from anydml.operators.join import check_join, join_rule
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
@@ -81,12 +81,12 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
             yield count + 1, (i,), count + 2, (i,)
 
 
-def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
-    (axis,) = parameters
-    return tuple([shape[axis] for shape in shapes])
+def lengths_along(name: str, shapes: Sequence[Sizes], axis: int) -> Sizes:
+    """Return the arrays' sizes along the axis."""
+    return tuple([shapes[k][axis] for k in range(len(shapes))])
 
 
-@function(check_join, label="ConcatTraining", rule=join_rule, lengths=_lengths)
+@function(check_join, label="ConcatTraining", rule=join_rule, lengths=lengths_along)
 def concat_training(arrays: Sequence[Array], axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """com.microsoft ConcatTraining, version 1: join arrays, and return each input's length.
 

@@ -144,7 +144,7 @@ class Function:
             the other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`.
             Sizes may be symbols. Raises DescError.
         rule: ``rule(make, *inputs, *numbers)`` makes the results (see `anydml.operators.rule`).
-        lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
+        lengths: ``lengths(label, shapes, *numbers)``, the second result, if the function has one: the inputs' lengths.
         may_update: whether `out` may be the first array, which is updated in place then.
     """
 
@@ -153,7 +153,7 @@ class Function:
     parameters: tuple[Parameter, ...]
     checking: Callable[..., Parameters]
     rule: Callable[..., None]
-    lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
+    lengths: Callable[..., Sizes] | None = None
     may_update: bool = False
 
     @property

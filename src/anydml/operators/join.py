@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -11,13 +10,13 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Parameters, Sizes, function
+from anydml.operators.function import Array, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Views, int64, rule
+from anydml.operators.rule import Maker, View, Views, front, int64, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
-from anydml.symbols import are_equal, are_known
+from anydml.symbols import holds
 from anydml.tensor import TensorDesc
 
 
@@ -71,10 +70,8 @@ class JoinOperatorDesc(OperatorDesc):
             yield len(self.input_tensors), inside, part, at
 
 
-def joined_shape(
-    name: str, shapes: Sequence[Sizes], dtypes: Sequence[Any] | None, axis: Any
-) -> tuple[int, Sizes, Sizes]:
-    """Check arrays to join, and infer the result's shape.
+def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> int:
+    """Check arrays to join, and normalize the axis.
 
     Args:
         name: the function's name in errors.
@@ -82,28 +79,39 @@ def joined_shape(
         dtypes: the arrays' dtypes; None if they are known to be compatible.
         axis: −rank to rank − 1.
 
-    Returns:
-        The axis from 0 to rank − 1, the arrays' sizes along it, and the result's shape.
-
     Raises:
         DescError: there are no arrays, the axis is out of range, or dtypes or shapes are incompatible.
     """
-    if not shapes:
+    if len(shapes) == 0:
         raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
-    first = shapes[0]
-    axis = infer.axis_of(name, len(first), axis)
-    before, after = first[:axis], first[axis + 1 :]
-    equal = operator.eq if all(map(are_known, shapes)) else are_equal
-    for i, shape in enumerate(shapes[1:], 1):
+    first: Sizes = shapes[0]
+    along: int = infer.axis_of(name, len(first), axis)
+    for i in range(1, len(shapes)):
+        shape: Sizes = shapes[i]
         if dtypes is not None and dtypes[i] != dtypes[0]:
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
-        if not (len(shape) == len(first) and equal(shape[:axis], before) and equal(shape[axis + 1 :], after)):
+        if not _are_beside(shape, first, along):
             shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
-            message = f"{name}: {shown} and axis is {axis}"
+            message = f"{name}: {shown} and axis is {along}"
             raise DescError(message, name, f"arrays[{i}]", "shapes must be equal except along axis")
+    return along
+
+
+def _are_beside(shape: Sizes, first: Sizes, axis: int) -> bool:
+    if len(shape) != len(first):
+        return False
+    for d in range(len(first)):  # noqa: SIM110  # one text, which is also compiled
+        if d != axis and not holds(shape[d] == first[d]):
+            return False
+    return True
+
+
+def joined_shape(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> tuple[int, Sizes, Sizes]:
+    """Check arrays as `joined_axis`; return the axis, the arrays' sizes along it, and the result's shape."""
+    axis = joined_axis(name, shapes, dtypes, axis)
     lengths = tuple([shape[axis] for shape in shapes])
-    return axis, lengths, (*before, sum(lengths), *after)
+    return axis, lengths, (*shapes[0][:axis], sum(lengths), *shapes[0][axis + 1 :])
 
 
 FLAT = -1
@@ -128,9 +136,12 @@ def join_rule(make: Maker, arrays: Views, axis: int) -> None:
             start += x.n[axis]
 
 
-def check_join(name: str, shapes: Sequence[Sizes], axis: Any) -> Parameters:
+@front
+def check_join(name: str, shapes: Sequence[Sizes], axis: Any) -> tuple[int]:
     """Return the axis."""
-    return (FLAT if axis is None and shapes else joined_shape(name, shapes, None, axis)[0],)
+    if axis is None and len(shapes) != 0:
+        return (FLAT,)
+    return (joined_axis(name, shapes, None, axis),)
 
 
 @function(check_join, rule=join_rule)

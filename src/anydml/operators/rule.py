@@ -15,7 +15,7 @@ from anydml.moves import verbs
 from anydml.moves.sizing import Numbers
 from anydml.operators import element
 
-__all__ = ["Item", "Maker", "Numbers", "View", "Views", "around", "int64", "rule", "sized"]
+__all__ = ["Item", "Maker", "Numbers", "View", "Views", "around", "front", "int64", "rule", "sized"]
 
 Maker: TypeAlias = verbs.Maker
 View: TypeAlias = Any
@@ -28,6 +28,15 @@ R = TypeVar("R", bound=Callable[..., Any])
 
 def rule(text: R) -> R:
     """Mark a function as an operator's rule."""
+    return text
+
+
+def front(text: R) -> R:
+    """Mark the check of a function on arrays that is compiled with its rule (see rule_sources.py).
+
+    Its parameters are `name`, for errors, the arrays' shapes, and the other arguments; it returns the rule's numbers.
+    Integers are compared by `holds`, since they may be open; what is said of an error is left to Python.
+    """
     return text
 
 

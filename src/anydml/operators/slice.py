@@ -13,7 +13,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, rule
+from anydml.operators.rule import Maker, Numbers, View, front, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import holds
@@ -84,7 +84,8 @@ class SliceOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
 
 
-def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None) -> tuple[Sizes, Sizes, Sizes]:
+@front
+def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any) -> tuple[Sizes, Sizes, Sizes]:
     """Check SLICE's arguments; return first coordinates, the result's shape, and steps.
 
     Args:
@@ -97,10 +98,11 @@ def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: An
     Raises:
         DescError: counts differ from the rank, a value is negative, or an element outside would be read.
     """
-    starts = infer.vector(name, "offsets", offsets, len(shape))
-    result = infer.vector(name, "sizes", sizes, len(shape))
-    steps = (1,) * len(shape) if strides is None else infer.vector(name, "strides", strides, len(shape))
-    for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
+    starts: Sizes = infer.vector(name, "offsets", offsets, len(shape))
+    result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
+    steps: Sizes = (1,) * len(shape) if strides is None else infer.vector(name, "strides", strides, len(shape))
+    for i in range(len(shape)):
+        whole, start, size, step = shape[i], starts[i], result[i], steps[i]
         if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
             rule = "offsets count from 0, sizes must be 0 or more, strides 1 or more"

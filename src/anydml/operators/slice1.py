@@ -11,7 +11,7 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, Numbers, View
 from anydml.operators.slice import slice_rule
@@ -25,8 +25,12 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The document's CopyStart: the window's start, or its end in dimensions with negative strides."""
-    every = zip(offsets, sizes, strides, strict=True)
-    return tuple([offset + (size - 1 if stride < 0 else 0) for offset, size, stride in every])
+    return tuple(map(first_copied, offsets, sizes, strides))
+
+
+def first_copied(offset: int, size: int, stride: int) -> int:
+    """CopyStart in one dimension."""
+    return offset + (size - 1 if stride < 0 else 0)
 
 
 def max_copied_elements(window_size: int, stride: int) -> int:
@@ -129,7 +133,7 @@ class Slice1OperatorDesc(OperatorDesc):
 
 
 def checked_window(
-    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any | None
+    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
 ) -> tuple[Sizes, Sizes, Sizes, Sizes]:
     """Check SLICE1's arguments; return window offsets, sizes and strides, and the result's shape.
 
@@ -144,11 +148,12 @@ def checked_window(
     Raises:
         DescError: the window exceeds x, a stride is 0, or `output_sizes` exceeds the window.
     """
-    rank = len(shape)
-    offsets = infer.vector(name, "window_offsets", window_offsets, rank)
-    sizes = infer.vector(name, "window_sizes", window_sizes, rank)
-    steps = infer.vector(name, "window_strides", window_strides, rank)
-    for i, (whole, offset, size, step) in enumerate(zip(shape, offsets, sizes, steps, strict=True)):
+    rank: int = len(shape)
+    offsets: Sizes = infer.vector(name, "window_offsets", window_offsets, rank)
+    sizes: Sizes = infer.vector(name, "window_sizes", window_sizes, rank)
+    steps: Sizes = infer.vector(name, "window_strides", window_strides, rank)
+    for i in range(rank):
+        whole, offset, size, step = shape[i], offsets[i], sizes[i], steps[i]
         if not holds((offset >= 0) & (size >= 0) & (offset + size <= whole)):
             message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
             raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside x")
@@ -156,23 +161,29 @@ def checked_window(
             message = f"{name}: window_strides[{i}] is 0"
             raise DescError(message, name, f"window_strides[{i}]", "a stride must never be 0")
     # Floor division makes this 0 for an empty window.
-    most = tuple(map(max_copied_elements, sizes, steps))
+    most: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
     if output_sizes is None:
         return offsets, sizes, steps, most
-    result = infer.vector(name, "output_sizes", output_sizes, rank)
-    for i, (size, limit) in enumerate(zip(result, most, strict=True)):
-        if not holds((size >= 0) & (size <= limit)):
-            message = f"{name}: output_sizes[{i}] is {size}, but the window gives at most {limit}"
+    result: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
+    for i in range(rank):
+        if not holds((result[i] >= 0) & (result[i] <= most[i])):
+            message = f"{name}: output_sizes[{i}] is {result[i]}, but the window gives at most {most[i]}"
             raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
     return offsets, sizes, steps, result
 
 
-def _check(name: str, x: Sizes, *arguments: Any) -> Parameters:
-    offsets, sizes, steps, shape = checked_window(name, x, *arguments)
-    return copy_start(offsets, sizes, steps), shape, steps
+def check_slice1(
+    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
+) -> tuple[Sizes, Sizes, Sizes]:
+    """Return first coordinates, the result's shape, and steps."""
+    offsets, sizes, steps, result = checked_window(
+        name, shape, window_offsets, window_sizes, window_strides, output_sizes
+    )
+    starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(len(shape))])
+    return starts, result, steps
 
 
-@function(_check, rule=slice_rule)
+@function(check_slice1, rule=slice_rule)
 def slice1(
     x: Array,
     window_offsets: Ints,

@@ -9,10 +9,10 @@ from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, int64, rule
+from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import ListOf, record
 from anydml.tensor import TensorDesc
@@ -80,10 +80,11 @@ def split_rule(make: Maker, x: View, sizes: Numbers, axis: int) -> None:
         start += sizes.at[k]
 
 
-def check_split(name: str, shape: Sizes, sizes_or_sections: Any, axis: Any) -> Parameters:
+@front
+def check_split(name: str, shape: Sizes, sizes_or_sections: Any, axis: Any) -> tuple[Sizes, int]:
     """Return the parts' sizes, from their number or their sizes, and the axis."""
-    axis = infer.axis_of(name, len(shape), axis)
-    return infer.part_sizes(name, sizes_or_sections, shape[axis], axis), axis
+    along: int = infer.axis_of(name, len(shape), axis)
+    return infer.part_sizes(name, sizes_or_sections, shape[along], along), along
 
 
 @function(check_split, rule=split_rule)

@@ -12,10 +12,10 @@ from anydml.errors import DescError
 from anydml.fields import integer
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, HostInts, Listed, Parameters, Sizes, function
+from anydml.operators.function import Array, HostInts, Listed, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View
+from anydml.operators.rule import Maker, Numbers, View, front
 from anydml.operators.split import split_rule
 from anydml.records import ListOf, record
 from anydml.tensor import TensorDesc
@@ -91,8 +91,8 @@ class SplitTrainingOperatorDesc(OperatorDesc):
             yield first + part, at, 0, inside
 
 
-def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_outputs: Any) -> int | None:
-    """Return SplitTraining's number of equal parts, or None if the entries of `split` are the parts' sizes.
+def check_list(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_outputs: Any) -> None:
+    """Check the form of SplitTraining's `split`, and its number of entries.
 
     Args:
         name: the function's name in errors.
@@ -107,16 +107,12 @@ def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_
     if len(shape) != 1 or (shape[0] and not is_integer):
         message = f"{name}: split is {dtype} of shape {tuple(shape)}"
         raise DescError(message, name, "split", "split must be a 1-D array of integers")
-    count = None if num_outputs is None else integer(name, "num_outputs", num_outputs)
-    if not shape[0]:
-        if count is None:
-            message = f"{name}: split is empty and num_outputs is not given"
-            raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
-        return count
-    if count not in (None, shape[0]):
-        message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {count}"
+    if num_outputs is None and shape[0] == 0:
+        message = f"{name}: split is empty and num_outputs is not given"
+        raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
+    if num_outputs is not None and shape[0] != 0 and integer(name, "num_outputs", num_outputs) != shape[0]:
+        message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {num_outputs}"
         raise DescError(message, name, "num_outputs", "split must have one entry per output")
-    return None
 
 
 def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: int) -> Sizes:
@@ -125,18 +121,20 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: in
     Raises:
         DescError: `split` is not a 1-D list of integers, does not add up, or has the wrong length.
     """
-    count = equal_part_count(name, split.shape, split.dtype, split.is_integer, num_outputs)
-    if count is None:
+    check_list(name, split.shape, split.dtype, split.is_integer, num_outputs)
+    if split.shape[0] != 0:
         return infer.part_sizes(name, split.values, whole, axis, "split")
-    return infer.equal_parts(name, count, whole, axis, "num_outputs")
+    return infer.equal_parts(name, integer(name, "num_outputs", num_outputs), whole, axis, "num_outputs")
 
 
-def _check(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> Parameters:
-    axis = infer.axis_of(name, len(shape), axis)
-    return known_sizes(name, split, num_outputs, shape[axis], axis), axis
+@front
+def check_split_training(name: str, shape: Sizes, split: Listed, axis: Any, num_outputs: Any) -> tuple[Sizes, int]:
+    """Return the parts' sizes, and the axis."""
+    along: int = infer.axis_of(name, len(shape), axis)
+    return known_sizes(name, split, num_outputs, shape[along], along), along
 
 
-@function(_check, label="SplitTraining", rule=split_rule)
+@function(check_split_training, label="SplitTraining", rule=split_rule)
 def split_training(
     x: Array,
     split: HostInts | None,

@@ -14,9 +14,10 @@ import torch
 from anydml import infer
 from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
+from anydml.fields import integer
 from anydml.functions.arguments import check_data, check_mask, check_word, no_indices
 from anydml.operators.function import Function, Inferred
-from anydml.operators.split_training import equal_part_count
+from anydml.operators.split_training import check_list
 from anydml.symbols import holds, is_symbol
 
 _INTEGERS = frozenset(
@@ -117,9 +118,11 @@ def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None =
     whole = x.shape[axis]
     check_host(name, "split", _adapter(name, "split", split, MOVED), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
-    count = equal_part_count(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
-    if count is not None:
-        return _parts(x, infer.equal_parts(name, count, whole, axis, "num_outputs"), axis)
+    check_list(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
+    if not shape[0]:
+        return _parts(
+            x, infer.equal_parts(name, integer(name, "num_outputs", num_outputs), whole, axis, "num_outputs"), axis
+        )
     if type(split) is torch.Tensor:
         # A real tensor: only x is fake.
         return _parts(x, infer.part_sizes(name, split.tolist(), whole, axis, "split"), axis)

@@ -67,7 +67,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         function.apply(make, [Lazy(each.value) for each in arrays] + indices, parameters)
         results = [trace.made(value, own, _like(arrays)) for value in make.values()]
     if function.lengths is not None:
-        return results[0], np.array(function.lengths(shapes, parameters), np.int64)
+        return results[0], np.array(function.lengths(label, shapes, *parameters), np.int64)
     return results if function.has_parts else results[0]
 
 
