@@ -45,7 +45,11 @@ def handle_as_usual() -> None:
 
 
 def _end(number: int, frame: object) -> None:
-    os._exit(INTERRUPTED)
+    try:
+        os.write(2, b"\nanydml: interrupted\n")
+    finally:
+        # Standard error may be closed.
+        os._exit(INTERRUPTED)
 
 
 end_quietly()

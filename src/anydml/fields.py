@@ -20,7 +20,11 @@ MOST_ITEMS = 1 << 24
 _SCHEMES = "abfss?|adl|az|dbfs|file|ftps?|gcs|github|gs|hdfs|hf|https?|memory|oci|oss|r2|s3[an]?|sftp|smb|ssh|wasbs?"
 """Of addresses; `pathlib.Path` makes one slash of the two behind them."""
 
-_ADDRESS = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z0-9+.-]+)*://|({_SCHEMES}):/)", re.IGNORECASE)
+_CHAINED = "simplecache|filecache|blockcache|reference|tar|zip"
+
+_ADDRESS = re.compile(
+    rf"\s*([A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z0-9+.-]+)*://|({_SCHEMES}):/|({_SCHEMES}|{_CHAINED})::)", re.IGNORECASE
+)
 """The beginning of an address. Drives of Windows are one letter."""
 
 
@@ -119,7 +123,7 @@ def address(path: str) -> str | None:
     what = (
         "copy it to this machine first, or write here and copy the result; a folder of this name needs its whole path"
     )
-    if found[0].lower().startswith("file:"):
+    if found[0].strip().lower().startswith("file:"):
         what = f"write /{path[found.end() :].lstrip('/')[:200]}"
     return f"is an address, and only files on this machine are read and written: {what}"
 

@@ -15,6 +15,7 @@ ADDRESSES = [
     "s3://bucket/x.zarr", "hf://o/m/out.safetensors", "gs://b/x.npy", "file:///data/x.zarr", "https://h/x.safetensors",
     "simplecache::s3://b/x.npz", "zip://x.npy::https://h/x.zip", "S3://b/x.npy", "abfs://c@a/x.npy", "memory://x.zarr",
     "new+scheme://x.gguf", "s3:/bucket/x.zarr", "file:/data/x.npy",
+    " s3://b/x.npy", "zip::x.zarr",
 ]  # fmt: skip
 
 LOCAL = [

@@ -62,6 +62,21 @@ def test_files_of_ranks_say_themselves_what_they_hold(ranks, tmp_path):
 
 
 @pytest.mark.parametrize("ranks", RANKS, indirect=True)
+@pytest.mark.parametrize("keeps_names", [True, False])
+def test_ranks_in_a_folder_each_are_joined(ranks, tmp_path, keeps_names):
+    folders = []
+    for number, file in enumerate(ranks):
+        folders.append(tmp_path / str(number))
+        folders[-1].mkdir()
+        file.rename(folders[-1] / (file.name if keeps_names else "model.safetensors"))
+    out = tmp_path / "out.safetensors"
+    stores.reshard(folders[::-1], out).run()
+    assert_whole(out)
+    with pytest.raises(ModelError, match=r"ranks are expected|that their names count"):
+        stores.reshard(folders[1:], tmp_path / "less.safetensors")
+
+
+@pytest.mark.parametrize("ranks", RANKS, indirect=True)
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_rank_that_is_missing_is_an_error(ranks, tmp_path, is_folder):
     for lost in range(len(ranks)):
@@ -143,7 +158,25 @@ def test_numbers_in_names_are_complete(tmp_path, first, lost):
         with pytest.raises(ModelError, match="has 2 of 3 files that their names count, and lacks"):
             make()
     alone = stores.reshard([files[lost - 1]], tmp_path / "out.safetensors")
-    assert "reads one of 3 files that its name counts, without the tensors of the others" in alone.remarks
+    assert "reads one of 3 files of a checkpoint, without the tensors of the others" in alone.remarks
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_{:05}_of_{:05}.safetensors",
+        "MODEL-{:05}-OF-{:05}.safetensors",
+        "diffusion_pytorch_model-{:05}-of-{:05}.fp16.safetensors",
+        "model.{}.of.{}.safetensors",
+    ],
+)
+def test_names_of_other_forms_are_complete(tmp_path, name):
+    for number in (1, 3):
+        safetensors.save_file({f"x{number}": torch.ones(2)}, tmp_path / name.format(number, 3))
+    with pytest.raises(ModelError, match=f"has 2 of 3 files that their names count, and lacks.*{name.format(2, 3)}"):
+        stores.open(tmp_path)
+    alone = stores.reshard(tmp_path / name.format(1, 3), tmp_path / "out" / "x.safetensors")
+    assert "reads one of 3 files of a checkpoint, without the tensors of the others" in alone.remarks
 
 
 @pytest.mark.parametrize("numbers", [(1, 2, 3), (0, 1, 2), (1, 2, 7)])
@@ -293,6 +326,26 @@ def test_declared_sizes_are_the_truth(distributed, tmp_path, change, words):
     with pytest.raises(SystemExit) as ended:
         main(["stores", str(folder)])
     assert ended.value.code == 2
+
+
+def test_declared_dtypes_are_the_truth(distributed, tmp_path, capsys):
+    folder, changed = distributed
+
+    def declare(said):
+        entry = said.state_dict_metadata["x"]
+        entry.properties = dataclasses.replace(entry.properties, dtype=torch.int32)
+
+    changed(declare)
+    for make in (
+        lambda: stores.reshard([folder], tmp_path / "out.safetensors"),
+        lambda: plan_load(folder),
+        lambda: stores.verify(folder, folder),
+    ):
+        with pytest.raises(ModelError, match=r"x: has \w+ at \d+ of .*, where int32 is declared"):
+            make()
+    with pytest.raises(SystemExit):
+        main(["stores", str(folder)])
+    assert "where int32 is declared" in "".join(capsys.readouterr())
 
 
 def test_what_is_not_an_array_or_not_of_the_model_is_said(distributed, tmp_path, capsys):

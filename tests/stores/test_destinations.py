@@ -1,6 +1,7 @@
 """Outputs in empty folders that exist, also where a command was interrupted."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -92,3 +93,26 @@ def test_an_interrupted_command_goes_on(tmp_path, capsys, monkeypatch, exists):
         code, out, err = run(capsys, *command[:2], "new", *command[3:])
     assert (code, "interrupted; nothing is kept" in err) == (130, True)
     assert not [name for name in os.listdir() if "new" in name]
+
+
+@pytest.mark.parametrize("name", ["out.safetensors", "out.gguf", "out.npz"])
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="the file system keeps no marks")
+def test_an_output_that_was_edited_at_once_is_not_complete(capsys, name):
+    command = ["reshard", "x.safetensors", name]
+    assert run(capsys, *command)[0] == 0
+    assert "is complete" in run(capsys, *command)[1]
+    time.sleep(0.1)
+    times = os.stat(name)
+    with open(name, "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(b"edit")
+    os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
+    code, _, error = run(capsys, *command)
+    assert (code, "exists already" in error) == (2, True)
+
+
+def test_a_folder_where_a_file_would_be_written(capsys):
+    os.mkdir("out.safetensors")
+    for more in ([], ["--overwrite"]):
+        code, _, error = run(capsys, "reshard", "x.safetensors", "out.safetensors", *more)
+        assert (code, "is a folder, where a file would be written" in error) == (2, True)

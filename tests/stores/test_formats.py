@@ -326,6 +326,22 @@ def test_gguf(numbers, alignment, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("more", [1, 32, 4096])
+def test_gguf_that_is_longer_than_its_header_says(numbers, tmp_path, more):
+    gguf_file(tmp_path / "x.gguf", numbers)
+    content = (tmp_path / "x.gguf").read_bytes()
+    (tmp_path / "x.gguf").write_bytes(content + bytes(more))
+    with pytest.raises(ModelError, match=f"has {more} bytes? behind its last tensor"):
+        stores.open(tmp_path / "x.gguf")
+
+
+def test_a_part_of_a_split_gguf_says_so(numbers, tmp_path):
+    keys = [("split.no", 2, struct.pack("<H", 0)), ("split.count", 2, struct.pack("<H", 3))]
+    gguf_file(tmp_path / "x.gguf", numbers, keys)
+    plan = stores.reshard(tmp_path / "x.gguf", tmp_path / "x.safetensors")
+    assert "reads one of 3 files of a checkpoint, without the tensors of the others" in plan.remarks
+
+
 def test_gguf_of_its_own_library(numbers, tmp_path):
     gguf = pytest.importorskip("gguf", reason="gguf is not installed")
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")

@@ -16,6 +16,7 @@ from stores.breaking_stores import broken
 
 import anydml as dml
 from anydml import stores
+from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.safetensors import DTYPES, NAMES, make_header
 
@@ -371,7 +372,7 @@ def test_a_store_is_not_read_by_accident(tmp_path):
         with pytest.raises(dml.DescError, match="x is <store"):
             call(x)
     (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
-    with pytest.raises(dml.ModelError, match="shorter"):
+    with pytest.raises(dml.ModelError, match="has changed since it was opened"):
         x.read()
 
 
@@ -387,7 +388,32 @@ def test_a_python_without_bz2_and_lzma_has_stores(tmp_path: Path) -> None:
 import sys
 sys.modules["_bz2"] = sys.modules["_lzma"] = None
 from anydml import stores
+from anydml.errors import BindingError, ModelError
 stores.rechunk("x.npy", "y.npy", permute=[1, 0]).run()
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
     assert (np.load(tmp_path / "y.npy") == np.arange(6).reshape(2, 3).T).all()
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
+def test_files_that_changed_since_they_were_opened(tmp_path, suffix):
+    path = tmp_path / f"x.{suffix}"
+
+    def write(*arrays):
+        made = {f"w{k}": each for k, each in enumerate(arrays)}
+        if suffix == "npy":
+            np.save(path, arrays[-1])
+        elif suffix == "npz":
+            np.savez(path, **made)
+        else:
+            written(path, made)
+
+    write(np.zeros(100), np.arange(4.0))
+    opened = stores.open(path)
+    before = opened if suffix == "npy" else opened["w1"]
+    assert before.read().tolist() == [0, 1, 2, 3]
+    write(np.arange(104.0), np.arange(4.0) + 9)
+    with pytest.raises(ModelError, match="has changed since it was opened"):
+        before.read()
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        dml.fuse(lambda x: x[::-1]).plan(before, stores.create(tmp_path / "y.npy", [4], before.dtype))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -403,3 +404,13 @@ def test_ranks_are_joined_in_the_least_memory(rows, tmp_path):
     reshard([tmp_path / "in.safetensors"], tmp_path / "ranks", ranks={"fsdp": 5}).run()
     reshard([tmp_path / "ranks"], tmp_path / "out.safetensors", memory=4096).run()
     assert_equal(stores.open(tmp_path / "out.safetensors"), tensors)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_input_need_not_be_in_a_list(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    for name, fill in ("a", 0), ("b", 1), ("ab", 7):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name / "x.safetensors", {"w": np.full(2, fill)})
+    stores.reshard(kind("ab"), "out.safetensors").run()
+    assert stores.open("out.safetensors")["w"].read().tolist() == [7, 7]

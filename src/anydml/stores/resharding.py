@@ -28,7 +28,7 @@ from anydml.tracing.trace import Trace
 
 
 def reshard(
-    inputs: Sequence[str | os.PathLike[str]],
+    inputs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     layout: str | os.PathLike[str] | None = None,
     ranks: int | Mapping[str, int] | None = None,
@@ -90,6 +90,7 @@ def reshard(
         >>> list(stores.open("parts"))
         ['w']
     """
+    inputs = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if not inputs:
         raise ModelError("reshard: name a checkpoint")
     trace = Trace("reshard", TracedNdarray)

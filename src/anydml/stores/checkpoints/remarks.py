@@ -41,9 +41,11 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
     """
     remarks = list[str]()
     parts = [name.split(".") for name in tensors]
-    found = {".".join(each[:depth]) for each in parts if (depth := _training(each))}
-    if found:
-        first = Counter(group for each in parts for depth in (1, 2) if (group := ".".join(each[:depth])) in found)
+    # What an optimizer keeps for a tensor has one name up to the last part.
+    states = {tuple(each[:-1]) for each in parts if len(each) > 1 and each[-1] in STATES}
+    depths = [_training(each) or int(tuple(each[:-1]) in states) for each in parts]
+    if any(depths):
+        first = Counter(".".join(each[:depth]) for each, depth in zip(parts, depths, strict=True) if depth)
         groups = ", ".join(f"{count} of {name}" for name, count in first.most_common(10))
         remarks.append(
             f"contains tensors that train a model, under their own names: {groups}; drop of reshard leaves them out"
@@ -59,7 +61,7 @@ def _training(parts: list[str]) -> int:
     for depth, each in enumerate(parts[:2], 1):
         if each.lower().startswith(TRAINING):
             return depth
-    return 1 if len(parts) > 1 and parts[-1] in STATES else 0
+    return 0
 
 
 def about(checkpoint: Checkpoint) -> list[str]:

@@ -80,7 +80,7 @@ def read_sources(
         raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
     path = Path(paths[0])
     if len(paths) > 1:
-        return sources_of([_checkpoint(each, follow) for each in paths], axes, selection, name)
+        return sources_of([each for one in paths for each in _files(one, follow)], axes, selection, name)
     if is_distributed(path):
         distributed = read_distributed(path)
         tensors = {
@@ -147,11 +147,17 @@ def sources_of(
     else:
         tensors = opened[0].stores
         remarks += beside_index(opened[0])
-        if (count := is_one_of(opened[0].path)) > 1 and opened[0].path.is_file():
-            remarks.append(f"reads one of {count} files that its name counts, without the tensors of the others")
+        if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
+            remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
     others = [name for each in opened for name in each.others]
     refused = {key: error for each in opened for key, error in each.refused.items()}
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
+
+
+def _count_of(opened: Checkpoint) -> int:
+    """The number of files of which a file is one, as its name or, of a GGUF file, its metadata say; or 1."""
+    said = opened.metadata.get("split.count", "")
+    return max(is_one_of(opened.path), int(said) if said.isdecimal() and len(said) < 10 else 1)
 
 
 def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
@@ -191,6 +197,17 @@ def _checkpoint(path: str | os.PathLike[str], follow: bool) -> Checkpoint:
     if not isinstance(found, Checkpoint):
         raise JsonPath(str(path)).error("is no checkpoint: name a .safetensors file, or a folder with such files")
     return found
+
+
+def _files(path: str | os.PathLike[str], follow: bool) -> list[Checkpoint]:
+    """One of several inputs: the files of a folder that says which ranks they are of, otherwise all of it."""
+    folder = Path(path)
+    if folder.is_dir() and not _is_indexed(folder):
+        opened = [*map(opened_file, safetensors_of(folder, follow))]
+        if opened and all(RANK in each.metadata for each in opened):
+            # Whether all are there is known once all inputs are read.
+            return opened
+    return [_checkpoint(path, follow)]
 
 
 def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:

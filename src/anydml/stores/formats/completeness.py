@@ -17,8 +17,10 @@ RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
 SHARDING = "DCP_SHARDING_INFO"
 """Key of ``__metadata__`` in files of ``HuggingFaceStorageWriter``, with the offsets of pieces."""
 
-_NUMBERED = re.compile(r"(?P<head>.*?)(?P<number>\d{1,18})-of-(?P<count>\d{1,18})(?P<tail>\.\w+)")
-"""Names such as ``model-00001-of-00003.safetensors``."""
+_NUMBERED = re.compile(
+    r"(?P<head>.*?)(?P<number>\d{1,18})(?P<of>[-_.]of[-_.])(?P<count>\d{1,18})(?P<tail>(\.[\w-]+)+)", re.IGNORECASE
+)
+"""Names such as ``model-00001-of-00003.safetensors`` and ``model_00001_of_00003.fp16.safetensors``."""
 
 _SHARD = re.compile(r"shard-(?P<number>\d{1,18})-")
 """How names of the files of ``HuggingFaceStorageWriter`` begin."""
@@ -32,15 +34,15 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
     Raises:
         ModelError: files are missing, or there are more than their names count.
     """
-    sets: dict[tuple[str, int, str], dict[int, int]] = {}
+    sets: dict[tuple[str, str, int, str], dict[int, int]] = {}
     shards = set[int]()
     for file in files:
         if found := _NUMBERED.fullmatch(file.name):
-            kind = found["head"], int(found["count"]), found["tail"]
+            kind = found["head"], found["of"], int(found["count"]), found["tail"]
             sets.setdefault(kind, {})[int(found["number"])] = len(found["number"])
             if shard := _SHARD.match(file.name):
                 shards.add(int(shard["number"]))
-    for (head, count, tail), numbers in sets.items():
+    for (head, of, count, tail), numbers in sets.items():
         first = 0 if 0 in numbers else 1
         if (last := max(numbers)) >= first + count:
             raise place.error(
@@ -50,7 +52,7 @@ def check_numbers(files: Iterable[Path], place: JsonPath) -> None:
         missing = (number for number in range(first, first + count) if number not in numbers)
         if some := [*islice(missing, 10)]:
             digits, width = next(iter(numbers.values())), len(str(count))
-            lost = (f"{head}{number:0{digits}}-of-{count:0{max(digits, width)}}{tail}" for number in some)
+            lost = (f"{head}{number:0{digits}}{of}{count:0{max(digits, width)}}{tail}" for number in some)
             raise place.error(
                 f"has {len(numbers)} of {counted(count, 'file')} that their names count, and lacks {names(lost)}: "
                 "name a single file to read it without the others"

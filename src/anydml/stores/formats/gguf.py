@@ -18,7 +18,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store
-from anydml.text import missing_bytes
+from anydml.text import counted, missing_bytes
 
 ALIGNMENT = 32
 """Tensors begin at multiples of it, unless a key says otherwise."""
@@ -198,6 +198,9 @@ def _stores(
             raise (place / name).error("overlaps the tensor before it")
     if ends and (end := ends[-1][1]) > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
+    # Writers fill up the last tensor, too.
+    if ends and size > (most := start + -(-(end - start) // alignment) * alignment):
+        raise place.error(f"has {counted(size - most, 'byte')} behind its last tensor, which its header does not name")
     return found, refused
 
 

@@ -16,7 +16,7 @@ from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_ord
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
-from anydml.stores.formats.store import Checkpoint, FileContent, Store, uncollected
+from anydml.stores.formats.store import Checkpoint, FileContent, Store, state_of, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_metadata import METADATA, is_zarr
@@ -65,8 +65,10 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if not is_file:
         raise place.error("is no file" if found.exists() else "does not exist")
     if found.name.lower().endswith(".npy"):
+        with place.reading():
+            seen = state_of(found.stat())
         header = npy.read_header(found, place)
-        return Store(found, "", header.shape, header.dtype, header.offset, header.order)
+        return Store(found, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
     if found.suffix.lower() in READERS:
         return opened_file(found)
     if found.name.endswith((INDEX, BIN_INDEX)):
@@ -152,7 +154,10 @@ def opened_file(path: Path) -> Checkpoint:
     if path.suffix.lower() not in READERS:
         raise place.error(f"is none of {', '.join(READERS)}")
     with place.reading():
+        seen = state_of(path.stat())
         found = READERS[path.suffix.lower()](path, place)
+    for store in found.stores.values():
+        store.seen = seen
     return Checkpoint(path, found.stores, found.metadata, {path: found.metadata}, found.others, found.refused)
 
 

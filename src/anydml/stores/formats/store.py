@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,14 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def state_of(found: os.stat_result) -> tuple[int, ...]:
+    """What changes with a file: device, inode, size, and times of modification and of change in nanoseconds.
+
+    Programs set the first time as they like, but the second only by the clock.
+    """
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 class _HasShape(Protocol):
@@ -111,6 +120,7 @@ class Store(StoredArray):
             row-major order.
         stored: dtype of the elements in the file, where they are cast when they are read; otherwise None. If it has a
             field, this says what is done first: as in `resolved`.
+        seen: what changes with the file, when its header was read; None if that is not known.
 
     Examples:
         >>> from anydml import stores
@@ -127,6 +137,7 @@ class Store(StoredArray):
     offset: int
     order: tuple[int, ...] | None = None
     stored: np.dtype[Any] | None = None
+    seen: tuple[int, ...] | None = None
 
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:
@@ -149,11 +160,13 @@ class Store(StoredArray):
         """Read the whole array into new memory.
 
         Raises:
-            ModelError: the file cannot be read, or has become shorter.
+            ModelError: the file cannot be read, or has changed.
         """
         place = JsonPath(str(self.path))
         read = np.empty(self.layout.shape, self.dtype if self.stored is None else self.stored)
         with place.reading(), self.path.open("rb") as file:
+            if self.seen not in (None, state_of(os.fstat(file.fileno()))):
+                raise place.error("has changed since it was opened: open it again")
             file.seek(self.offset)
             count = file.readinto(read.reshape(-1).view(np.uint8).data)
         if count != read.nbytes:

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.opening import inside
-from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, read_pickle
+from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, read_pickle
 from anydml.stores.formats.store import Store
-from anydml.stores.formats.torch_save import read_torch
+from anydml.stores.formats.torch_save import DTYPES_OF_TORCH, read_torch
 
 METADATA = ".metadata"
 
@@ -52,6 +54,7 @@ def read_distributed(folder: Path) -> Distributed:
     state = _fields(content)
     found = Distributed({}, [], {})
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
+    dtypes: dict[str, np.dtype[Any] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
         said = _fields(entry)
         if not isinstance(name, str) or "chunks" not in said:
@@ -63,6 +66,7 @@ def read_distributed(folder: Path) -> Distributed:
         if not isinstance(said["chunks"], list) or not said["chunks"]:
             raise (place / name).error(f"has no pieces for its shape {[*shape]}")
         found.tensors[name] = shape, []
+        dtypes[name] = _declared(said.get("properties"))
         for chunk in said["chunks"]:
             box = _fields(chunk)
             chunks[name, _sizes(box.get("offsets"))] = _sizes(box.get("sizes"))
@@ -78,7 +82,7 @@ def read_distributed(folder: Path) -> Distributed:
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         try:
-            piece = _piece(folder, name, size, _fields(info), place / name)
+            piece = _piece(folder, name, size, dtypes.get(name), _fields(info), place / name)
         except ModelError as error:
             found.refused[name] = error
             continue
@@ -90,8 +94,15 @@ def read_distributed(folder: Path) -> Distributed:
     return found
 
 
-def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, Any], place: JsonPath) -> Store:
-    """The store of a piece."""
+def _piece(
+    folder: Path,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any] | None,
+    info: Mapping[str, Any],
+    place: JsonPath,
+) -> Store:
+    """The store of a piece, which has the shape and the dtype that ``.metadata`` declares."""
     written, offset, length = (info.get(key) for key in ("relative_path", "offset", "length"))
     if not isinstance(written, str) or type(offset) is not int or type(length) is not int or min(offset, length) < 0:
         raise place.error("has a place without a path, an offset and a length")
@@ -110,6 +121,8 @@ def _piece(folder: Path, name: str, shape: tuple[int, ...], info: Mapping[str, A
         raise place.error(f"is no tensor at {offset} of {show(written)}") from None
     if store.shape != shape:
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
+    if dtype is not None and store.dtype != dtype:
+        raise place.error(f"has {store.dtype} at {offset} of {show(written)}, where {dtype} is declared")
     return replace(store, name=name)
 
 
@@ -117,6 +130,13 @@ def _fields(value: Any) -> dict[str, Any]:
     """The attributes of a pickled object."""
     state = value.state if isinstance(value, PickledCall) else None
     return {key: each for key, each in state if isinstance(key, str)} if isinstance(state, PickledDict) else {}
+
+
+def _declared(properties: Any) -> np.dtype[Any] | None:
+    """The dtype in the properties of a tensor; None if it is not there, or not known."""
+    state = properties.state if isinstance(properties, PickledCall) else None
+    first = state[0] if isinstance(state, tuple) and state else None
+    return DTYPES_OF_TORCH.get(first.name) if isinstance(first, PickledName) and first.module == "torch" else None
 
 
 def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:

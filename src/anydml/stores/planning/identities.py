@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
+from anydml.stores.formats.store import state_of
 
 
 def identity(path: Path) -> tuple[Any, ...]:
@@ -20,7 +21,7 @@ def identity(path: Path) -> tuple[Any, ...]:
         BindingError: it cannot be read.
     """
     try:
-        return _of_folder(path) if path.is_dir() else _of(os.stat(path))
+        return _of_folder(path) if path.is_dir() else state_of(os.stat(path))
     except OSError as error:
         raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -45,14 +46,6 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
             raise BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
 
 
-def _of(found: os.stat_result) -> tuple[int, ...]:
-    """Device, inode, size, and times of modification and of change in nanoseconds.
-
-    Programs set the first time as they like, but the second only by the clock.
-    """
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 def _of_folder(path: Path) -> tuple[int, int]:
     """The number of files, and a sum of digests of their relative names, sizes and times.
 
@@ -73,22 +66,38 @@ def _of_folder(path: Path) -> tuple[int, int]:
                 if each.is_dir():
                     waiting.append(each.path)
                 else:
-                    text = repr((each.path[start:], *_of(each.stat())[1:]))
+                    text = repr((each.path[start:], *state_of(each.stat())[1:]))
                     count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
     return count, total % (1 << 256)
 
 
 NAME = "user.anydml.plan"
 
-MARKING = 2_000_000_000
-"""Nanoseconds within which a file gets its mark and its name."""
+NAMING, MARKING = 2_000_000_000, 20_000_000
+"""Nanoseconds within which a marked file gets its name, and within which one that has its name gets its mark."""
 
 
-def mark(path: Path, digest: str) -> None:
-    """Mark a complete file or folder as written by a plan, where the file system keeps attributes."""
+def mark(path: Path, digest: str, within: int = NAMING) -> None:
+    """Mark a complete file or folder as written by a plan, where the file system keeps attributes.
+
+    Args:
+        path: the file or folder.
+        digest: of the plan.
+        within: nanoseconds after which a change is one by somebody else.
+    """
     if hasattr(os, "setxattr"):
         with suppress(OSError):
-            os.setxattr(path, NAME, b"%s %d" % (_text(path, digest), time.time_ns() + MARKING))
+            os.setxattr(path, NAME, b"%s %d" % (_text(path, digest), time.time_ns() + within))
+
+
+def mark_named(path: Path, digest: str) -> None:
+    """Mark what has got its name again, so that later changes are noticed however soon they come."""
+    for _ in range(10):
+        mark(path, digest, MARKING)
+        if is_marked(path, digest):
+            return
+    # This machine is too busy.
+    mark(path, digest)
 
 
 def is_marked(path: Path, digest: str) -> bool:

@@ -61,6 +61,11 @@ class Planned:
         # By id, because hashing a path is slow.
         paths = {id(store.path): store.path for store in self.inputs}.values()
         self.identities = identities_of([*paths, *self.others.values()])
+        for store in {id(store.path): store for store in self.inputs if isinstance(store, Store)}.values():
+            if store.seen not in (None, self.identities[store.path]):
+                raise BindingError(
+                    f"{self.name}: {store.path} has changed since it was opened: open it again", self.name
+                )
         files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
         self.files = tuple(files.values())
         self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))

@@ -21,7 +21,7 @@ from anydml.stores.formats.numpy_target import Checksum
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.identities import is_marked, mark
+from anydml.stores.planning.identities import is_marked, mark, mark_named
 from anydml.stores.running.files import open_file
 from anydml.stores.running.journal import locked, sync_folder
 
@@ -107,6 +107,8 @@ class Staging:
             place = JsonPath(str(final))
             if not os.path.lexists(final) or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
                 continue
+            if final not in self._folders and final.is_dir():
+                raise place.error("is a folder, where a file would be written: name a file in it")
             if not self.overwrite:
                 raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
             if final not in self._folders:
@@ -216,6 +218,7 @@ class Staging:
                 real.rename(beside(final, OLD))
             mark(part, digest)
             part.replace(real)
+            mark_named(real, digest)
         for folder in {Path(os.path.realpath(final)).parent for final in self.top}:
             sync_folder(folder)
         for folder in self._folders:
