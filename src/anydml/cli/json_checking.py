@@ -49,7 +49,7 @@ def lines(report: Report) -> Iterator[str]:
         yield from remark.lines(report.model)
     if not report.remarks:
         yield f"{printable(report.model)}: no problems at {report.level}"
-    if report.lowest not in (None, report.level):
+    if report.lowest not in (None, report.level) and all(each.operator for each in report.remarks):
         yield f"    {report.lowest} is the lowest level that allows all operators"
 
 
