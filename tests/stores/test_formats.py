@@ -382,7 +382,10 @@ def test_keys_of_gguf_keep_their_types(tmp_path):
 
 def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 12})
-    with pytest.raises(ModelError, match=r"blk\.2\.w.* is quantised \(Q4_K\).*; drop leaves it out"):
+    with pytest.raises(ModelError, match=r"blk\.2\.w.* of Q4_K, whose rows are not whole blocks.*; drop leaves it out"):
+        stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")
+    gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 99})
+    with pytest.raises(ModelError, match=r"blk\.2\.w.* is of the type 99, which is not known; drop leaves it out"):
         stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")
     assert_equal({n: e.read() for n, e in stores.open(tmp_path / "x.gguf").stores.items()},
                  {name: each for name, each in numbers.items() if name != "blk.2.w"})  # fmt: skip

@@ -101,13 +101,13 @@ def test_every_dtype_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["F4", "F6_E2M3", "F6_E3M2"])
-def test_elements_of_less_than_a_byte_are_refused_by_name(tmp_path, name):
-    size = {"F4": 4}.get(name, 6)
-    entries = {"x": {"dtype": name, "shape": [8], "data_offsets": [0, size]}}
+def test_rows_that_are_not_whole_bytes_are_refused_by_name(tmp_path, name):
+    size = {"F4": 2}.get(name, 3)
+    entries = {"x": {"dtype": name, "shape": [4, 1], "data_offsets": [0, size]}}
     entries["y"] = {"dtype": "U8", "shape": [2], "data_offsets": [size, size + 2]}
     path = tmp_path / "x.safetensors"
     path.write_bytes(packed(json.dumps(entries).encode(), size + 2))
-    said = rf"x\.dtype: is {name}, whose elements have \d bits"
+    said = rf"x: has shape \[4, 1\] of {name}, whose rows are not whole blocks of \d elements"
     with pytest.raises(dml.ModelError, match=said):
         stores.open(path)["x"]
     with pytest.raises(dml.ModelError, match=f"{said}.*; drop leaves it out"):

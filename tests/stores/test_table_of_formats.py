@@ -101,9 +101,9 @@ def resharded(name, **options):
     return write
 
 
-def quantised(folder, model, tensors):
+def unknown(folder, model, tensors):
     numbers = {name: each.numpy() for name, each in tensors.items()}
-    gguf_file(folder / "in.gguf", numbers, kinds={"lm_head.weight": 12})
+    gguf_file(folder / "in.gguf", numbers, kinds={"lm_head.weight": 99})
     return folder / "in.gguf"
 
 
@@ -112,12 +112,6 @@ def sparse(folder, model, tensors):
         warnings.simplefilter("ignore")
         torch.save({**tensors, "lm_head.weight": tensors["lm_head.weight"].to_sparse()}, folder / "in.pt")
     return folder / "in.pt"
-
-
-def of_four_bits(folder, model, tensors):
-    odd = torch.zeros(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
-    save_file({**tensors, "lm_head.weight": odd}, folder / "in.safetensors")
-    return folder / "in.safetensors"
 
 
 def compressed(folder, model, tensors):
@@ -148,9 +142,8 @@ WRITERS = {
     "`.bin` files with an index": with_index,
     "`.npz`": resharded("in.npz"),
     "`.npz` that is compressed": compressed,
-    "`.gguf`, not quantised": resharded("in.gguf"),
-    "`.gguf`, quantised": quantised,
-    "F4 and F6 in safetensors": of_four_bits,
+    "`.gguf`": resharded("in.gguf"),
+    "`.gguf` with types that are not known": unknown,
     "sparse and other tensors in `torch.save`": sparse,
     "one `.npy` file": npy,
     "one Zarr array": zarr,

@@ -11,6 +11,7 @@ from anydml.cli.plan_output import array_as_json
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
+from anydml.stores.formats.block_types import in_elements, name_of
 from anydml.text import bytes_text, counted, printable
 
 
@@ -32,7 +33,8 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     if is_in_pieces(Path(model), follow):
         tensors, _, report["remarks"] = read_sources([model], Axes(), follow)
         for name, each in tensors.items():
-            described = {"dtype": str(each.dtype), "shape": [*each.shape], "bytes": each.nbytes}
+            shape = [*in_elements(each.shape, each.dtype)]
+            described = {"dtype": name_of(each.dtype), "shape": shape, "bytes": each.nbytes}
             report["arrays"].append({"name": name, **described, "pieces": len(each.pieces)})
         return report
     opened = stores.open(model, follow=follow)

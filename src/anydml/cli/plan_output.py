@@ -26,7 +26,10 @@ def say_json(report: dict[str, Any]) -> None:
 
 def array_as_json(array: Any) -> dict[str, Any]:
     """The name, dtype, shape and bytes of an array."""
-    return {"name": array.name, "dtype": str(array.dtype), "shape": [*array.shape], "bytes": array.nbytes}
+    from anydml.stores.formats.block_types import in_elements, name_of
+
+    dtype, shape = name_of(array.dtype), [*in_elements(array.shape, array.dtype)]
+    return {"name": array.name, "dtype": dtype, "shape": shape, "bytes": array.nbytes}
 
 
 class PlanOutput:
@@ -61,7 +64,8 @@ class PlanOutput:
                 continue
             self._say(f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
             for target in own if has_arrays else ():
-                self._say(f"    {target.name}: {target.dtype} {[*target.shape]}")
+                said = array_as_json(target)
+                self._say(f"    {said['name']}: {said['dtype']} {said['shape']}")
 
     def run(self, plan: Plan, scheduler: str | None) -> None:
         """Describe a plan, run it and report its result."""

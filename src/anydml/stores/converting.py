@@ -10,7 +10,7 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.fields import path_text
-from anydml.files.json_path import JsonPath
+from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors
@@ -18,6 +18,7 @@ from anydml.stores.checkpoints.model_layouts import asked
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.presets import PRESETS
+from anydml.stores.formats.block_types import is_of_blocks
 from anydml.stores.formats.store import uncollected
 from anydml.stores.plans import Plan
 
@@ -112,6 +113,8 @@ def conversion(
     composer, axes, remarks = Composer("convert"), Axes(), list[str]()
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
+        if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
+            raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements are not whole bytes: not converted")
         stores = {id(store): store for each in tensors.values() for store in each.sources}
         numbers = {known: k for k, known in enumerate(stores)}
         numbered = {

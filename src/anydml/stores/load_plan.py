@@ -15,6 +15,7 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import names, show
 from anydml.moves import Move
+from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Numbers, Store
 from anydml.stores.formats.target import NewFile, Target
@@ -184,7 +185,7 @@ class LoadPlan:
               [0:2, 0:2] = whole.safetensors: lm_head.weight[2:4, 0:2]
         """
         lines: dict[str, list[str]] = {
-            name: [f"{name}: {dtype} {[*shape]}"]
+            name: [f"{name}: {name_of(dtype)} {[*in_elements(shape, dtype)]}"]
             for name, (shape, dtype) in self.tensors.items()
             if fnmatchcase(name, pattern)
         }
@@ -212,7 +213,9 @@ class LoadPlan:
         content = {
             "files": [{"path": str(path), "ranges": own.tolist()} for path, own in ranges.items()],
             "tensors": [
-                {"name": name, "shape": [*shape], "dtype": dtype.name} for name, (shape, dtype) in self.tensors.items()
+                {"name": name, "shape": [*in_elements(shape, dtype)],
+                 "dtype": name_of(dtype) if is_of_blocks(dtype) else dtype.name}
+                for name, (shape, dtype) in self.tensors.items()
             ],
             "boxes": [
                 [files[store.path], numbers[name], store.offset + move.reads.offset, move.destination.offset,

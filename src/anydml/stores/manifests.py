@@ -21,6 +21,7 @@ from anydml.files.folder import check_replaceable, write_whole
 from anydml.files.json_path import JsonPath, show
 from anydml.progress import shown
 from anydml.stores.checkpoints.selecting import Selection, Texts
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.opening import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
@@ -125,13 +126,14 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
             raise (own / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
         if not isinstance(known, str) or not _SUM.fullmatch(known):
             raise (own / "sha256").error(f"is {show(known)}, where 64 digits are expected")
-        found.described[name], found.hashes[name] = (tuple(shape), kind), known
+        sizes = in_blocks(dtype, tuple(shape), own / "shape") if is_of_blocks(kind) else tuple(shape)
+        found.described[name], found.hashes[name] = (sizes, kind), known
     return found
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
     """A dtype by its name in NumPy or ml_dtypes."""
-    known = {str(dtype): dtype for dtype in DTYPES.values()}
+    known = {str(dtype): dtype for dtype in DTYPES.values()} | {**DTYPES_OF_BLOCKS}
     if not isinstance(text, str) or text in known:
         return known.get(text) if isinstance(text, str) else None
     try:
@@ -192,7 +194,7 @@ def manifest(
         found = hashes_of(read, described, parse_size(memory), advance)
     if out is not None:
         tensors = {
-            name: {"dtype": str(dtype), "shape": [*shape], "sha256": found[name]}
+            name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": found[name]}
             for name, (shape, dtype) in described.items()
         }
         content = {KEY: VERSION, "metadata": dict(read.metadata), "tensors": tensors}

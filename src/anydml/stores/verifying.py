@@ -17,6 +17,7 @@ from anydml.files.json_path import show
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
+from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
@@ -233,8 +234,8 @@ def _described(wanted: Shapes, found: Shapes) -> Iterator[Difference]:
             yield Difference(name, "added", f"{show(name)} is in the second alone")
     for name, (shape, dtype) in wanted.items():
         if name in found and found[name] != (shape, dtype):
-            (other, kind), said = found[name], f"{show(name)} differs: {dtype} {[*shape]}"
-            yield Difference(name, "kind", f"{said} and {kind} {[*other]}")
+            both = (f"{name_of(kind)} {[*in_elements(own, kind)]}" for own, kind in ((shape, dtype), found[name]))
+            yield Difference(name, "kind", f"{show(name)} differs: {' and '.join(both)}")
 
 
 def _metadata(wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
@@ -309,7 +310,9 @@ def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], here: Array,
     first = int(differing.argmax())
     index = [*map(int, np.unravel_index(part.first + first, shape))]
     elements = [each[first * dtype.itemsize :][: dtype.itemsize] for each in (here, there)]
-    values = [str(each.view(dtype)[0]) for each in elements]
-    if values[0] == values[1]:
-        values = [each.tobytes().hex() for each in elements]
-    return f"{show(part.name)} differs at {index}: {' and '.join(values)}", int(differing.sum())
+    is_block = is_of_blocks(dtype)
+    values = [] if is_block else [str(each.view(dtype)[0]) for each in elements]
+    if is_block or values[0] == values[1]:
+        values = [each.tobytes().hex()[:80] for each in elements]
+    what = "block " if is_block else ""
+    return f"{show(part.name)} differs at {what}{index}: {' and '.join(values)}", int(differing.sum())

@@ -14,6 +14,7 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import Action, Rule
+from anydml.stores.formats.block_types import elements_of, is_of_blocks
 
 FEW = 200
 """Most tensors, and characters of their names, that are searched for a name similar to an unknown one."""
@@ -79,6 +80,10 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
 def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
     """The results of a rule for one tensor, and for those that share its value."""
     place, said, value = rule.place / rule.action, rule.fields, tensor.value
+    if is_of_blocks(tensor.dtype) and _cuts_blocks(name, tensor, rule):
+        raise place.error(
+            f"changes the last axis of {show(name)}, whose elements lie there in blocks of {elements_of(tensor.dtype)}"
+        )
     if rule.action in CHANGES:
         return [CHANGES[rule.action](composer, name, tensor, rule)]
     if rule.action is Action.SPLIT:
@@ -93,6 +98,17 @@ def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) 
         parts = (sliced(composer, value, 0, k, 1) for k in range(tensor.shape[0]))
         return [composer.reshape(each, tensor.shape[1:]) for each in parts]
     return [] if rule.action is Action.DROP else [value]
+
+
+def _cuts_blocks(name: str, tensor: ComposedTensor, rule: Rule) -> bool:
+    """Whether a rule may change the last axis."""
+    rank = len(tensor.shape)
+    if rule.action is Action.PERMUTE:
+        return len(rule.value) != rank or rule.value[-1] != rank - 1
+    if rule.action in (Action.UNFLATTEN, Action.SLICE, Action.GATHER, Action.SPLIT):
+        axis = rule.fields["axis"] if rule.action is Action.SPLIT else rule.value
+        return _axis(axis, tensor, name, rule.place / rule.action) == rank - 1
+    return rule.action is Action.FLATTEN or (rule.action is Action.UNSTACK and rank == 1)
 
 
 def _axis(axis: int, tensor: ComposedTensor, name: str, place: JsonPath) -> int:

@@ -13,6 +13,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.stores.checkpoints.axis import Axis
 from anydml.stores.checkpoints.composed import ComposedTensors, apart, together
 from anydml.stores.checkpoints.patterns import Pattern
+from anydml.stores.formats.block_types import is_of_blocks
 from anydml.tracing.results import Result, results_of
 from anydml.tracing.trace import Trace
 
@@ -56,6 +57,8 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
         ModelError: the function computes, fails, or does not return arrays by name.
     """
     place = JsonPath(str(path))
+    if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
+        raise place.error(f"is given {show(blocks)}, whose elements are not whole bytes: use rules in TOML, or drop it")
     values, sources = together([*tensors.values()])
     for store in sources:
         trace.composer.input(store.name, store.shape, store.strides, store.dtype.itemsize)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.block_types import name_of
 from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.target import KnownBytes, NewFile, Target
 from anydml.stores.formats.torch_distributed import METADATA
@@ -101,7 +102,7 @@ class _Described:
         memo = self._memo
         if (kind := self._kinds.get((shape, dtype))) is None:
             if dtype not in self._dtypes:
-                raise (JsonPath(str(self._folder)) / name).error(f"is {dtype}, which PyTorch does not have")
+                raise (JsonPath(str(self._folder)) / name).error(f"is {name_of(dtype)}, which PyTorch does not have")
             kind = self._kinds[shape, dtype] = len(self.around)
             self.around.append((*_around(shape, dtype, self._dtypes[dtype]), math.prod(shape) * dtype.itemsize))
         if (box := self._boxes.get((start, shape))) is None:

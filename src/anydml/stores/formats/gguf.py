@@ -1,4 +1,4 @@
-"""GGUF files, whose headers are not trusted. Quantised tensors are named, and refused where they are asked for.
+"""GGUF files, whose headers are not trusted. Quantised tensors are moved by whole blocks.
 
 The document: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -16,6 +16,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, name_of
 from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store
 from anydml.text import counted, missing_bytes
@@ -176,22 +177,25 @@ def _stores(
     size: int,
     place: JsonPath,
 ) -> tuple[dict[str, Store], dict[str, ModelError]]:
-    """The tensors, and errors of quantised ones, by name, of which name, shape, type and offset are listed."""
+    """The tensors, and errors of those of unknown types, by name, of which name, shape, type and offset are listed."""
     found, refused, ends = dict[str, Store](), dict[str, ModelError](), list[tuple[int, int, str]]()
     for name, shape, kind, offset in listed:
         if name in found or name in refused:
             raise place.error(f"has {show(name)} twice")
-        if kind not in TYPES:
-            what = QUANTISED.get(kind, f"type {kind}")
-            refused[name] = (place / name).error(f"is quantised ({what}): only tensors of plain numbers are read")
+        if kind not in TYPES and kind not in QUANTISED:
+            refused[name] = (place / name).error(f"is of the type {kind}, which is not known")
             continue
-        end = start + offset + math.prod(shape) * TYPES[kind].itemsize
+        dtype = TYPES[kind] if kind in TYPES else DTYPES_OF_BLOCKS[QUANTISED[kind]]
+        if kind in QUANTISED:
+            # As ggml does.
+            shape = in_blocks(QUANTISED[kind], shape, place / name)  # noqa: PLW2901
+        end = start + offset + math.prod(shape) * dtype.itemsize
         if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
             raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
         if offset % alignment:
             raise (place / name).error(f"begins at byte {offset}, which is no multiple of the alignment, {alignment}")
         ends.append((start + offset, end, name))
-        found[name] = Store(path, name, shape, TYPES[kind], start + offset)
+        found[name] = Store(path, name, shape, dtype, start + offset)
     ends.sort()
     for (_, end, _), (first, _, name) in pairwise(ends):
         if first < end:
@@ -213,10 +217,13 @@ def make_gguf_header(
         ModelError: the format has no such dtype, or not so many dimensions, or a name or a key is too long.
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
+    kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTISED.items()}
     listed, relative, end = list[bytes](), dict[str, int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:
-            raise (place / name).error(f"is {dtype}, which GGUF has not; it has {', '.join(map(str, kinds))}")
+            raise (place / name).error(
+                f"is {name_of(dtype)}, which GGUF has not; it has {', '.join(map(name_of, kinds))}"
+            )
         if not 0 < len(shape) <= MOST_DIMENSIONS:
             raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MOST_DIMENSIONS} dimensions")
         if (length := len(name.encode())) > MOST_NAME:
@@ -225,7 +232,10 @@ def make_gguf_header(
             )
         end = -(-end // ALIGNMENT) * ALIGNMENT
         relative[name] = end
-        listed.append(_text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape[::-1], kinds[dtype], end))
+        listed.append(
+            _text(name)
+            + struct.pack(f"<I{len(shape)}QIQ", len(shape), *in_elements(shape, dtype)[::-1], kinds[dtype], end)
+        )
         end += math.prod(shape) * dtype.itemsize
     if wrong := [key for key in metadata if not key.isascii() or len(key) > MOST_KEY]:
         raise place.error(f"cannot have the key {show(wrong[0])}: GGUF has ASCII of at most {MOST_KEY} bytes")

@@ -19,6 +19,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, name_of
 from anydml.stores.formats.store import PAGE, FileContent, Store
 from anydml.text import missing_bytes
 
@@ -204,11 +205,14 @@ def _stores(
             what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
             raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
         end = last
-        if dtype is None:
-            said = f"is {said_dtype}, whose elements have {PARTS_OF_BYTES[said_dtype]} bits; whole bytes can be moved"
-            refused[name] = (place / name / "dtype").error(said)
-        else:
+        if dtype is not None:
             found[name] = Store(path, name, shape, dtype, start + first)
+            continue
+        try:
+            blocks = in_blocks(said_dtype, shape, place / name)
+            found[name] = Store(path, name, blocks, DTYPES_OF_BLOCKS[said_dtype], start + first)
+        except ModelError as error:
+            refused[name] = error
     if start + end > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(start + end - size)}")
     if start + end < size:
@@ -301,9 +305,12 @@ def make_header(
     for name, kind in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
         if (known := kinds.get(kind)) is None:
             shape, dtype = kind
-            if dtype not in NAMES:
-                raise (place / name).error(f"is {dtype}, which safetensors has not; it has {', '.join(NAMES.values())}")
-            said = f'{{"dtype":"{NAMES[dtype]}","shape":{encode(shape)},"data_offsets":'
+            own = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
+            if own is None:
+                raise (place / name).error(
+                    f"is {name_of(dtype)}, which safetensors has not; it has {', '.join(NAMES.values())}"
+                )
+            said = f'{{"dtype":"{own}","shape":{encode(in_elements(shape, dtype))},"data_offsets":'
             known = kinds[kind] = said, math.prod(shape) * dtype.itemsize
         said, size = known
         lines.append(f"{encode_basestring(name)}:{said}[{end},{end + size}]}}")

@@ -15,6 +15,7 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.block_types import in_elements, name_of
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.tensor import Layout
 
@@ -181,7 +182,7 @@ class Store(StoredArray):
 
     def __repr__(self) -> str:
         name = f" {self.name!r} of" if self.name else ""
-        return f"<store{name} {str(self.path)!r}: {self.dtype} {self.shape}>"
+        return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {in_elements(self.shape, self.dtype)}>"
 
 
 def resolved(read: Array, dtype: np.dtype[Any]) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS
 from anydml.stores.formats.npz import ZipEntry, entries
 from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, PickledReference, read_pickle
 from anydml.stores.formats.safetensors import DTYPES
@@ -36,6 +37,7 @@ _STORAGES = {
 }  # fmt: skip
 DTYPES_OF_TORCH: Mapping[str, np.dtype[Any]] = {
     **{name: DTYPES[key] for name, key in BY_TORCH.items()}, "complex128": np.dtype("<c16"),
+    "float4_e2m1fn_x2": DTYPES_OF_BLOCKS["F4"],
 }  # fmt: skip
 """By the names of PyTorch."""
 
