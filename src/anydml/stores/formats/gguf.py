@@ -182,20 +182,18 @@ def _stores(
     for name, shape, kind, offset in listed:
         if name in found or name in refused:
             raise place.error(f"has {show(name)} twice")
-        if kind not in TYPES and kind not in QUANTISED:
-            refused[name] = (place / name).error(f"is of the type {kind}, which is not known")
+        try:
+            sizes, dtype = _kind(shape, kind, place / name)
+        except ModelError as error:
+            refused[name] = error
             continue
-        dtype = TYPES[kind] if kind in TYPES else DTYPES_OF_BLOCKS[QUANTISED[kind]]
-        if kind in QUANTISED:
-            # As ggml does.
-            shape = in_blocks(QUANTISED[kind], shape, place / name)  # noqa: PLW2901
-        end = start + offset + math.prod(shape) * dtype.itemsize
+        end = start + offset + math.prod(sizes) * dtype.itemsize
         if end >= 1 << 63 or max(shape, default=0) >= 1 << 48:
             raise (place / name).error(f"has shape {[*shape]} at {offset}, which no file can hold")
         if offset % alignment:
             raise (place / name).error(f"begins at byte {offset}, which is no multiple of the alignment, {alignment}")
         ends.append((start + offset, end, name))
-        found[name] = Store(path, name, shape, dtype, start + offset)
+        found[name] = Store(path, name, sizes, dtype, start + offset)
     ends.sort()
     for (_, end, _), (first, _, name) in pairwise(ends):
         if first < end:
@@ -206,6 +204,19 @@ def _stores(
     if ends and size > (most := start + -(-(end - start) // alignment) * alignment):
         raise place.error(f"has {counted(size - most, 'byte')} behind its last tensor, which its header does not name")
     return found, refused
+
+
+def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and dtype of a type, perhaps in blocks.
+
+    Raises:
+        ModelError: the type is not known, or rows are not whole blocks.
+    """
+    if kind in TYPES:
+        return shape, TYPES[kind]
+    if kind not in QUANTISED:
+        raise place.error(f"is of the type {kind}, which is not known")
+    return in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
 
 
 def make_gguf_header(
