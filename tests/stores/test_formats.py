@@ -384,6 +384,8 @@ def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 12})
     with pytest.raises(ModelError, match=r"blk\.2\.w.* of Q4_K, whose rows are not whole blocks.*; drop leaves it out"):
         stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")
+    gguf_file(tmp_path / "x.gguf", numbers, kinds={[*numbers][-1]: 99})
+    assert [*stores.open(tmp_path / "x.gguf").refused] == [[*numbers][-1]]
     gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 99})
     with pytest.raises(ModelError, match=r"blk\.2\.w.* is of the type 99, which is not known; drop leaves it out"):
         stores.reshard([tmp_path / "x.gguf"], tmp_path / "y.gguf")

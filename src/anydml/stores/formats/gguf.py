@@ -200,8 +200,8 @@ def _stores(
             raise (place / name).error("overlaps the tensor before it")
     if ends and (end := ends[-1][1]) > size:
         raise place.error(f"is cut off after {size} bytes: {missing_bytes(end - size)}")
-    # Writers fill up the last tensor, too.
-    if ends and size > (most := start + -(-(end - start) // alignment) * alignment):
+    # Writers fill up the last tensor, too. Where those of unknown types end is not known.
+    if ends and not refused and size > (most := start + -(-(end - start) // alignment) * alignment):
         raise place.error(f"has {counted(size - most, 'byte')} behind its last tensor, which its header does not name")
     return found, refused
 
