@@ -1,11 +1,14 @@
 """Calls whose traces do not repeat run the function as it stands, with a trace's results, errors and refusals."""
 
 import collections
+import contextlib
 import gc
+import os
 import re
 import signal
 import sys
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -172,6 +175,88 @@ def test_a_debugger_stays():
     finally:
         sys.settrace(before)
     assert lines
+
+
+def shorter_if_all(x, flags):
+    if flags.count(True) == 6:
+        raise KeyError(flags)
+    x = x[1:] if all(flags) else x
+    return [x[::-1] if flag else x for flag in flags]
+
+
+def caught(x, flags):
+    try:
+        return shorter_if_all(x, flags)
+    except Exception:
+        return [x]
+
+
+def caught_whatever_it_is(x, flags):
+    try:
+        return shorter_if_all(x, flags)
+    except:  # noqa: E722
+        return [x]
+
+
+def caught_by_its_base(x, flags):
+    try:
+        return shorter_if_all(x, flags)
+    except BaseException:
+        return [x]
+
+
+def suppressed(x, flags):
+    with contextlib.suppress(BaseException):
+        return shorter_if_all(x, flags)
+    return [x]
+
+
+@compiled
+@pytest.mark.parametrize("function", [caught, caught_whatever_it_is, caught_by_its_base, suppressed])
+def test_functions_that_catch_errors_do_not_hide_what_was_never_traced(function):
+    x, rng = X.copy(), np.random.default_rng(6)
+    fused = dml.fuse(function)
+    every = [[True, False] * 6, *[[bool(flag) for flag in rng.permutation(12) < 4] for _ in range(8)], [True] * 12]
+    for flags in every:
+        right = function(x, [*flags])
+        for found, expected in zip(fused(x, flags), right, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert fused.counts.unfused > 0
+
+
+@compiled
+def test_callbacks_of_weak_references_do_not_end_a_call():
+    read, written = os.pipe()
+    os.set_blocking(read, False)
+    kept, is_late = {}, np.zeros(1, bool)
+
+    def called(*_):
+        if is_late[0]:
+            os.write(written, b"late")
+        else:
+            os.write(written, b"soon")
+
+    def views(x, flags):
+        each = Referred()
+        weakref.finalize(each, called)
+        kept["reference"] = weakref.ref(each, called)
+        each = None
+        if all(flags):
+            return []
+        return [x[::-1] if flag else x for flag in flags]
+
+    fused, rng = dml.fuse(views), np.random.default_rng(7)
+    for number in range(8):
+        unfused, is_late[0] = fused.counts.unfused, number == 7
+        fused(X, chosen(12, rng))
+        assert os.read(read, 99) == (b"latelate" if number == 7 else b"soonsoon")
+    assert fused.counts.unfused == unfused + 1
+    os.close(read)
+    os.close(written)
+
+
+class Referred:
+    pass
 
 
 @compiled

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,8 +25,11 @@ _LIBRARIES = ("numpy", "torch", "jax", "einops")
 _GENERATING = frozenset(("anydml", *_LIBRARIES))
 
 
-class NotTracedError(Exception):
-    """An instruction is about to be executed that no trace has executed."""
+class NotTracedError(BaseException):
+    """An instruction is about to be executed that no trace has executed.
+
+    Functions seldom catch it, as it is no Exception.
+    """
 
 
 class Executed:
@@ -72,8 +76,17 @@ class Executed:
             return
         if sys.gettrace() is not None:
             raise NotTracedError
-        with self._watching(_refuse):
+        refusals = []
+
+        def refuse() -> NoReturn:
+            refusals.append(NotTracedError())
+            raise refusals[-1]
+
+        with self._watching(refuse):
             yield
+        if refusals:
+            # The function caught it.
+            raise refusals[0]
 
     @contextmanager
     def _watching(self, refuse: Callable[[], NoReturn] | None) -> Iterator[None]:
@@ -104,13 +117,14 @@ unwatched: Callable[..., Any] = _called if watching is None else watching.unwatc
 """Calls a function of this package from code that may be watched, which would slow it down."""
 
 
-def _refuse() -> NoReturn:
-    raise NotTracedError
-
-
 def _is_interrupting(frame: types.FrameType | None) -> bool:
     """Whether the interpreter called this code between two instructions: a collection, a deletion or a signal did."""
-    codes = {getattr(each, "__code__", None) for each in gc.callbacks}
+    if frame is not None and frame.f_back is not None:
+        back = frame.f_back
+        if dis.opname[back.f_code.co_code[back.f_lasti]].startswith(_CALLING_NOTHING):
+            # What it removed had a weak reference with a callback.
+            return True
+    codes = {getattr(each, "__code__", None) for each in gc.callbacks} | {weakref.finalize.__call__.__code__}
     if threading.current_thread() is threading.main_thread():
         codes.update(getattr(signal.getsignal(each), "__code__", None) for each in signal.valid_signals())
     while frame is not None:
@@ -118,6 +132,10 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+_CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
+"""How the names of instructions begin that call no function of Python's."""
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from anydml.functions import copy
-from anydml.tracing.executed import Executed
+from anydml.tracing.executed import Executed, NotTracedError
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import PLAIN, leaves
 
@@ -68,7 +68,7 @@ class Unfused:
             with self.executed.restricted():
                 returned = [self._function(*arguments, **keywords)]
             found = _own(returned, (arguments, keywords))
-        except Exception:
+        except (Exception, NotTracedError):
             if is_unsteady:
                 raise
             # A trace says what is wrong.
