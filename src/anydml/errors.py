@@ -97,6 +97,7 @@ class FuseError(AnydmlError):
 
     Attributes:
         reason: the message without the caller's line.
+        argument: the position or keyword of an argument without dimensions whose number is needed; None if none is.
 
     Examples:
         >>> try:
@@ -107,6 +108,7 @@ class FuseError(AnydmlError):
     """
 
     reason: str = ""
+    argument: int | str | None = None
 
 
 class FuseIndexError(FuseError, IndexError):

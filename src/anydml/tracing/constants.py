@@ -13,7 +13,7 @@ from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.sizes import Size
-from anydml.tracing.trace import Trace, TracedArray
+from anydml.tracing.trace import Trace, TracedArray, needing
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ def untraced(given: Any) -> Any:
         FuseError: it is traced.
     """
     if isinstance(given, TracedArray):
-        raise refused(f"selection by {given!r}", "the result's shape would depend on elements")
+        raise needing(refused(f"selection by {given!r}", "the result's shape would depend on elements"), given)
     return given
 
 

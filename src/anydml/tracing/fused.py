@@ -17,8 +17,10 @@ import numpy as np
 from anydml.arrays.quick import BRIDGES, is_native
 from anydml.core import fusing
 from anydml.engines.program_cache import ProgramCache
+from anydml.errors import FuseError
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
+from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import Call
 from anydml.tracing.counts import Counts, Selecting, difference, selecting
@@ -157,6 +159,7 @@ class Fused(_Calls, Generic[P, R]):
         self._hits_before = self._traces = 0
         self._unsteady: str | None = None
         self._has_warned = False
+        self._numbers: list[Place] = []
         self._latest: tuple[TracedProgram, Selecting] | None = None
         self._reasons: list[str] = []
         self._lock = threading.RLock()
@@ -164,20 +167,16 @@ class Fused(_Calls, Generic[P, R]):
 
     def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
+        if self._numbers and (found := with_numbers(arguments, keywords, self._numbers)):
+            return self(*found[0], out=out, **found[1])
         if BRIDGES and out is None:
             found = bridged(self, arguments, keywords)
             if found is not MISSED:
                 return found
-        is_unsteady = self._unsteady is not None
-        # What changes something at first, such as a cache of the function's own, is traced a second time.
-        if self._traces > is_unsteady and out is None and self._unfused.executed.is_known:
-            form = self.form_without_trace(arguments, keywords)
-            done = self._unfused.run(form, arguments, keywords, is_unsteady)
-            if done is not UNTRACED:
-                if self._unfused.calls == NOTICED and not is_unsteady:
-                    self._warn(arguments, keywords)
-                self._warn_of_unsteady()
-                return done
+        done = UNTRACED if out is not None else self._without_trace(arguments, keywords)
+        if done is not UNTRACED:
+            self._warn_of_unsteady()
+            return done
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -186,7 +185,11 @@ class Fused(_Calls, Generic[P, R]):
             functions = lazy_functions()
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
-        plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
+        try:
+            plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
+        except FuseError as error:
+            self._note_number(arguments, keywords, error)
+            return self.slowly(arguments, keywords, out)
         self._warn_of_unsteady()
         if is_new and (found := self.take(arguments, keywords, out)) is not None:
             return found
@@ -198,6 +201,18 @@ class Fused(_Calls, Generic[P, R]):
             return self._specialized(plan, registers, tuple(strides), donations)
 
         return fixed.run_to(out, call.inputs, call.adapters, strided)
+
+    def _without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run the function as it stands; return `UNTRACED` if the call must be traced, or use a trace."""
+        is_unsteady = self._unsteady is not None
+        # What changes something at first, such as a cache of the function's own, is traced a second time.
+        if self._traces <= is_unsteady or not self._unfused.executed.is_known:
+            return UNTRACED
+        form = self.form_without_trace(arguments, keywords)
+        done = self._unfused.run(form, arguments, keywords, is_unsteady)
+        if done is not UNTRACED and self._unfused.calls == NOTICED and not is_unsteady:
+            self._warn(arguments, keywords)
+        return done
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"
@@ -268,14 +283,29 @@ class Fused(_Calls, Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)
 
     def _program_of(self, arguments: Any, keywords: dict[str, Any]) -> tuple[TracedProgram, Sequence[int], Call]:
+        if self._numbers:
+            arguments, keywords = with_numbers(arguments, keywords, self._numbers) or (arguments, keywords)
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the enclosing program")
         if call.is_lazy:
             raise broken("a call on Dask arrays is one program per chunk: call the function and inspect its graph")
-        plan, registers, _ = self._trace_for(key, call, arguments, keywords)
+        try:
+            plan, registers, _ = self._trace_for(key, call, arguments, keywords)
+        except FuseError as error:
+            self._note_number(arguments, keywords, error)
+            return self._program_of(arguments, keywords)
         return plan, registers, call
+
+    def _note_number(self, arguments: Any, keywords: dict[str, Any], error: FuseError) -> None:
+        """Note that the numbers of an argument's arrays are needed, or raise the error, which says so."""
+        place = error.argument
+        found = None if place is None else with_numbers(arguments, keywords, [place])
+        if place is None or found is None or not has_others(found):
+            raise error
+        if place not in self._numbers:
+            self._numbers.append(place)
 
     def _specialized(
         self, plan: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()
@@ -351,7 +381,7 @@ class Fused(_Calls, Generic[P, R]):
         now = self._difference(arguments, keywords, call)
         text = f"{self._name} runs as it stands, not fused, in calls that differ from those that were traced: now {now}"
         hint = "calls that share a trace may differ in elements, sizes, strides and integers"
-        warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{text}; {hint}", RuntimeWarning, stacklevel=4)
 
     def _warn_of_unsteady(self) -> None:
         if self._unsteady is not None and not self._has_warned and self._traces + self._unfused.calls >= NOTICED:

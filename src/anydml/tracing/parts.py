@@ -17,7 +17,7 @@ from anydml.tracing.constants import arrays_of, dtype_of, is_list, known, trace_
 from anydml.tracing.indexing import at
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import TracedArray, needing
 from anydml.tracing.verbs import (
     astype,
     axis_of,
@@ -207,7 +207,7 @@ def tile_dims(x: TracedArray, repeats: Sequence[int]) -> TracedArray:
 def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     """Repeat each element along an axis, by default of the flattened array: one count, or one per element."""
     if isinstance(repeats, TracedArray):
-        raise refused("a repetition by traced counts", "the result's shape would depend on elements")
+        raise needing(refused("a repetition by traced counts", "the result's shape would depend on elements"), repeats)
     x, axis = (ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, x.ndim))
     if not is_list(repeats):
         return repeat_each(x, repeats, axis)

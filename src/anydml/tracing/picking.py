@@ -15,7 +15,7 @@ from anydml.moves.runs import runs_of, select_runs
 from anydml.moves.value import Value
 from anydml.tracing.constants import known, known_indices
 from anydml.tracing.refusing import CLAMPING, broken
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import TracedArray, needing
 from anydml.tracing.verbs import reshape, resized
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
@@ -110,7 +110,7 @@ def check_dtype_of(indices: TracedArray) -> None:
     dtype = indices.element
     if dtype not in INDEX_DTYPES or not dtype.isnative:
         names = "int32, int64, uint32 or uint64 in native byte order"
-        raise broken(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError)
+        raise needing(broken(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError), indices)
 
 
 def index_array(x: TracedArray, index: Any, size: int) -> tuple[TracedArray, bool]:

@@ -158,6 +158,10 @@ class Size:  # noqa: PLW1641  # hashing pins it
             return _OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
         return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
 
+    def item(self) -> Size:
+        """Return this number, like NumPy's integers."""
+        return self
+
     def __float__(self) -> float:
         return float(self.scope.pinned(self))
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.arrays import read_argument
-from anydml.errors import FuseAttributeError
+from anydml.errors import FuseAttributeError, FuseError
 from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
@@ -32,6 +32,9 @@ class Trace:
         composer: composes the arrays' values; by default, a new one.
         given: number of the integers that a call provides, which are open.
         is_clamped: see `Scope`.
+
+    Attributes:
+        numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Trace:
         self.composer = composer or Composer(name)
         self.is_over = False
         self.unsigned: dict[str, int] = {}
+        self.numbers: dict[int, int | str] = {}
         self._constants = 0
         self._given = given, is_clamped
 
@@ -104,16 +108,25 @@ def check_dtype(dtype: np.dtype[Any], field: str) -> None:
         raise broken(f"{field} is of dtype {dtype}, whose elements are references, not plain bytes")
 
 
+def needing(error: FuseError, x: Any) -> FuseError:
+    """Let an error say that the number of x is needed, if it is an argument that has one."""
+    if isinstance(x, TracedArray) and not x.ndim and x.value.pieces:
+        source = x.value.pieces[0].source
+        if isinstance(source, Access) and not source.lookups:
+            error.argument = x.trace.numbers.get(source.operand)
+    return error
+
+
 def _computing(name: str) -> Any:
     def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
-        raise refused(f"{name} of {self!r}")
+        raise needing(refused(f"{name} of {self!r}"), self)
 
     return method
 
 
 def _deciding(name: str) -> Any:
     def method(self: TracedArray, *arguments: Any) -> NoReturn:
-        raise refused(f"{name}() of {self!r}", "its elements are not known while the function is traced")
+        raise needing(refused(f"{name}() of {self!r}", "its elements are not known while the function is traced"), self)
 
     return method
 
@@ -188,11 +201,15 @@ class TracedArray:
         raise refused(f"an assignment into {self!r}", "join parts into a new array instead")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
-        raise refused(f"numpy.{ufunc.__name__} of {self!r}")
+        error = refused(f"numpy.{ufunc.__name__} of {self!r}")
+        for each in inputs:
+            if error.argument is None:
+                needing(error, each)
+        raise error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         hint = f"numpy.copy takes it; an array that is no argument is indexed by {CLAMPING}"
-        raise refused(f"{self!r} as an array", hint)
+        raise needing(refused(f"{self!r} as an array", hint), self)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
@@ -204,7 +221,7 @@ class TracedArray:
         if name.startswith("__"):
             raise AttributeError(name)
         message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
-        raise FuseAttributeError(message, "fuse", None, RULE)
+        raise needing(FuseAttributeError(message, "fuse", None, RULE), self)
 
     def __repr__(self) -> str:
         return f"a traced {self.element} array of shape {self.shape}"

@@ -13,6 +13,8 @@ import numpy as np
 
 from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
+from anydml.moves.compose import INPUT
+from anydml.tracing.as_numbers import number_of
 from anydml.tracing.call import MOST_OPEN, Call, is_long, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
@@ -65,6 +67,7 @@ def traced_call(
     names: list[str] = []
     paths: list[Path] = []
     variable = trace.scope.variable
+    argument: int | str = 0
 
     def number(value: int, path: Path, least: int | None = None) -> Any:
         if len(inputs) > MOST_OPEN:
@@ -87,11 +90,17 @@ def traced_call(
         check_dtype(array.dtype, path)
         shape = [number(size, (path, "shape", k), 0) for k, size in enumerate(array.shape)]
         strides = [number(stride, (path, "strides", k)) for k, stride in enumerate(strides_of(array))]
-        return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
+        value = trace.composer.input(path, shape, strides, array.itemsize)
+        if not array.ndim and number_of(leaf) is not None:
+            trace.numbers[INPUT + place] = argument
+        return trace.made(value, array.dtype, place)
 
     fields = argument_names(function, len(arguments))
-    given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, fields, strict=True)]
-    named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
+    given, named = [], {}
+    for argument, (tree, path) in enumerate(zip(arguments, fields, strict=True)):  # noqa: B007  # `traced` reads it
+        given.append(rebuilt(tree, traced, path))
+    for argument, tree in keywords.items():
+        named[argument] = rebuilt(tree, traced, argument)
     engine = array_engine(name, inputs)
     _offer_to_einops()
     try:

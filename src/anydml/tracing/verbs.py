@@ -20,7 +20,7 @@ from anydml.moves.value import Value
 from anydml.tensor import Layout
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import TracedArray, needing
 
 
 def axis_of(x: TracedArray, axis: Any) -> int:
@@ -219,7 +219,7 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
 def astype(x: TracedArray, dtype: Any) -> TracedArray:
     """Return x, which must have this dtype, if one is given."""
     if dtype_of(x, dtype) != x.element:
-        raise refused(f"{x!r} as {np.dtype(dtype)}")
+        raise needing(refused(f"{x!r} as {np.dtype(dtype)}"), x)
     return x
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 from anydml.tracing.constants import arrays_of
 from anydml.tracing.executed import unwatched
 from anydml.tracing.refusing import named, refused
-from anydml.tracing.trace import Trace, TracedArray
+from anydml.tracing.trace import Trace, TracedArray, needing
 
 PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
 """Attributes of arrays that are not called."""
@@ -135,7 +135,8 @@ class Undecided(Word):
         Raises:
             FuseError: always.
         """
-        raise refused(self.name, "its result or its shape would depend on elements")
+        error = refused(self.name, "its result or its shape would depend on elements")
+        raise needing(error, next(iter(arguments), None))
 
 
 Table = Mapping[str, Word]

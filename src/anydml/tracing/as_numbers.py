@@ -1,0 +1,74 @@
+"""Arrays without dimensions among the arguments whose numbers a function needs, as in ``x[k:]``.
+
+They are traced as arrays first. Once the number of one is needed, all calls are those with the numbers in its argument.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays import read_argument
+from anydml.arrays.receive import adapter_of
+from anydml.tracing.structure import leaves
+
+Place = int | str
+"""The position or the keyword of an argument."""
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def number_of(leaf: Any) -> Any:
+    """Return the NumPy scalar of an integer array without dimensions in host memory; None for anything else.
+
+    PyTorch's tensors of UINT8 are masks as indices, and therefore no numbers.
+    """
+    if type(leaf) is np.ndarray:
+        return leaf[()] if not leaf.ndim and leaf.dtype.kind in "iu" else None
+    torch = sys.modules.get("torch")
+    if torch is not None and type(leaf) is torch.Tensor:
+        is_number = not leaf.ndim and leaf.dtype in (torch.int64, torch.int32, torch.int16, torch.int8) and leaf.is_cpu
+        return leaf.numpy()[()] if is_number else None
+    if getattr(leaf, "ndim", None) != 0 or (adapter := adapter_of(leaf)) is None or isinstance(leaf, np.generic):
+        return None
+    array, _ = read_argument("fuse", adapter, "a number")
+    return number_of(array) if type(array) is np.ndarray else None
+
+
+def with_numbers(arguments: tuple[Any, ...], keywords: dict[str, Any], places: Iterable[Place]) -> Arguments | None:
+    """Replace the arrays in some arguments by their numbers; return None if there are none in them."""
+    given, named, is_other = [*arguments], {**keywords}, False
+    for place in places:
+        if isinstance(place, int):
+            if place < len(given):
+                given[place] = _numbers(before := given[place])
+                is_other = is_other or given[place] is not before
+        elif place in named:
+            named[place] = _numbers(before := named[place])
+            is_other = is_other or named[place] is not before
+    return (tuple(given), named) if is_other else None
+
+
+def _numbers(tree: Any) -> Any:
+    """Replace the arrays in a structure; it is returned as it is if there are none."""
+    if isinstance(tree, (list, tuple)):
+        items = [*map(_numbers, tree)]
+        if all(map(operator.is_, items, tree)):
+            return tree
+        if isinstance(tree, list):
+            return items
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, dict):
+        found = {name: _numbers(item) for name, item in tree.items()}
+        return tree if all(map(operator.is_, found.values(), tree.values())) else found
+    number = number_of(tree)
+    return tree if number is None else number
+
+
+def has_others(arguments: Arguments) -> bool:
+    """Whether there is an array among arguments."""
+    return any(isinstance(leaf, np.ndarray) or adapter_of(leaf) is not None for leaf in leaves(arguments))
