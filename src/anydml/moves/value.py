@@ -31,6 +31,7 @@ from anydml.moves.pieces import (
     resized,
     source_by_factors,
     tidy,
+    windowed,
     with_ones,
     with_zero_strides,
 )
@@ -110,6 +111,10 @@ class Value(Record):
 
     def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = self[starts + steps·c]``; all coordinates must be in range."""
+        if len(self.pieces) == 1 and not are_none(sizes):
+            window = windowed(self.pieces[0], self.sizes, starts, sizes, steps)
+            if window is not None:
+                return Value(tuple(sizes), self.element_size, (window,))
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
             if is_none(start) and is_one(step) and are_same(size, value.sizes[axis]):

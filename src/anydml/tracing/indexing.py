@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.moves.open_numbers import is_clamped, larger, smaller
+from anydml.moves.open_numbers import larger, smaller
 from anydml.text import counted
 from anydml.tracing.constants import Array, known, whole
 from anydml.tracing.refusing import broken, named, refused
@@ -123,14 +123,16 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         TypeError: the slice has parts other than integers and None.
         ValueError: the step is 0.
     """
-    if not is_open((item.start, item.stop, item.step, size)):
+    given = next((each for each in (size, item.start, item.stop, item.step) if type(each) is Size), None)
+    if given is None:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
+    are_clamped = given.is_clamped
     step = 1 if item.step is None else whole(item.step)
     if not step:
         raise ValueError("slice step cannot be zero")
-    if is_clamped(step) and type(step) is Size and item.start is None and item.stop is None:
+    if are_clamped and type(step) is Size and item.start is None and item.stop is None:
         # The axis is read from its end if the step is negative.
         is_backwards = larger(0, smaller(1, -step))
         return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
@@ -142,13 +144,13 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         found: int = whole(given)
         if found < 0:
             found += size
-            return larger(found, low) if is_clamped(found) else low if found < 0 else found
-        return smaller(found, high) if is_clamped(found, high) else high if found > high else found
+            return larger(found, low) if are_clamped else low if found < 0 else found
+        return smaller(found, high) if are_clamped else high if found > high else found
 
     start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
     reach = stop - start if step > 0 else start - stop
     count = reach if type(step) is int and abs(step) == 1 else (reach - 1) // abs(step) + 1
-    if is_clamped(reach):
+    if are_clamped and is_open([reach]):
         return start, larger(0, count), step
     return (start, count, step) if reach > 0 else (0, 0, 1)
 

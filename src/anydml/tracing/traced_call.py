@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -60,8 +60,7 @@ def traced_call(
     if not inputs:
         raise broken(f"{name} was called without arrays: pass at least one")
     first = adapters[0]
-    is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
-    kind = TracedTensor if is_pytorchs else TracedNdarray
+    kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     device = None if first is None else first.device
     trace = Trace(name, kind, device, given=len(call.numbers), is_clamped=is_clamped)
     names: list[str] = []
@@ -69,16 +68,23 @@ def traced_call(
     variable = trace.scope.variable
     argument: int | str = 0
 
-    def number(value: int, path: Path, least: int | None = None) -> Any:
+    count = 0
+
+    def numbers(values: Sequence[int], path: str, rank: int) -> list[Any]:
+        nonlocal count
         if len(inputs) > MOST_OPEN:
-            return value
-        size = variable(len(paths), value, least)
-        paths.append(path)
-        return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
+            return [*values]
+        paths.append((count, path, rank))
+        # Sizes are 0 or more.
+        sizes = [variable(count + k, value, 0 if k < rank else None) for k, value in enumerate(values)]
+        count += len(sizes)
+        if is_open:
+            return sizes
+        return [trace.scope.pinned(size, "a called function does not support open sizes") for size in sizes]
 
     def traced(leaf: Any, path: str) -> Any:
         if type(leaf) is int or is_long(leaf):
-            size = number(int(leaf), (path, "", 0))
+            (size,) = numbers([int(leaf)], path, -1)
             return size if is_open else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
@@ -88,9 +94,9 @@ def traced_call(
             check_place(name, path, adapter, adapters[0], names[0])
         names.append(path)
         check_dtype(array.dtype, path)
-        shape = [number(size, (path, "shape", k), 0) for k, size in enumerate(array.shape)]
-        strides = [number(stride, (path, "strides", k)) for k, stride in enumerate(strides_of(array))]
-        value = trace.composer.input(path, shape, strides, array.itemsize)
+        rank = array.ndim
+        found = numbers((*array.shape, *strides_of(array)), path, rank)
+        value = trace.composer.input(path, found[:rank], found[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
             trace.numbers[INPUT + place] = argument
         return trace.made(value, array.dtype, place)

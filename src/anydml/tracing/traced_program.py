@@ -25,8 +25,8 @@ WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
 
 
-Path = tuple[str, str, int]
-"""What a number of a call is: an argument, or of an array argument an attribute and the place in it."""
+Path = tuple[int, str, int]
+"""The first of the numbers of an argument, its name, and, of an array, the number of its dimensions, else −1."""
 
 
 class TracedProgram:
@@ -36,7 +36,7 @@ class TracedProgram:
         trace: the finished trace.
         traced: the traced function.
         remembered: what the function could read besides its arguments.
-        paths: what the numbers of a call are.
+        paths: what the numbers of a call are, in ascending order.
 
     Attributes:
         program: a program with open sizes that writes results of any strides.
@@ -86,11 +86,13 @@ class TracedProgram:
                 number = step[1]
                 while number >= self._tape.given:
                     number = self._tape.of(number)[1]
-                if number >= len(self._paths):
-                    return None
-                path, attribute, k = self._paths[number]
-                return f"{path}{f'.{attribute}[{k}]' if attribute else ''} is {numbers[number]}"
+                return f"{self._path(number)} is {numbers[number]}" if self._paths and number >= 0 else None
         return None
+
+    def _path(self, number: int) -> str:
+        first, path, rank = next(each for each in reversed(self._paths) if each[0] <= number)
+        place = number - first
+        return path if rank < 0 else f"{path}.{'shape' if place < rank else 'strides'}[{place % rank}]"
 
     def specialized(
         self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()
@@ -154,7 +156,10 @@ class TracedProgram:
 
         tree = rebuilt(traced.tree, place, "")
         try:
-            tape = tapes.Tape(self._tape.given, [*map(_in_words, self._tape.steps)], self._first)
+            steps = [
+                _in_words(step) if step[0] == AT_LEAST or step[0] == AT_MOST else step for step in self._tape.steps
+            ]
+            tape = tapes.Tape(self._tape.given, steps, self._first)
         except OverflowError:
             return None
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
