@@ -15,7 +15,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -68,14 +68,20 @@ class Executed:
             yield
         self.is_known, self._is_complete = True, None
 
-    @contextmanager
-    def restricted(self) -> Iterator[None]:
-        """Inside the context, raise NotTracedError before an instruction that no trace has executed."""
+    def restricted(self) -> AbstractContextManager[None]:
+        """Return a context in which NotTracedError is raised before an instruction that no trace has executed.
+
+        Raises:
+            NotTracedError: a debugger prevents it.
+        """
         if self.is_complete:
-            yield
-            return
+            return _NOTHING
         if sys.gettrace() is not None:
             raise NotTracedError
+        return self._refusing()
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
         refusals = []
 
         def refuse() -> NoReturn:
@@ -107,6 +113,9 @@ class Executed:
             yield
         finally:
             watch.end()
+
+
+_NOTHING = nullcontext()
 
 
 def _called(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -104,7 +104,9 @@ def _own(returned: list[Any], arguments: Any) -> Any:
     Raises:
         FuseError: there is something else than arrays of the arguments' library and numbers.
     """
-    torch = sys.modules["torch"] if _is_tensor(_first_array(arguments)) else None
+    torch = sys.modules.get("torch")
+    if torch is not None and not _is_tensor(_first_array(arguments)):
+        torch = None
     # Of NumPy's arrays, few results need what was given.
     given = partial(leaves, arguments)
     used = {leaf.untyped_storage().data_ptr() for leaf in given() if _is_tensor(leaf)} if torch is not None else set()
