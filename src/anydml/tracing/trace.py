@@ -108,6 +108,10 @@ def check_dtype(dtype: np.dtype[Any], field: str) -> None:
         raise broken(f"{field} is of dtype {dtype}, whose elements are references, not plain bytes")
 
 
+READING = frozenset(("item", "tolist"))
+"""Methods that return the number of an array without dimensions."""
+
+
 def needing(error: FuseError, x: Any) -> FuseError:
     """Let an error say that the number of x is needed, if it is an argument that has one."""
     if isinstance(x, TracedArray) and not x.ndim and x.value.pieces:
@@ -221,7 +225,8 @@ class TracedArray:
         if name.startswith("__"):
             raise AttributeError(name)
         message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
-        raise needing(FuseAttributeError(message, "fuse", None, RULE), self)
+        error = FuseAttributeError(message, "fuse", None, RULE)
+        raise needing(error, self) if name in READING else error
 
     def __repr__(self) -> str:
         return f"a traced {self.element} array of shape {self.shape}"

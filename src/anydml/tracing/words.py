@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, NoReturn
 from anydml.tracing.constants import arrays_of
 from anydml.tracing.executed import unwatched
 from anydml.tracing.refusing import named, refused
-from anydml.tracing.trace import Trace, TracedArray, needing
+from anydml.tracing.trace import READING, Trace, TracedArray, needing
 
 PROPERTIES = frozenset(("T", "mT", "H", "mH", "real"))
 """Attributes of arrays that are not called."""
@@ -136,7 +136,7 @@ class Undecided(Word):
             FuseError: always.
         """
         error = refused(self.name, "its result or its shape would depend on elements")
-        raise needing(error, next(iter(arguments), None))
+        raise needing(error, arguments[0]) if self.name in READING and arguments else error
 
 
 Table = Mapping[str, Word]
