@@ -52,7 +52,8 @@ class Watch:
             if not found:
                 place.f_trace_lines = False
                 return True
-        place.f_trace = self
+        # Python 3.13 reports no instructions of a frame without a function, which a debugger may call later.
+        place.f_trace = ignore
         place.f_trace_opcodes, place.f_trace_lines = True, False
         return True
 
@@ -73,6 +74,10 @@ class Watch:
                 self.refuse()
             self.marks[at] = 1
         return True
+
+
+def ignore(frame, event, arg):
+    """Do nothing in a frame."""
 
 
 def watch(own, frame, what, arg):

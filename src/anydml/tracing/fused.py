@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from anydml.arrays.quick import BRIDGES, is_native
-from anydml.core import fusing
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import FuseError
 from anydml.functions.traced import lazy_functions
@@ -23,6 +22,7 @@ from anydml.moves import Program
 from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import Call
+from anydml.tracing.calls import Calls
 from anydml.tracing.counts import Counts, Selecting, difference, selecting
 from anydml.tracing.donating import Pairs
 from anydml.tracing.refusing import broken
@@ -98,39 +98,7 @@ def planned_by(plan: Callable[..., Any]) -> None:
     _PLAN[:] = [plan]
 
 
-class _PythonCalls:
-    """Replacement of `core.fusing.Calls` without the compiled core."""
-
-    hits = 0
-    """How many calls a cached trace has served."""
-
-    slowly: Callable[..., Any]
-    """Does a call in Python; defined by the subclass."""
-
-    def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
-        """Call the function."""
-        return self.slowly(arguments, keywords, out)
-
-    def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
-        """Return what the arguments have in common with those of similar calls, which only compiled code does."""
-
-    def form_without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes | None:
-        """Return the same if no trace is expected to help."""
-
-    def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """Do a call by compiled code; return None if there is none for it."""
-
-    def keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Any) -> None:
-        """Register compiled code for calls like this one."""
-
-
-if TYPE_CHECKING or fusing is None:  # noqa: SIM108  types are checked against Python's class
-    _Calls = _PythonCalls
-else:
-    _Calls = fusing.Calls
-
-
-class Fused(_Calls, Generic[P, R]):
+class Fused(Calls, Generic[P, R]):
     """A fused function, made by `fuse`.
 
     Examples:
