@@ -135,8 +135,10 @@ class Fused(Calls, Generic[P, R]):
 
     def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
-        if self._numbers and (found := with_numbers(arguments, keywords, self._numbers)):
-            return self(*found[0], out=out, **found[1])
+        if self._numbers and (given := with_numbers(arguments, keywords, self._numbers)):
+            arguments, keywords = given
+            if (found := self.take(arguments, keywords, out)) is not None:
+                return found
         if BRIDGES and out is None:
             found = bridged(self, arguments, keywords)
             if found is not MISSED:

@@ -61,8 +61,7 @@ def traced_call(
         raise broken(f"{name} was called without arrays: pass at least one")
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
-    device = None if first is None else first.device
-    trace = Trace(name, kind, device, given=len(call.numbers), is_clamped=is_clamped)
+    trace = Trace(name, kind, None if first is None else first.device, given=len(call.numbers), is_clamped=is_clamped)
     names: list[str] = []
     paths: list[Path] = []
     variable = trace.scope.variable
