@@ -272,6 +272,21 @@ def diagonal_matrix(rng, dtype):
     return (x, value, begin, end), expected
 
 
+def triangle(rng, dtype, is_kept):
+    x = array(rng, shape_of(rng, int(rng.integers(2, 5))), dtype)
+    k = int(rng.choice([*range(-7, 8), 1 << 40, -(1 << 40)]))
+    row, column = np.indices(x.shape[-2:])
+    return (x, k), np.where(is_kept(column - row, k), x, zeros(x.shape, dtype)).astype(dtype)
+
+
+def tril(rng, dtype):
+    return triangle(rng, dtype, lambda t, k: t <= k)
+
+
+def triu(rng, dtype):
+    return triangle(rng, dtype, lambda t, k: t >= k)
+
+
 def zeros(shape, dtype):
     """Elements whose bytes are 0."""
     return np.frombuffer(bytearray(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
@@ -337,7 +352,7 @@ DRAW = {
     for each in (
         *(tile, pad, permute_dims, flip, roll, repeat, upsample, broadcast_to, stack, gather_elements, scatter),
         *(gather_nd, scatter_nd, one_hot, diagonal_matrix, slice_grad, space_to_depth, depth_to_space, unfold),
-        *(where, reverse_subsequences, fill, sequence),
+        *(where, reverse_subsequences, fill, sequence, tril, triu),
     )
 }
 """By the functions' names: a generator and a dtype in, arguments and the expected result out."""

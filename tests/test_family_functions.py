@@ -13,7 +13,7 @@ CALLS = 120
 SEVEN = {"split", "join", "slice", "slice1", "gather", "split_training", "concat_training"}
 
 
-FILLS_ZEROS = {"slice_grad", "unfold"}
+FILLS_ZEROS = {"slice_grad", "tril", "triu", "unfold"}
 
 
 def dtype_for(rng, name):

@@ -224,6 +224,8 @@ CASES = [
     Case("scatter_nd", ("4x3", torch.tensor([[0], [-1]]), "2x3"), put),
     Case("one_hot", (torch.tensor([[0, 2], [-1, 9]]), "2x", 3, 1, "skip"), hot),
     Case("diagonal_matrix", ("2x3x4", 0, -1, 1), lambda x, value, *band: x - x.tril(0).triu(-1)),
+    Case("tril", ("2x3x4", -1), torch.tril),
+    Case("triu", ("2x3x4", 1), torch.triu),
     Case("slice_grad", ("2x3", [5, 8], [1, 1], [3, 7], [2, -3]), grad_of_slice),
     Case("space_to_depth", ("1x2x4x2", 2), to_depth),
     Case("depth_to_space", ("1x8x1x2", 2, "column_row_depth"), to_space),

@@ -17,7 +17,7 @@ from anydml.strides import in_words
 from anydml.tensor import Layout
 
 RULED = sorted(FUNCTIONS.keys() & DRAW)
-REWRITTEN = {"diagonal_matrix", "one_hot", "reverse_subsequences", "scatter", "scatter_nd", "where"}
+REWRITTEN = {"tril", "triu", "diagonal_matrix", "one_hot", "reverse_subsequences", "scatter", "scatter_nd", "where"}
 """Functions whose results are written twice in part."""
 DTYPES = [np.dtype(name) for name in ("u1", "i2", "f4", "c8", "c16")]
 

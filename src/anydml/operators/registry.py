@@ -36,6 +36,7 @@ from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc, un
 from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
 from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training
 from anydml.operators.axes import broadcast_to as broadcast_to, flip as flip, permute_dims as permute_dims, roll as roll, stack as stack
+from anydml.operators.triangles import tril as tril, triu as triu
 from anydml.operators.repeating import repeat as repeat, upsample as upsample
 
 import sys as _sys

@@ -1,0 +1,73 @@
+"""`tril` and `triu`: triangles of matrices, with zeros elsewhere, as ONNX's Trilu has them."""
+
+from __future__ import annotations
+
+from anydml.errors import DescError
+from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
+from anydml.operators.function import Array, Parameters, Sizes, function
+from anydml.symbols import are_known
+from anydml.text import counted
+
+
+def _diagonal(name: str, shape: Sizes, k: int) -> int:
+    """Check x's rank; return a diagonal, which is beyond all others if k is."""
+    if len(shape) < 2:
+        have = counted(len(shape), "dimension")
+        raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
+    return min(max(k, -EVERY), EVERY - 1) if are_known([k]) else k
+
+
+def _check_tril(name: str, shape: Sizes, k: int) -> Parameters:
+    return None, _diagonal(name, shape, k) + 1, EVERY
+
+
+def _check_triu(name: str, shape: Sizes, k: int) -> Parameters:
+    return None, -EVERY, _diagonal(name, shape, k)
+
+
+@function(_check_tril, rule=diagonal_matrix_rule)
+def tril(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
+    """Copy the lower triangle of matrices, like the array API's function; what is above diagonal k becomes 0.
+
+    Args:
+        x: array of any dtype with at least two dimensions; the last two are rows and columns.
+        k: the last diagonal that is kept; 0 is the main diagonal, 1 the one above it.
+        out: output array of x's shape and dtype.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has fewer than two dimensions.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.tril(np.ones((3, 3), int))
+        array([[1, 0, 0],
+               [1, 1, 0],
+               [1, 1, 1]])
+    """
+
+
+@function(_check_triu, rule=diagonal_matrix_rule)
+def triu(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
+    """Copy the upper triangle of matrices, like the array API's function; what is below diagonal k becomes 0.
+
+    Args:
+        x: array of any dtype with at least two dimensions; the last two are rows and columns.
+        k: the first diagonal that is kept; 0 is the main diagonal, 1 the one above it.
+        out: output array of x's shape and dtype.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has fewer than two dimensions.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.triu(np.ones((3, 3), int), 1)
+        array([[0, 1, 1],
+               [0, 0, 1],
+               [0, 0, 0]])
+    """
