@@ -410,6 +410,7 @@ def test_a_warning_names_what_changes():
     (only,) = noticed
     assert re.search("<lambda> is not fused, since it reads steps, .* as an argument", str(only.message))
     assert only.filename == __file__
+    assert "no trace is cached, since the function reads steps" in fused.explain(X)
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,8 @@ class Fused(Calls, Generic[P, R]):
         """
         plan, registers, _ = self._program_of(arguments, keywords)
         lines = [str(self._specialized(plan, registers)), *plan.pins]
+        if self._unsteady is not None:
+            lines.append(f"no trace is cached, since the function reads {self._unsteady}, which changes between calls")
         if self._reasons:
             lines.append(f"{self.counts}, lately since {', and since '.join(self._reasons)}")
         return "\n  ".join(lines)
