@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import warnings
 
 import numpy as np
@@ -189,7 +190,7 @@ def test_tensors_without_elements_are_skipped():
     }""")
     descs, reasons = found(model)
     assert [*descs] == ["join"]
-    assert not reasons
+    assert reasons == {"nothing": "it moves no element"}
     assert [tensor.sizes for tensor in descs["join"].input_tensors] == [(1, 1, 2, 3)]
     descs["join"].check()
 
@@ -407,3 +408,42 @@ def test_the_lowest_level_is_the_first_without_problems(check, body):
     lowest = f"DML_FEATURE_LEVEL_{LEVELS[codes.index(0)]}" if 0 in codes else None
     for level in ("1_0", "6_4"):
         assert json.loads(check(model, "--feature-level", level, "--json")[1][0])["lowest_level"] == lowest
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(bool c, float[2, 3] x) => (float[3, 2] y, float[A, B] z) { y = Transpose (x)"
+        " [n] z = If (c) <then_branch = t () => (float[3, 2] a) { a = Transpose (x) },"
+        " else_branch = e () => (float[3, 2] b) { b = Transpose (x) }> }",
+        "(int64 m, bool c, float[2, 3] x) => (float[3, 2] y, float[A, B] z) { y = Transpose (x)"
+        " [n] z = Loop (m, c, x) <body = l (int64 i, bool a, float[2, 3] s) => (bool b, float[2, 3] t)"
+        " { b = Identity (a) p = Transpose (s) t = Transpose (p) }> }",
+    ],
+    ids=["If", "Loop"],
+)
+def test_movement_in_bodies_is_not_looked_at(check, body):
+    code, lines, _ = check(parsed(f"g {body}", 17))
+    assert code == 3
+    assert lines[0].startswith("m.onnx: 1 movement node was not looked at; 1 movement node conforms")
+    assert any("bodies are not looked at: " in line for line in lines)
+    report = json.loads(check(parsed(f"g {body}", 17), "--json")[1][0])
+    assert report["not_looked_at"] == 1
+    (left,) = (each for each in report["not_checked"] if each["place"] == "n")
+    assert re.fullmatch(r"its bodies were not looked at, which have \d movement nodes?", left["message"])
+
+
+def test_what_moves_apart_from_the_device_is_said(check):
+    model = parsed("""g (float[2, 3] x, float[0, 3] e, bool[2] c)
+        => (float[3, 2] y, float[A, B] z, float[C, D] k, float[3, 0] w)
+        { y = Transpose (x) [s] q = SequenceConstruct (x, x) [f] z = ConcatFromSequence <axis = 0> (q)
+          [c] k = Compress <axis = 0> (x, c) [w] w = Transpose (e) }""")
+    code, lines, _ = check(model)
+    assert code == 0
+    assert "m.onnx: 3 nodes not on the device (SequenceConstruct 1, ConcatFromSequence 1, Compress 1): " in "\n".join(
+        lines
+    )
+    assert "m.onnx: 1 node not on the device (Transpose 1): it moves no element" in lines
+    report = json.loads(check(model, "--json")[1][0])
+    assert [report["conforming"], report["not_looked_at"]] == [1, 0]
+    assert {each["place"] for each in report["not_checked"]} == {"s", "f", "c", "w"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from anydml.feature_level import FeatureLevel
-    from anydml.onnx.descs import Finding
+    from anydml.onnx.finding import Finding
 
 SOUND, BROKEN, PARTLY = 0, 1, 3
 """Exit codes of `anydml check`; 2 is for files that cannot be read."""

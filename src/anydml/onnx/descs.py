@@ -8,7 +8,7 @@ levels require, as in ONNX Runtime's DirectML provider.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
@@ -19,6 +19,7 @@ from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.indices import INDEXED, MOST_INDICES, indices_of, outside
+from anydml.onnx.finding import MOVING, NO_ELEMENTS, ON_THE_CPU, Finding, apart, movement_in
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, read_as_data
 from anydml.onnx.inference import FOLLOWED, Unknown, declared, inferred, initial
@@ -32,33 +33,6 @@ from anydml.operators import OperatorDesc
 from anydml.text import printable
 
 DESCS_HAVE_SIZES = "descs must have known sizes"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of translating a node: a desc, an error, or a reason why it was not checked.
-
-    Attributes:
-        node: name of the node.
-        desc: the equivalent desc, not checked against any feature level.
-        error: the reason why DirectML has no equivalent.
-        unchecked: the reason why the node was not checked, or not wholly.
-        sizes: symbolic sizes that must be given to check it.
-        computes: whether the node is out of scope because it computes.
-        on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
-        cause: the error of the reason why it was not checked, if every node must be.
-        operator: name of the operator, with its domain.
-    """
-
-    node: str
-    desc: OperatorDesc | None = None
-    error: ModelError | None = None
-    unchecked: str | None = None
-    sizes: tuple[str, ...] = ()
-    computes: bool = False
-    on_host: bool = False
-    cause: ModelError | None = None
-    operator: str = ""
 
 
 def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, OperatorDesc]:
@@ -219,7 +193,7 @@ class _Descriptions:
             self._forget(node.outputs, unknown)
             computes = node.operator in ARITHMETIC
             if node.entry.describe is None and not computes:
-                return None
+                return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
             why = f"its sizes depend on {unknown.why}"
             return Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
         ctx = ShapeContext()
@@ -241,8 +215,10 @@ class _Descriptions:
         node = known.node
         outputs = [each for each in known.outputs if isinstance(each, Tensor)]
         is_skipped = all(not each.size for each in outputs) or all(each.array is not None for each in outputs)
-        if node.entry.describe is None or (self._skips_empty and is_skipped):
-            return None
+        if node.entry.describe is None:
+            return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
+        if self._skips_empty and is_skipped:
+            return None if any(each.size for each in outputs) or not outputs else apart(node.name, NO_ELEMENTS)
         if (error := outside(node, inputs)) is not None:
             return Finding(node.name, error=error)
         try:
@@ -262,6 +238,8 @@ class _Descriptions:
         node = known.node
         message = f"{missing}; descs need it as a constant of at most {FOLLOWED} integers"
         cause = node.error(message, missing.partition(" ")[0], DESCS_HAVE_SIZES)
+        if node.operator in MOVING and self._skips_empty:
+            return replace(apart(node.name, ON_THE_CPU), cause=cause)
         try:
             desc = node.entry.describe(known, *node.checked(inputs)) if node.entry.describe else None
         except ModelError as error:
@@ -294,6 +272,8 @@ class _Descriptions:
         why = str(error).removeprefix(f"{label(name, plain_domain(proto.domain), proto.op_type)}: ")
         if not isinstance(error, ComputesError):
             why = f"{_operator(proto)}: {printable(why)}"
+        if inside := movement_in(proto):
+            return Finding(name, unchecked=f"its bodies were not looked at, which have {inside}", cause=error)
         return Finding(name, unchecked=why, computes=True, cause=error)
 
     def _forget(self, outputs: Iterable[str], unknown: Unknown) -> None:

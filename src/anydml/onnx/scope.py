@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from anydml.onnx.descs import Finding
+from anydml.onnx.finding import Finding
 from anydml.text import counted
+
+WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
+"""Operators whose attributes have graphs."""
 
 
 def counts(operators: Iterable[str]) -> str:
@@ -27,13 +30,18 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
 
 def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     """Return the movement nodes that would run on the device and were not checked."""
-    return [each for each in findings if each.unchecked is not None and not each.computes and not each.on_host]
+    left = (each for each in findings if each.unchecked is not None and not each.apart)
+    return [each for each in left if not each.computes and not each.on_host]
 
 
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield a line on movement nodes with symbolic sizes, and a line on those with unknown sizes, if any."""
+    """Yield a line on each kind of movement nodes that were not checked, if there are any."""
     left = not_looked_at(findings)
+    bodies = [each for each in left if each.operator in WITH_BODIES]
+    left = [each for each in left if each.operator not in WITH_BODIES]
     waiting, others = ([each for each in left if bool(each.sizes) is waits] for waits in (True, False))
+    if bodies:
+        yield f"bodies are not looked at: {counts(each.operator for each in bodies)}"
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
         count, verb = counted(len(waiting), "node"), "waits" if len(waiting) == 1 else "wait"
@@ -44,3 +52,6 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         verb = "is" if len(others) == 1 else "are"
         count = counted(len(others), "node")
         yield f"{count} {verb} not looked at, as sizes are not known: {counts(each.operator for each in others)}"
+    for why in dict.fromkeys(each.apart for each in findings if each.apart and not each.on_host):
+        operators = [each.operator for each in findings if each.apart == why]
+        yield f"{counted(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

@@ -1,0 +1,71 @@
+"""What translating a node to a desc found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx import NodeProto
+
+from anydml.errors import ModelError
+from anydml.onnx.table import NODES
+from anydml.onnx.walk import plain_domain
+from anydml.operators import OperatorDesc
+from anydml.text import counted
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of translating a node: a desc, an error, or a reason why it was not checked.
+
+    Attributes:
+        node: name of the node.
+        desc: the equivalent desc, not checked against any feature level.
+        error: the reason why DirectML has no equivalent.
+        unchecked: the reason why the node was not checked, or not wholly.
+        sizes: symbolic sizes that must be given to check it.
+        computes: whether the node is out of scope because it computes.
+        on_host: whether the node is shape arithmetic: its results only determine sizes, which the host computes.
+        apart: why nothing of it would run on the device, although it moves elements; empty if it would.
+        cause: the error of the reason why it was not checked, if every node must be.
+        operator: name of the operator, with its domain.
+    """
+
+    node: str
+    desc: OperatorDesc | None = None
+    error: ModelError | None = None
+    unchecked: str | None = None
+    sizes: tuple[str, ...] = ()
+    computes: bool = False
+    on_host: bool = False
+    apart: str = ""
+    cause: ModelError | None = None
+    operator: str = ""
+
+
+ON_THE_CPU = "ONNX Runtime moves it on the CPU, since DirectML has no operator for it"
+NO_ELEMENTS = "it moves no element"
+"""Why nodes have no desc, although they are known."""
+
+MOVING = frozenset({
+    "CenterCropPad", "Compress", "TensorScatter", "ConcatFromSequence", "SequenceAt", "SequenceConstruct",
+    "SequenceErase", "SequenceInsert", "SplitToSequence",
+})  # fmt: skip
+"""Operators without a desc that do more than rename a buffer."""
+
+
+def apart(name: str, why: str) -> Finding:
+    """Return the finding of a node of which nothing would run on the device."""
+    return Finding(name, unchecked=why, apart=why)
+
+
+def movement_in(proto: NodeProto) -> str:
+    """Count the movement nodes in the bodies of a node, such as those of If and Loop."""
+    graphs = [graph for each in proto.attribute for graph in (*([each.g] if each.HasField("g") else []), *each.graphs)]
+    waiting, found = [node for graph in graphs for node in graph.node], 0
+    while waiting:
+        node = waiting.pop()
+        entry = NODES.get((plain_domain(node.domain), node.op_type))
+        found += entry is not None and entry.describe is not None
+        more = [g for each in node.attribute for g in (*([each.g] if each.HasField("g") else []), *each.graphs)]
+        waiting += [each for graph in more for each in graph.node]
+    return counted(found, "movement node") if found else ""
