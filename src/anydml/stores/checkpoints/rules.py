@@ -152,13 +152,13 @@ def parse_layout(text: str, place: JsonPath) -> LayoutRules:
 def _tables(content: Mapping[str, Any], key: str, place: JsonPath) -> list[tuple[dict[str, Any], JsonPath]]:
     tables = content.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise (place / key).error(f"is {_shown(tables)}, where tables are expected: write [[{key}]]")
+        raise (place / key).error(f"{_said(tables)}, where tables are expected: write [[{key}]]")
     return [(table, place / key / k) for k, table in enumerate(tables)]
 
 
 def _pattern(text: Any, place: JsonPath) -> Pattern:
     if not isinstance(text, str):
-        raise place.error(f"is {_shown(text)}, where a pattern of names is expected")
+        raise place.error(f"{_said(text)}, where a pattern of names is expected")
     try:
         return Pattern(text)
     except ModelError as error:
@@ -176,13 +176,13 @@ def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
     action = actions[0]
     check, what, fields, needed = ACTIONS[action]
     if not check(said[action]):
-        raise (place / action).error(f"is {_shown(said[action])}, where {what} is expected")
+        raise (place / action).error(f"{_said(said[action])}, where {what} is expected")
     own = {key: value for key, value in said.items() if key not in (action, "match")}
     for key, value in own.items():
         if key not in fields:
             raise (place / key).error(f"is not known of {action}: it takes {', '.join(fields) or 'nothing'}")
         if not fields[key][0](value):
-            raise (place / key).error(f"is {_shown(value)}, where {fields[key][1]} are expected")
+            raise (place / key).error(f"{_said(value)}, but must be {fields[key][1]}")
     if missing := sorted(needed - {*own}):
         raise place.error(f"has no {missing[0]}, which {action} needs")
     if action in WITHOUT_MATCH:
@@ -209,16 +209,18 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
         return match, Axis(None)
     heads, parts = said.get("heads"), said.get("parts", 1)
     if not _is_integer(said.get("axis")):
-        raise (place / "axis").error(f"is {_shown(said.get('axis'))}, where an integer is expected")
+        raise (place / "axis").error(f"{_said(said.get('axis'))}, where an integer is expected")
     counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
     for count in counts:
         if count is not None and (not _is_integer(count) or count < 1):
-            raise (place / "heads").error(f"is {_shown(heads)}, where a count from 1, or several, are expected")
+            raise (place / "heads").error(f"{_said(heads)}, where a count from 1, or several, are expected")
     if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
-        raise (place / "parts").error(f"is {_shown(parts)}, where a count from 1 is expected, and no heads")
+        raise (place / "parts").error(f"{_said(parts)}, where a count from 1 is expected, and no heads")
     return match, Axis(said["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 
-def _shown(value: Any) -> str:
-    """A value of TOML, which JSON may not be able to express."""
-    return show(value) if isinstance(value, (str, int, float, list, dict, type(None))) else str(value)[:60]
+def _said(value: Any) -> str:
+    """What a value of TOML is, which JSON may not be able to express; None if there is none."""
+    if value is None:
+        return "is missing"
+    return f"is {show(value) if isinstance(value, (str, int, float, list, dict)) else str(value)[:60]}"

@@ -205,7 +205,8 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         content = parse_json(index.read_bytes(), place, "text")
     weight_map = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(weight_map, dict):
-        raise (place / "weight_map").error(f"is {show(weight_map)}, where an object is expected")
+        said = "is missing" if weight_map is None else f"is {show(weight_map)}"
+        raise (place / "weight_map").error(f"{said}, where an object of the tensors' files is expected")
     files: dict[str, Path] = {}
     for name, written in weight_map.items():
         if not isinstance(written, str):

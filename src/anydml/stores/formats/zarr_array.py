@@ -164,6 +164,8 @@ def open_zarr(path: Path) -> ZarrStore:
             # Broken metadata can raise any exception.
             raise_if_short(error)
             said = f"they lack {error}" if isinstance(error, KeyError) else str(error)[:200]
+            if isinstance(error, AttributeError):
+                said = "they are no object"
             raise place.error(f"has metadata that zarr-python does not read: {said}") from None
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")
