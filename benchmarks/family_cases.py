@@ -199,6 +199,8 @@ CASES: dict[str, Callable[[int], Calls]] = {
     "permute_dims": family_making.permute_dims,
     "flip": family_making.flip,
     "roll": family_making.roll,
+    "tril": family_making.triangle("tril"),
+    "triu": family_making.triangle("triu"),
     "broadcast_to": family_making.broadcast_to,
     "stack": family_making.stack,
     "copy": family_making.copy,

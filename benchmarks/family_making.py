@@ -232,6 +232,23 @@ def roll(size: int) -> Calls:
     )
 
 
+def triangle(which: str) -> Callable[[int], Calls]:
+    """Return the case of the lower or the upper triangle."""
+
+    def case(size: int) -> Calls:
+        """a square"""
+        side = math.isqrt(max(4, size // 4))
+        return Calls(
+            [floats(side, side)],
+            getattr(dml, which),
+            getattr(np, which),
+            lambda x: getattr(x, which)(),
+            Node("Trilu", attributes={"upper": int(which == "triu")}),
+        )
+
+    return case
+
+
 def broadcast_to(size: int) -> Calls:
     """a row to many"""
     shape = (rows_of(size, 1024), 1024)

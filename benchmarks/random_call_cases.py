@@ -101,7 +101,7 @@ SIZES = {
     "gather_nd": (2, 2), "scatter_nd": (2, 1), "repeat": (4, 1), "gather_elements": (8, 1), "scatter": (8, 1),
     "reverse_subsequences": (8, 1), "tile": (8, 1), "upsample": (8, 3), "space_to_depth": (8, 3),
     "depth_to_space": (8, 3), "broadcast_to": (16, 1), "nonzero_coordinates": (16, 1), "one_hot": (64, 1),
-    "unfold": (64, 3), "diagonal_matrix": (1, 2), "fused": (2, 2),
+    "unfold": (64, 3), "diagonal_matrix": (1, 2), "fused": (2, 2), "tril": (1, 2), "triu": (1, 2),
 }  # fmt: skip
 """The part of the most bytes that a function's arrays may have, and the fewest axes, where these are not 1."""
 
@@ -166,6 +166,10 @@ def drawn(name: str, draw: Draw, x: Any, d: int) -> Call:
                 lambda x: np.concatenate([x[at(d, slice(cut, None))], x[at(d, slice(cut))]], d),
             ][: 1 + (len(axes) == 1)]
             return Call([axes, shifts], [x], lambda x: ours(x, shifts, axes), numpy, [lambda x: x.roll(shifts, axes)])
+        case "tril" | "triu":
+            k = one.randrange(-x.shape[-1], x.shape[-1])
+            numpy, torch = (lambda x, at=at: getattr(at, name)(x, k) for at in (np, T()))
+            return Call(k, [x], lambda x: ours(x, k), [numpy], [torch])
         case "slice":
             steps = [one.choice([1, 1, 1, 2, 3]) for _ in x.shape]
             starts = [one.randrange(-(-m // 2)) for m in x.shape]

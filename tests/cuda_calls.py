@@ -10,7 +10,7 @@ from anydml.operators.registry import FUNCTIONS
 
 WINDOW = dataclasses.replace(
     FUNCTIONS["slice"],
-    inferring=lambda name, x, starts, shape, steps: (starts, shape, steps),
+    checking=lambda name, x, starts, shape, steps: (starts, shape, steps),
 )
 """Slices from a first coordinate on, by steps of either sign."""
 

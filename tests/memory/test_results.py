@@ -86,6 +86,8 @@ def calls(n):
         "permute_dims": lambda: dml.permute_dims(x, [1, 0]),
         "flip": lambda: dml.flip(x, 0),
         "roll": lambda: dml.roll(x, 1, 0),
+        "tril": lambda: dml.tril(x),
+        "triu": lambda: dml.triu(x, 1),
         "broadcast_to": lambda: dml.broadcast_to(x, [2, n, n]),
         "stack": lambda: dml.stack([x, x]),
         "fuse": lambda: [ROLLED(x), *SEVERAL(x)],

@@ -326,8 +326,10 @@ def test_check_of_sizes_that_are_only_named(folder, anydml):
         'model.onnx: cat: not checked: its sizes depend on input "x", which has sizes [N]'
     ]
     assert anydml("check", "model.onnx", "--size", "N=4")[:2] == (
-        0, "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4\n    Concat: 1 conforms\n",
-    )  # fmt: skip
+        0,
+        "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4\n    Concat: 1 conforms\n"
+        "    DML_FEATURE_LEVEL_1_0 is the lowest level that allows all that were checked\n",
+    )
     for size, message in (
         ("M=4", 'model.onnx: no size of an input is called M; there are "N"'),
         ("N=-1", "--size N=-1: write --size NAME=SIZE, 0 or more"),

@@ -6,8 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
-import transformers
 from safetensors.numpy import load_file, save_file
 from stores.test_commands import anydml
 
@@ -15,10 +13,13 @@ from anydml import stores
 from anydml.errors import ModelError
 from anydml.stores.checkpoints.selecting import Selection
 
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A tiny Llama, its folder, and what training runs keep of it."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install transformers")
     import torch.distributed.checkpoint as dcp
 
     folder = tmp_path_factory.mktemp("trained")
@@ -52,6 +53,7 @@ def test_one_command_makes_a_model_that_transformers_loads(trained, tmp_path, ca
     objects = {"dcp": " and 13 objects that are no tensors", "run.pt": " and 2 objects that are no tensors"}[source]
     assert f"leaves out 64 tensors{objects}, as only and drop say: 63 of optimizer, 1 of rng\n" in out
     given = {"bf16": torch.bfloat16, "half": torch.float16, "float32": torch.float32}[dtype]
+    transformers = pytest.importorskip("transformers")
     loaded, info = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert loaded.dtype == given

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.errors import ModelError
+from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import show
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
@@ -21,9 +21,10 @@ from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.planning.planned import LEAST
 from anydml.stores.reading import ReadTensors, read_tensors
 from anydml.stores.streaming import Part, Streamed, parts_of
-from anydml.text import parse_size
+from anydml.text import bytes_text, parse_size
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
 
@@ -199,6 +200,8 @@ def _compared(
     total = sum(math.prod(shape) * own.itemsize for shape, own in alike.values())
     # Each side has two tenths of the memory for its parts, and three for its buffers.
     size = parse_size(memory)
+    if size < 4 * LEAST:
+        raise BindingError(f"verify: {bytes_text(size)} of memory are too few: give at least {bytes_text(4 * LEAST)}")
     with shown(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
             sums = [each.hashes if isinstance(each, Manifest) else hashes_of(each, alike, size, advance)
