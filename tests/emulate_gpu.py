@@ -192,7 +192,7 @@ def check_parts(rng, count, is_equal, size, rows):
     block = gpu.put(np.zeros(starts[-1] * size, np.uint8))
     gpu.written[:] = 0
     layouts = [Layout.packed(shape, size) for shape in shapes]
-    program = lowered("split", FUNCTIONS["split"], [Layout.of(x)], layouts, (tuple(sizes), 1))
+    program = lowered("split", FUNCTIONS["split"], [Layout.of(x)], [], layouts, (tuple(sizes), 1))
     DeviceArrays(0).compile_program(program, shapes, size).run((x, block))
     whole = block.view((np.void, size))
     in_block = [whole[s : s + p.size].reshape(p.shape) for s, p in zip(starts, parts, strict=False)]
