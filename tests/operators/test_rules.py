@@ -150,3 +150,16 @@ def test_rules_leave_open_sizes_open(name):
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         np.testing.assert_equal(fused(x), expected(x))
     assert len(traces) == 1
+
+
+@pytest.mark.parametrize("step", [-3, -2, -1, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (2, 0), (0, 1), (1, 3)])
+def test_windows_of_few_elements_are_laid_into_zeros(shape, step):
+    for start in (0, 1, 3):
+        window = [9, 5], [start, 0], [9 - start, 5], [step, 1]
+        x, expected = np.ones(shape, np.float32), np.zeros((9, 5), np.float32)
+        if len(x) == 1:
+            expected[start if step > 0 else 8, : shape[1]] = 1
+        np.testing.assert_equal(dml.slice_grad(x, *window), expected)
+        np.testing.assert_equal(dml.slice_grad(x, *window, out=np.ones_like(expected)), expected)
+        np.testing.assert_equal(dml.fuse(lambda x, window=window: dml.slice_grad(x, *window))(x), expected)

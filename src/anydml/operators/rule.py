@@ -56,7 +56,7 @@ def around(make: Maker, to: View, first: Numbers, count: Numbers, step: Numbers,
         start: int64 = first.at[d]
         size: int64 = count.at[d]
         by: int64 = step.at[d]
-        if by != 1 and size == 1:
+        if by != 1 and size <= 1:
             by = 1
         elif by < 0:
             start += (size - 1) * by
