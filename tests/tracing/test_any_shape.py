@@ -312,3 +312,26 @@ def test_sizes_that_are_negative_before_they_are_padded(padded, numbers):
                 fused(x, n)
         else:
             np.testing.assert_array_equal(fused(x, n), padded(x, n))
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: dml.sequence(x, 3, 2), lambda x: 3 + 2 * np.arange(x.size).reshape(x.shape)),
+        (
+            lambda x: dml.reverse_subsequences(x, np.full((1, 2), 3, np.uint32), 0),
+            lambda x: np.concatenate([x[:3][::-1], x[3:]]),
+        ),
+        (
+            lambda x: dml.reverse_subsequences(x, np.full((1, 2), -1), 0),
+            lambda x: x[::-1],
+        ),
+    ],
+    ids=["sequence", "first ones", "all"],
+)
+def test_numbers_that_depend_on_sizes_are_those_of_each_call(function, expected):
+    fused = dml.fuse(function)
+    # Of the largest, the numbers are computed only when a program runs.
+    for n in (4, 7, 1 << 18, 9, 4, 3 << 17, 1, 0):
+        x = np.arange(2 * n).reshape(n, 2)
+        np.testing.assert_array_equal(fused(x), expected(x))

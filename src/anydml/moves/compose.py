@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from anydml.moves.accesses import single_access, strided
-from anydml.moves.constant import Constant
+from anydml.moves.constant import Computed, Constant, as_bytes
 from anydml.moves.counting import counting, is_counting, numbers
 from anydml.moves.move import Access, Fill, Move, Outside, unless
 from anydml.moves.new_axes import split
@@ -61,13 +61,13 @@ class Composer:
         """Add an input, with strides in bytes."""
         return Value.stored(self._add(INPUT, Operand("input", name)), sizes, strides, element_size)
 
-    def constant(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:
-        """Add a constant."""
+    def constant(self, name: str, array: Constant) -> Value:
+        """Add a constant, which is not computed before a program reads it."""
         # `ascontiguousarray` returns a scalar with one dimension.
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        flat = packed.reshape(-1).view(np.uint8) if packed.size else np.empty(0, np.uint8)
+        packed = array if isinstance(array, Computed) else np.ascontiguousarray(array).reshape(array.shape)
+        flat = as_bytes(packed) if packed.nbytes else np.empty(0, np.uint8)
         number = self._add(CONSTANT, Operand("constant", name, value=flat))
-        return Value.stored(number, array.shape, packed.strides, array.itemsize)
+        return Value.stored(number, array.shape, packed.strides, array.dtype.itemsize)
 
     def counting(self, start: int, count: int, step: int) -> Value:
         """The INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""

@@ -39,6 +39,11 @@ def value_of(number: Any) -> Any:
     return number if type(number) is int else getattr(number, "value", number)
 
 
+def pinned(number: Any) -> Any:
+    """Return an open size of a fused function as an integer, which later calls must share; other numbers as they are."""
+    return int(number) if hasattr(number, "scope") else number
+
+
 def is_clamped(*numbers: Any) -> bool:
     """Whether numbers must be compared by `larger` and `smaller` where possible, since calls differ in the outcome."""
     for number in numbers:  # noqa: SIM110  # a generator takes longer

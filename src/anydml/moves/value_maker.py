@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from anydml.moves.compose import Composer, Raising
 from anydml.moves.constant import Constant
 from anydml.moves.coordinates import Steps, in_bytes, units
@@ -246,8 +244,7 @@ class ValueMaker(Maker):
 
     def constant(self, array: Constant) -> Any:
         """Add a constant operand."""
-        known = np.asarray(array)
-        return Lazy(self._composer.constant("numbers", known), known.dtype.name)
+        return Lazy(self._composer.constant("numbers", array), array.dtype.name)
 
     def filled(self, sizes: Numbers, value: Any) -> Any:
         """A value of fills."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Computed, Constant
+from anydml.moves.open_numbers import pinned
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
@@ -38,7 +39,7 @@ def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
 
 def _sequence(start: Item, delta: Item, count: int) -> Constant:
     """Return a sequence of native numbers in the elements' dtype."""
-    dtype = start.dtype
+    dtype, count = start.dtype, pinned(count)
     return Computed((count,), dtype, lambda: numbers_of(start.number, delta.number, count).astype(dtype, copy=False))
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Computed, Constant
+from anydml.moves.open_numbers import pinned
 from anydml.operators.enums import AxisDirection
 
 MOST_TESTED = 1 << 20
@@ -86,6 +87,7 @@ def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
     """Return an axis' positions as a range, as a range of repeated elements, or as indices of a lookup."""
     if grid.is_one_to_one and count <= size:
         return GridAxis(count, 1, 0, 1, None)
+    count, size = pinned(count), pinned(size)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
     looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
     if count > MOST_TESTED:

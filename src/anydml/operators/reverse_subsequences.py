@@ -12,6 +12,7 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Computed, Constant
+from anydml.moves.open_numbers import pinned
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Indices, Parameters, Sizes, function
@@ -28,6 +29,7 @@ UNSIGNED = (DataType.UINT64, DataType.UINT32)
 
 def _places(size: int) -> Constant:
     """Return n times the number n, which is out of range, then 0 to n − 1. Read backwards from L + n − 1: L − 1 … 0."""
+    size = pinned(size)
     dtype = np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
     return Computed(
         (2 * size,), dtype, lambda: np.concatenate([np.full(size, size, dtype), np.arange(size, dtype=dtype)])

@@ -78,7 +78,7 @@ class _Known(Lazy):
 
     def __init__(self, trace: Trace, numbers: np.ndarray[Any, Any]) -> None:
         self._trace, self.numbers = trace, numbers
-        self.n, self.dtype = numbers.shape, numbers.dtype.name
+        self.n, self.dtype, self.name, self.parts = numbers.shape, numbers.dtype.name, "", 0
 
     @property
     def value(self) -> Value:  # type: ignore[override]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.core import forms, fusing, slots, tapes
-from anydml.moves import Fill, Move, Program, simplify
+from anydml.moves import Computed, Fill, Move, Program, simplify
 from anydml.moves.numbers import with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
@@ -24,6 +24,8 @@ WORD = 1 << 63
 WEIGHT = 4096
 """Approximate bytes of a traced program: fixed, and per move."""
 
+MOST_COMPUTED = 1 << 20
+"""Most bytes of a constant that is computed before a call runs."""
 
 Path = tuple[int, str, int]
 """The first of the numbers of an argument, its name, and, of an array, the number of its dimensions, else −1."""
@@ -141,6 +143,9 @@ class TracedProgram:
         ):
             return None
         if adapters[0] is not None and any(result.like is None for result in traced.results):
+            return None
+        known = [each.value for each in self.program.operands]
+        if any(isinstance(each, Computed) and each.nbytes > MOST_COMPUTED for each in known):
             return None
         try:
             form = forms.Form(self.program.moves, len(self.program.operands), self._register)
