@@ -173,6 +173,13 @@ def test_chunks_that_are_scalars_of_no_dimensions():
     assert dml.fuse(lambda x: x.reshape(1))(x.max()).compute().tolist() == [11]
 
 
+def test_coordinates_are_looked_up_chunk_by_chunk():
+    x, at = da.from_array(ARRAY, chunks=(5, 7, 4)), np.array([[11, 3], [0, 19], [-1, 7]])
+    found = dml.fuse(lambda x: dml.gather_nd(x, at))(x)
+    assert isinstance(found, da.Array)
+    np.testing.assert_array_equal(found.compute(), ARRAY[at[:, 0], at[:, 1]])
+
+
 def test_refused():
     x = da.from_array(ARRAY, chunks=(5, 7, 4))
     with pytest.raises(BindingError, match="out with Dask arrays"):
@@ -192,7 +199,8 @@ def test_refused():
     ):
         with pytest.raises(BindingError, match=rf": {place} has a shape .* {place}.compute_chunk_sizes"):
             call()
-    for call in (lambda: dml.where(x > 1, x, x), lambda: dml.fuse(lambda x: dml.gather_nd(x, np.array([[0]])))(x)):
+    scattered = dml.fuse(lambda x: dml.scatter_nd(x, np.array([[0]]), x[:1]))
+    for call in (lambda: dml.where(x > 1, x, x), lambda: scattered(x)):
         with pytest.raises(BindingError, match=r"whole input at once \(.*\): convert the Dask arrays by \.compute\(\)"):
             call()
     with pytest.raises(FuseError):

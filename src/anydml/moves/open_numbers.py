@@ -40,7 +40,7 @@ def value_of(number: Any) -> Any:
 
 
 def pinned(number: Any) -> Any:
-    """Return an open size of a fused function as an integer, which later calls must share; other numbers as they are."""
+    """Return an open size as an integer, which later calls must share, and any other number as it is."""
     return int(number) if hasattr(number, "scope") else number
 
 
