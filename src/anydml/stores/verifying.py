@@ -21,12 +21,14 @@ from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
-from anydml.stores.planning.planned import LEAST
 from anydml.stores.reading import ReadTensors, read_tensors
 from anydml.stores.streaming import Part, Streamed, parts_of
 from anydml.text import bytes_text, parse_size
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
+
+LEAST_MEMORY = 14_000
+"""Bytes of memory that suffice: three tenths of them do for the buffers of a plan."""
 
 
 class Difference(NamedTuple):
@@ -200,8 +202,10 @@ def _compared(
     total = sum(math.prod(shape) * own.itemsize for shape, own in alike.values())
     # Each side has two tenths of the memory for its parts, and three for its buffers.
     size = parse_size(memory)
-    if size < 4 * LEAST:
-        raise BindingError(f"verify: {bytes_text(size)} of memory are too few: give at least {bytes_text(4 * LEAST)}")
+    if size < LEAST_MEMORY:
+        raise BindingError(
+            f"verify: {bytes_text(size)} of memory are too few: give at least {bytes_text(LEAST_MEMORY)}"
+        )
     with shown(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
             sums = [each.hashes if isinstance(each, Manifest) else hashes_of(each, alike, size, advance)

@@ -150,7 +150,9 @@ def _compressors(codec: str, like: Any, place: JsonPath) -> list[dict[str, Any]]
     """Configurations of a codec in the form of users."""
     name, colon, level = codec.partition(":")
     if name in HIGHEST and colon and (not level.isdecimal() or len(level) > 3):
-        raise place.error(f"codec is {codec!r:.40}, whose level must be a number from 0 to {HIGHEST[name]}")
+        raise place.error(
+            f"codec is {codec!r:.40}, whose level must be a number from 0 to {HIGHEST[name]}, such as {name}:3"
+        )
     if name not in ("none", *HIGHEST) or (name == "none" and colon):
         raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
     if name == "none":
