@@ -24,7 +24,7 @@ def test_a_peer_is_measured(monkeypatch, capsys):
     assert call_costs.main() == 0
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + len([*call_costs.cases()])
-    assert 0.2 < float(rows[-1].split()[-1]) < 5
+    assert float(rows[-1].split()[-1]) > 0
 
 
 def test_a_peer_must_be_named(monkeypatch, capsys):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
-from anydml.cli.onnx_checking import check_onnx, read_sizes
+from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
 from anydml.cli.onnx_commands import is_onnx, refuse_options
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.output import LocalPath, fail, say
@@ -18,8 +18,8 @@ from anydml.cli.remarks import Report
 if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
 
-SOUND, PROBLEMS, UNREADABLE, PARTLY = 0, 1, 2, 3
-"""Exit codes."""
+UNREADABLE = 2
+"""Exit code for a file that cannot be read."""
 
 
 @click.command(short_help="List the problems of model files without running them.")
@@ -49,12 +49,12 @@ def check(
     chosen = [name for name, wanted in forms.items() if wanted]
     if len(chosen) > 1:
         raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
-    read_sizes(sizes)
+    given = read_sizes(sizes)
     if not any(map(is_onnx, models)):
         refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
     codes, reports = set[int](), list[Report]()
     for model in models:
-        report, lines, code = _checked(model, level, allow_outside, sizes, verbose)
+        report, lines, code = _checked(model, level, allow_outside, given, verbose)
         codes.add(code)
         reports.append(report)
         for line in () if chosen else lines:
@@ -66,11 +66,11 @@ def check(
 
         for line in FORMS[chosen[0]](reports).splitlines():
             say(line)
-    return next(code for code in (UNREADABLE, PROBLEMS, PARTLY, SOUND) if code in codes)
+    return next(code for code in (UNREADABLE, BROKEN, PARTLY, SOUND) if code in codes)
 
 
 def _checked(
-    model: str, level: FeatureLevel, allow_outside: bool, sizes: Sequence[str], verbose: bool
+    model: str, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
 ) -> tuple[Report, Iterable[str], int]:
     """Return the report on a file, its lines, and the exit code that it asks for."""
     try:
@@ -78,6 +78,6 @@ def _checked(
             checked = check_onnx(model, level, sizes)
             return checked.report(model), checked.lines(model, verbose), checked.code
         report = check_json(model, level, allow_outside)
-        return report, lines_of(report), PROBLEMS if report.problems else SOUND
+        return report, lines_of(report), BROKEN if report.problems else SOUND
     except (ValueError, OSError) as error:
         return Report(model, str(level), (), (), error=str(error)), (), UNREADABLE

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from anydml.onnx.finding import Finding
 
 SOUND, BROKEN, PARTLY = 0, 1, 3
-"""Exit codes of `anydml check`; 2 is for files that cannot be read."""
+"""Exit codes of `anydml check` for files that can be read."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Checked:
             return BROKEN
         return SOUND if self.conforming and not not_looked_at(self.findings) else PARTLY
 
-    @property
+    @cached_property
     def lowest(self) -> FeatureLevel | None:
         """The lowest feature level that allows all nodes that were checked; None if none does, or none was checked."""
         checked = [each for each in self.findings if not each.on_host and each.unchecked is None]
@@ -129,19 +130,17 @@ class Checked:
         return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
 
 
-def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:
+def check_onnx(model: str, level: FeatureLevel, sizes: Mapping[str, int]) -> Checked:
     """Check an ONNX file against DirectML at a feature level.
 
     Args:
         model: the file.
         level: the feature level.
-        sizes: ``NAME=SIZE`` for symbolic sizes of inputs.
+        sizes: values of symbolic sizes of inputs.
 
     Raises:
         ModelError: the file cannot be read or is not valid, or no input has a size of that name.
-        ClickException: an item of `sizes` has another form.
     """
-    given = read_sizes(sizes)
 
     def findings(loaded: ModelProto) -> list[Finding]:
         from anydml.onnx.descs import describe
@@ -149,7 +148,7 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked
 
         load_indices(loaded, Path(model))
         # A list, so that nothing is printed if the file turns out to be broken.
-        return list(describe(loaded, given))
+        return list(describe(loaded, sizes))
 
     found = load_onnx(model, findings)
     return Checked(found, [remark for finding in found for remark in _remarks(finding, level)], level)

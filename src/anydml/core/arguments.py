@@ -1,7 +1,6 @@
 """Parsing of integers and axes among a call's arguments."""
 
 import cython
-from cython.cimports.anydml.core.arrays import RANK
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_ITEM, PySequence_Fast_GET_SIZE
@@ -61,20 +60,6 @@ def read_axis(given, rank):
     """Read an axis; returns as `normalize_axis`, and −1 for anything else."""
     axis: int64_t
     return -1 if read_int(given, cython.address(axis)) else normalize_axis(axis, rank)
-
-
-def mark_axes(axes, rank, along):
-    """Set along[d] for each axis d of `axes`, or for all if None; returns 1 if an axis is invalid or repeated."""
-    given: int64_t[64]
-    for d in range(rank):
-        along[d] = axes is None
-    count: cython.int = 0 if axes is None else read_one_or_more(axes, given, RANK)
-    for k in range(count):
-        d = normalize_axis(given[k], rank)
-        if d < 0 or along[d]:
-            return 1
-        along[d] = True
-    return count < 0
 
 
 def fits_product(n, times):

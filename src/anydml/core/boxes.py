@@ -7,10 +7,15 @@ from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, 
 from cython.cimports.anydml.core.filling import add_inside, begin_fill, begin_zero_fill, fill_around
 from cython.cimports.anydml.core.views import set_dimension
 
-from anydml.core.bands import cuts
-
 EVERY = 1 << 62
 """More diagonals than any matrix has."""
+
+
+def cuts(height, width, first, end):
+    """Return a band's first row, its first not cut off on the left, its first cut off on the right, and its end."""
+    top = min(max(0, 1 - end), height)
+    bottom = max(min(height, width - first), top)
+    return top, min(max(-first, top), bottom), min(max(width - end, top), bottom), bottom
 
 
 def diagonal_matrix(x, value, begin_at, end, out):

@@ -8,7 +8,7 @@ from onnx import NodeProto
 
 from anydml.errors import ModelError
 from anydml.onnx.table import NODES
-from anydml.onnx.walk import plain_domain
+from anydml.onnx.walk import nodes, plain_domain, subgraphs
 from anydml.operators import OperatorDesc
 from anydml.text import counted
 
@@ -60,12 +60,6 @@ def apart(name: str, why: str) -> Finding:
 
 def movement_in(proto: NodeProto) -> str:
     """Count the movement nodes in the bodies of a node, such as those of If and Loop."""
-    graphs = [graph for each in proto.attribute for graph in (*([each.g] if each.HasField("g") else []), *each.graphs)]
-    waiting, found = [node for graph in graphs for node in graph.node], 0
-    while waiting:
-        node = waiting.pop()
-        entry = NODES.get((plain_domain(node.domain), node.op_type))
-        found += entry is not None and entry.describe is not None
-        more = [g for each in node.attribute for g in (*([each.g] if each.HasField("g") else []), *each.graphs)]
-        waiting += [each for graph in more for each in graph.node]
+    entries = (NODES.get((plain_domain(each.domain), each.op_type)) for each in nodes(subgraphs(proto)))
+    found = sum(entry is not None and entry.describe is not None for entry in entries)
     return counted(found, "movement node") if found else ""

@@ -27,8 +27,7 @@ from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype,
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.planning.identities import check_unchanged, identities_of
 from anydml.stores.reading import ReadTensors, read_tensors
-from anydml.stores.streaming import Streamed, parts_of
-from anydml.text import parse_size
+from anydml.stores.streaming import Streamed, memory_of, parts_of
 
 KEY, VERSION = "anydml_manifest", 1
 """By which a manifest is known."""
@@ -191,7 +190,7 @@ def manifest(
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
     with shown(total, 0, progress) as advance:
-        found = hashes_of(read, described, parse_size(memory), advance)
+        found = hashes_of(read, described, memory_of("manifest", memory), advance)
     if out is not None:
         tensors = {
             name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": found[name]}

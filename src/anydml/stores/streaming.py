@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.errors import BindingError
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, program_of
@@ -16,6 +17,7 @@ from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.memory_file import LoadedBlocks
+from anydml.text import bytes_text, parse_size
 
 MOST_BYTES = 1 << 23
 """Most bytes that are read at once."""
@@ -75,6 +77,24 @@ def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[tuple[int, ...],
     for first in range(shape[0]):
         for start, sizes in _boxes(shape[1:], most):
             yield (first, *start), (1, *sizes)
+
+
+LEAST_MEMORY = 14_000
+"""Bytes of memory that suffice: three tenths of them do for the buffers of a plan."""
+
+
+def memory_of(name: str, memory: int | str) -> int:
+    """Bytes of memory, of which a part is for the buffers of each side.
+
+    Raises:
+        BindingError: they are too few.
+    """
+    size = parse_size(memory)
+    if size < LEAST_MEMORY:
+        raise BindingError(
+            f"{name}: {bytes_text(size)} of memory are too few: give at least {bytes_text(LEAST_MEMORY)}"
+        )
+    return size
 
 
 class Streamed:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.errors import BindingError, ModelError
+from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
@@ -22,13 +22,9 @@ from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
 from anydml.stores.reading import ReadTensors, read_tensors
-from anydml.stores.streaming import Part, Streamed, parts_of
-from anydml.text import bytes_text, parse_size
+from anydml.stores.streaming import Part, Streamed, memory_of, parts_of
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
-
-LEAST_MEMORY = 14_000
-"""Bytes of memory that suffice: three tenths of them do for the buffers of a plan."""
 
 
 class Difference(NamedTuple):
@@ -201,11 +197,7 @@ def _compared(
     alike = {name: kind for name, kind in one.described.items() if other.described.get(name) == kind}
     total = sum(math.prod(shape) * own.itemsize for shape, own in alike.values())
     # Each side has two tenths of the memory for its parts, and three for its buffers.
-    size = parse_size(memory)
-    if size < LEAST_MEMORY:
-        raise BindingError(
-            f"verify: {bytes_text(size)} of memory are too few: give at least {bytes_text(LEAST_MEMORY)}"
-        )
+    size = memory_of("verify", memory)
     with shown(total, 0, progress) as advance:
         if isinstance(one, Manifest) or isinstance(other, Manifest):
             sums = [each.hashes if isinstance(each, Manifest) else hashes_of(each, alike, size, advance)

@@ -203,10 +203,10 @@ def _files(path: str | os.PathLike[str], follow: bool) -> list[Checkpoint]:
     """One of several inputs: the files of a folder that says which ranks they are of, otherwise all of it."""
     folder = Path(path)
     if folder.is_dir() and not _is_indexed(folder):
-        opened = [*map(opened_file, safetensors_of(folder, follow))]
-        if opened and all(RANK in each.metadata for each in opened):
+        files = safetensors_of(folder, follow)
+        if files and RANK in opened_file(files[0]).metadata:
             # Whether all are there is known once all inputs are read.
-            return opened
+            return [*map(opened_file, files)]
     return [_checkpoint(path, follow)]
 
 
