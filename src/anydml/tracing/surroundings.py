@@ -64,9 +64,9 @@ class Surroundings:
         self._noted: set[tuple[int, str]] = set()
         self._names: set[str] = set()
         self._codes: list[types.CodeType] = []
+        # Names of containers by identity, and of those that have other names, too.
         self._containers: dict[int, str] = {}
         self._again: set[str] = set()
-        """Names of containers by identity, and of those that have other names, too."""
         self._holders: list[_Holder] = []
         self._waiting: list[tuple[Any, str]] = []
         self._visit_function(function)
