@@ -8,7 +8,7 @@ from onnx import ModelProto, helper, numpy_helper, parser
 from slim.claims import claimed, is_accepted
 
 from anydml.errors import ModelError
-from anydml.slim import proved, slim
+from anydml.slim import comparing, proved, slim
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Graph
 from anydml.slim.pieces import flat_pieces
@@ -204,3 +204,26 @@ def test_what_computes_must_stay_where_movement_changes(old, new):
     assert old in text
     with pytest.raises(ModelError, match="is not the same"):
         proved(parser.parse_model(text), claimed(parser.parse_model(text.replace(old, new)), ""))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex128, np.bool_])
+def test_a_moved_constant_is_compared_once_for_all_sizes(dtype, monkeypatch):
+    compared = []
+    are_equal = comparing._are_equal
+    monkeypatch.setattr(comparing, "_are_equal", lambda a, b: compared.append(a.shape) or are_equal(a, b))
+    weights = (np.arange(90 * 50) % 251).reshape(90, 50).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    given = helper.make_tensor_value_info("x", kind, ["N", 50, 1])
+    results = [helper.make_tensor_value_info(name, kind, [None, None, None]) for name in "zy"]
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["a"], perm=[1, 0]),
+        helper.make_node("Unsqueeze", ["a", "zero"], ["y"]),
+        helper.make_node("Concat", ["x", "x"], ["z"], axis=2),
+    ]
+    constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([0]), "zero")]
+    graph = helper.make_graph(nodes, "g", [given], results, constants)
+    before = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    slimmed = slim(before)
+    moved = next(t for t in slimmed.model.graph.initializer if [*t.dims] == [1, 50, 90])
+    np.testing.assert_array_equal(numpy_helper.to_array(moved), weights.T[None])
+    assert len(compared) == 1

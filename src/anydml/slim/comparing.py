@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from anydml.functions import copy
 from anydml.onnx.values import Array
 from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.fingerprints import Marks, NoFingerprintError, fingerprints, of_moved, of_source
@@ -166,22 +167,61 @@ def _are_same(
         named = _named(before, ours)
         if named is not None and named == _named(after, theirs):
             return True
-        known = elements.of_constant(before, ours), elements.of_constant(after, theirs)
-        if known[0] is not None and known[1] is not None:
-            return _are_equal(known[0], known[1])
+        known = _equal_constants(before, ours, after, theirs)
+        if known is not None:
+            return known
     left, right = elements.of(before, old), elements.of(after, new)
     if by_shape and (left is None or right is None):
         return True
     return left is not None and right is not None and np.array_equal(left, right)
 
 
+def _equal_constants(before: Analysis, ours: Pieces, after: Analysis, theirs: Pieces) -> bool | None:
+    """Whether two values have equal elements; None if one is not a piece of a constant."""
+    first, second = _constant(before, ours), _constant(after, theirs)
+    if not first or not second:
+        return None
+    # No size changes a constant, which may have gigabytes: it is compared once for all analyses.
+    key = first, ours[0]._replace(source=0), after.graph.constants, second, theirs[0]._replace(source=0)
+    compared = before.graph.constants.compared
+    if key not in compared:
+        arrays = _taken(before, first, ours[0]), _taken(after, second, theirs[0])
+        compared[key] = None if arrays[0] is None or arrays[1] is None else _are_equal(arrays[0], arrays[1])
+    return compared[key]
+
+
+def _constant(analysis: Analysis, pieces: Pieces) -> str:
+    """Return the name of the constant that a value is one piece of; empty if there is none."""
+    name = analysis.names.get(pieces[0].source, "") if len(pieces) == 1 else ""
+    return name if name and analysis.values[name].is_constant else ""
+
+
+def _taken(analysis: Analysis, name: str, piece: FlatPiece) -> Array | None:
+    """Return what a piece takes of a constant, as unsigned integers; None where there is no such view."""
+    array = np.ascontiguousarray(analysis.graph.constants.read(name)).reshape(-1)
+    if piece.size > array.size or piece.is_reversed:
+        return None
+    flat = array[piece.offset :]
+    sizes = [digit.size for digit in piece.digits] or [1]
+    strides = [digit.stride * flat.itemsize for digit in piece.digits] or [flat.itemsize]
+    # As unsigned integers, so that NaN equals itself and 0 differs from −0.
+    bits = flat.view(f"{'u' if flat.itemsize <= 8 else 'V'}{flat.itemsize}")
+    return np.lib.stride_tricks.as_strided(bits, sizes, strides, writeable=False)
+
+
 def _are_equal(first: Array, second: Array) -> bool:
     """Whether arrays have equal elements in row-major order."""
-    # A contiguous one takes the shape of the other, so that neither is copied.
+    # A contiguous one takes the shape of the other, so that neither is copied as a whole.
     shape = max(first, second, key=lambda each: each.ndim).shape
     a, b = (each.reshape(shape) for each in (first, second))
     rows = max(ROWS, FEW // max(1, math.prod(shape[1:])))
-    return all(np.array_equal(a[k : k + rows], b[k : k + rows]) for k in range(0, len(a), rows))
+    parts = (slice(k, k + rows) for k in range(0, len(a), rows))
+    return all(np.array_equal(_packed(a[part]), _packed(b[part])) for part in parts)
+
+
+def _packed(array: Array) -> Array:
+    # A transposed part is read tile by tile, which NumPy does not do.
+    return array if array.flags.c_contiguous else np.asarray(copy(array))
 
 
 def _pieces(analysis: Analysis, name: str) -> Pieces | None:
@@ -205,22 +245,6 @@ class _Elements:
 
     def __init__(self) -> None:
         self._left = MOST
-
-    def of_constant(self, analysis: Analysis, pieces: Pieces) -> Array | None:
-        """Return the elements of a value that is one piece of a constant; None if it is not."""
-        name = analysis.names.get(pieces[0].source, "") if len(pieces) == 1 else ""
-        if not name or not analysis.values[name].is_constant:
-            return None
-        array = np.ascontiguousarray(analysis.graph.constants.read(name)).reshape(-1)
-        (piece,) = pieces
-        if piece.size > array.size or piece.is_reversed:
-            return None
-        flat = array[piece.offset :]
-        sizes = [digit.size for digit in piece.digits] or [1]
-        strides = [digit.stride * flat.itemsize for digit in piece.digits] or [flat.itemsize]
-        # As unsigned integers, so that NaN equals itself and 0 differs from −0.
-        bits = flat.view(f"{'u' if flat.itemsize <= 8 else 'V'}{flat.itemsize}")
-        return np.lib.stride_tricks.as_strided(bits, sizes, strides, writeable=False)
 
     def of(self, analysis: Analysis, name: str) -> Marks | None:
         """Return fingerprints of a value; None if there are too many, or they cannot be moved."""

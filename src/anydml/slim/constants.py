@@ -31,11 +31,13 @@ class Constants:
 
     Attributes:
         made: new constants by name.
+        compared: results of comparisons of these constants with others, by what was compared.
     """
 
     def __init__(self, model: ModelProto, folder: Folder | None) -> None:
         self._folder = folder
         self.made: dict[str, Array] = {}
+        self.compared: dict[Hashable, bool | None] = {}
         self._names: dict[Hashable, str] = {}
         self._arrays: dict[str, Array] = {}
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
