@@ -19,7 +19,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr_group, said_besides
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import rechunk_group, shards_remarks, whole_axes
+from anydml.stores.rechunking_groups import array_remarks, rechunk_group, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (
@@ -42,6 +42,7 @@ def rechunk(
     memory: int | str = MEMORY,
     overwrite: bool = False,
     shards: Sequence[int] | None = None,
+    zarr_format: int | None = None,
 ) -> Plan:
     """Plan to rewrite a Zarr array or a .npy file as either of them, or a Zarr group as another one.
 
@@ -62,8 +63,10 @@ def rechunk(
         codec: as in `create`.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         overwrite: whether an existing output may be replaced.
-        shards: sizes of a shard, empty for one file per chunk; by default those of the source, rounded up to whole
-            chunks.
+        shards: sizes of a shard, −1 for a whole axis, empty for one file per chunk; by default those of the source,
+            rounded up to whole chunks.
+        zarr_format: version of Zarr's format, 2 or 3; by default that of the source, or 3. Names of axes are kept; of a
+            group all arrays are written anew.
 
     Returns:
         The plan; nothing is read or written before its `run`.
@@ -84,7 +87,7 @@ def rechunk(
     if is_zarr_group(Path(source)):
         if permute is not None or slices is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error("is a group, whose arrays can have other chunks and codecs in another group, and no more")
-        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite)
+        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite, zarr_format)
     store = open_store(source)
     if isinstance(chunks, Mapping):
         raise place.error("is no group: give its chunks without names")
@@ -108,7 +111,7 @@ def rechunk(
     output = Path(target)
     new: Any
     if output.suffix.lower() == ".npy":
-        if chunks is not None or codec is not None or shards is not None:
+        if chunks is not None or codec is not None or shards is not None or zarr_format is not None:
             raise JsonPath(str(output)).error(
                 "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or leave those away"
             )
@@ -120,7 +123,7 @@ def rechunk(
     else:
         like = store if isinstance(store, ZarrStore) else None
         chunks = None if chunks is None else whole_axes(chunks, shape)
-        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards)
+        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards, zarr_format)
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
     if isinstance(store, ZarrStore):
         plan.remarks = _remarks(store, new, shards)
@@ -133,7 +136,7 @@ def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] |
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    return shards_remarks(store, new, shards)
+    return array_remarks(store, new, shards)
 
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:

@@ -10,7 +10,7 @@ from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
-from anydml.stores.formats.zarr_metadata import shard_levels
+from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, shard_levels
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
 from anydml.stores.plans import Plan
@@ -27,6 +27,7 @@ def rechunk_group(
     codec: str | None,
     memory: int | str,
     overwrite: bool,
+    version: int | None = None,
 ) -> Plan:
     """As `rechunk`, for a group.
 
@@ -38,9 +39,15 @@ def rechunk_group(
         codec: of the same arrays; where no chunks are given, of all that are not coordinates.
         memory: as in `rechunk`.
         overwrite: likewise.
+        version: of the format; where it is another one, all arrays are written anew.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
-    chosen = _chosen(group, chunks, shards, codec, place)
+    is_other = version not in (None, group.version)
+    if is_other and chunks is None and shards is None and codec is None:
+        asked = dict[str, Sequence[int] | None]()
+    else:
+        asked = _chosen(group, chunks, shards, codec, place)
+    chosen = {name: asked.get(name) for name in group.arrays} if is_other else asked
     real = [os.path.realpath(path) for path in (source, target)]
     if os.path.commonpath(real) in real:
         raise BindingError(f"rechunk: {target} is an input, too: write to another place")
@@ -48,15 +55,18 @@ def rechunk_group(
     made: list[ZarrTarget] = []
     for (name, sizes), store in zip(chosen.items(), stores, strict=True):
         own = None if sizes is None else whole_axes(sizes, store.shape)
-        made.append(new_zarr(target / name, store.shape, store.dtype, own, store, codec, None, shards))
-    files = group.metadata({name: each.metadata for name, each in zip(chosen, made, strict=True)})
+        options = (codec, None, shards) if name in asked else (None, None, None)
+        made.append(new_zarr(target / name, store.shape, store.dtype, own, store, *options, version))
+    changed = {name: each.metadata for name, each in zip(chosen, made, strict=True)}
+    files = group.metadata_in(int(version or 0), changed) if is_other else group.metadata(changed)
     kept = [name for name in group.arrays if name not in chosen]
     copied = [path for name in kept for path in group.files_of(name)]
     others = {target / name: content for name, content in files.items()}
     others |= {target / path.relative_to(source): path for path in copied}
     plan = plan_function(lambda *x: x, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
     for name, store, new in zip(chosen, stores, made, strict=True):
-        plan.remarks += [f"{name}: {remark}" for remark in shards_remarks(store, new, shards)]
+        remarks = array_remarks(store, new, shards if name in asked else None)
+        plan.remarks += [f"{name}: {remark}" for remark in remarks]
     if kept:
         size = bytes_text(sum(path.stat().st_size for path in copied))
         they = "it is" if len(kept) == 1 else "they are"
@@ -76,7 +86,9 @@ def _chosen(
         return dict(chunks)
     sizes = shards or None if chunks is None else chunks
     if sizes is None and shards is None and codec is None:
-        raise place.error("is a group: say what its arrays are to have, by --chunks, --shards or --codec")
+        raise place.error(
+            "is a group: say what its arrays are to have, by --chunks, --shards, --codec or --zarr-format"
+        )
     others = group.coordinates()
     found = [
         name for name, each in group.arrays.items() if name not in others and (sizes is None or each.rank == len(sizes))
@@ -88,9 +100,21 @@ def _chosen(
     return dict.fromkeys(found, chunks)
 
 
-def shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
-    """Remarks on shards that are not as they were, and for which nobody asked."""
+def array_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
+    """Remarks on what is not as it was, and for which nobody asked."""
+    found = _shards_remarks(store, new, shards)
+    if store.layout.version < new.layout.version and is_of_xarray(store.metadata):
+        found.append("keeps the fill value, which xarray takes for a missing one in version 2 alone")
+    added = [*codecs_beside_spec(new.metadata) - codecs_beside_spec(store.metadata)]
+    if added:
+        found.append(f"has codec {names(added)}, which is not in Zarr's specification: zarr-python reads it")
+    return found
+
+
+def _shards_remarks(store: ZarrStore, new: ZarrTarget, shards: Sequence[int] | None) -> list[str]:
     was, now = shard_levels(store.metadata), shard_levels(new.metadata)
+    if shards is None and len(was) > 1 and new.layout.version == 2:
+        return ["writes each chunk to a file, for version 2 of Zarr has no shards"]
     if shards and len(now) < len(was):
         return [f"makes shards of chunks, where there were {len(was) - 1} levels of shards"]
     if shards is None and len(now) > 1 and now[0] != was[0] and len(store.shape) == len(new.shape):

@@ -27,6 +27,7 @@ from anydml.stores.formats.zarr_codecs import (
     raise_if_short,
 )
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
+from anydml.stores.formats.zarr_unsupported import unsupported
 from anydml.stores.formats.zarr_shards import check_shards
 
 MOST_BYTES = 1 << 62
@@ -158,6 +159,8 @@ def open_zarr(path: Path) -> ZarrStore:
     place = JsonPath(str(path))
     zarr = require_zarr(place)
     if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+        if (refused := unsupported(path)) is not None:
+            raise place.error(refused)
         try:
             array = _opened(zarr.open, str(path), "r")
         except Exception as error:
@@ -197,7 +200,10 @@ def layout_of(array: Any) -> ChunkGrid:
     metadata = array.metadata.to_dict()
     dtype = np.dtype(array.dtype)
     if dtype.hasobject or dtype.kind == "T":
-        raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
+        raise ModelError(
+            f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes: rewrite it by "
+            "zarr-python; in a group it is copied as it is, unless an option names it"
+        )
     refused = next((name for name in names_of(metadata) if name in OF_OBJECTS), None)
     if refused is not None:
         raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")

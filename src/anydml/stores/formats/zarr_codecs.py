@@ -122,16 +122,18 @@ def names_of(said: Mapping[str, Any]) -> Iterator[str]:
     for each in (said.get("compressor"), *(said.get("filters") or ())):
         if each is not None:
             yield str((each if isinstance(each, Mapping) else each.get_config()).get("id"))
-    yield from _inside(said.get("codecs", ()))
+    for name in names_inside(said.get("codecs", ())):
+        yield name.removeprefix("numcodecs.")
 
 
-def _inside(codecs: Iterable[Any]) -> Iterator[str]:
+def names_inside(codecs: Iterable[Any]) -> Iterator[str]:
+    """Full names of codecs of version 3, including nested ones."""
     for each in codecs:
         if isinstance(each, Mapping):
-            yield str(each.get("name")).removeprefix("numcodecs.")
+            yield str(each.get("name"))
             configuration = each.get("configuration") or {}
             for name in ("codecs", "index_codecs"):
-                yield from _inside(configuration.get(name, ()))
+                yield from names_inside(configuration.get(name, ()))
 
 
 def bounded(array: Any) -> Any:
@@ -242,7 +244,8 @@ def _classes() -> tuple[Any, Any]:
     return BoundedNumcodec, BoundedCodec
 
 
-_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+"""Shuffles of blosc by their names in version 3, and their numbers in version 2."""
 
 
 def codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
@@ -267,9 +270,9 @@ def codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool
         return {"id": "zstd", "level": options.get("level", 0), "checksum": options.get("checksum", False)}, True
     if name == "gzip":
         return {"id": "gzip", "level": options.get("level", 5)}, True
-    if name == "blosc" and options.get("shuffle") in _SHUFFLES:
+    if name == "blosc" and options.get("shuffle") in SHUFFLES:
         known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
-        return {"id": "blosc", **known, "shuffle": _SHUFFLES[options["shuffle"]]}, True
+        return {"id": "blosc", **known, "shuffle": SHUFFLES[options["shuffle"]]}, True
     return None, False
 
 

@@ -41,6 +41,7 @@ class ZarrGroup:
         path: its folder.
 
     Attributes:
+        version: of the format.
         groups: relative paths of all groups, the first of which is this one, empty.
         arrays: members by relative path.
         left: relative paths of everything else, links included.
@@ -51,6 +52,7 @@ class ZarrGroup:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.version = 2 if (path / ".zgroup").is_file() else 3
         self.groups, self.left = [""], list[str]()
         self.arrays: dict[str, ZarrMember] = {}
         try:
@@ -100,8 +102,68 @@ class ZarrGroup:
                     if file in ("zarr.json", ".zmetadata"):
                         said = _json(path)
                         if _consolidate(said, f"{group}/".lstrip("/"), new):
-                            found[name] = json.dumps(said, indent=2).encode()
+                            found[name] = _text(said)
         return found
+
+
+    def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
+        """The files that describe the groups in another version of the format, by relative path.
+
+        Args:
+            version: 2 or 3.
+            arrays: metadata of all arrays, by relative path.
+
+        Raises:
+            ModelError: a group's metadata are broken.
+        """
+        said = {name: self._attributes(name) for name in self.groups}
+        files = {name: dict(own) for name, own in arrays.items()}
+        for name, (attributes, _) in said.items():
+            if version == 3:
+                own: Json = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+                files[name] = {"zarr.json": _text(own)}
+            else:
+                files[name] = {".zgroup": _text({"zarr_format": 2})}
+                files[name] |= {".zattrs": _text(attributes)} if attributes else {}
+        found: dict[str, Content] = {}
+        for name, (_, is_consolidated) in said.items():
+            own = dict(files[name])
+            if is_consolidated:
+                start = f"{name}/".lstrip("/")
+                inside = {each.removeprefix(start): texts for each, texts in files.items() if each.startswith(start)}
+                own |= _consolidated(version, inside, own)
+            found |= {f"{name}/{file}".lstrip("/"): text for file, text in own.items()}
+        return found
+
+    def _attributes(self, group: str) -> tuple[Json, bool]:
+        """Attributes of a group, and whether it has consolidated metadata."""
+        folder = self.path / group
+        if self.version == 3:
+            said = _json(folder / "zarr.json")
+            return said.get("attributes") or {}, bool(said.get("consolidated_metadata"))
+        found = _json(folder / ".zattrs") if (folder / ".zattrs").is_file() else {}
+        return found, (folder / ".zmetadata").is_file()
+
+
+def _consolidated(version: int, inside: Mapping[str, Mapping[str, bytes]], own: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The file with consolidated metadata of a group.
+
+    Args:
+        version: of the format.
+        inside: metadata of what is in the group, by relative path.
+        own: those of the group itself.
+    """
+    if version == 2:
+        every = {f"{name}/{file}".lstrip("/"): text for name, texts in inside.items() for file, text in texts.items()}
+        known = {name: json.loads(text) for name, text in sorted(every.items())}
+        return {".zmetadata": _text({"metadata": known, "zarr_consolidated_format": 1})}
+    known = {name: json.loads(texts["zarr.json"]) for name, texts in inside.items() if name}
+    whole = {"kind": "inline", "must_understand": False, "metadata": known}
+    return {"zarr.json": _text({**json.loads(own["zarr.json"]), "consolidated_metadata": whole})}
+
+
+def _text(said: Json) -> bytes:
+    return json.dumps(said, indent=2).encode()
 
 
 def _member(path: Path) -> ZarrMember:

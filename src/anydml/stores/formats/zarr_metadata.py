@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.files.json_path import show
-from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, levels_of, rechunked
+from anydml.stores.formats.zarr_codecs import names_inside
+from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, levels_of, rechunked
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 """Files of which a Zarr array or group has one."""
@@ -51,7 +52,7 @@ class Asked(NamedTuple):
     Attributes:
         axes: for each axis the one of the other array that it was; None if unknown, when `chunks` are given.
         chunks: sizes of a chunk; by default those of the other array.
-        shards: sizes of a shard, empty for one file per chunk; by default those of the other array, rounded up to whole
+        shards: sizes of a shard, −1 for a whole axis, empty for one file per chunk; by default those of the other array, rounded up to whole
             chunks.
         compressors: configurations of the compressors; by default those of the other array.
     """
@@ -138,6 +139,18 @@ def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
     return levels_of(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
 
 
+def is_of_xarray(metadata: Mapping[str, bytes]) -> bool:
+    """Whether an array of version 2 has a fill value, and axes that xarray has named."""
+    said, attributes = json.loads(metadata.get(".zarray", b"{}")), json.loads(metadata.get(".zattrs", b"{}"))
+    return said.get("fill_value") is not None and isinstance(attributes, dict) and DIMENSIONS in attributes
+
+
+def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
+    """Names of the codecs of an array of version 3 that its specification does not have."""
+    said = json.loads(metadata.get("zarr.json", b"{}"))
+    return {name for name in names_inside(said.get("codecs", ())) if name.startswith("numcodecs.")}
+
+
 def _change_v2(said: Json, asked: Asked) -> None:
     if asked.shards:
         raise ValueError("version 2 of Zarr has no shards")
@@ -155,7 +168,9 @@ def _change_v3(said: Json, asked: Asked) -> None:
     files, codecs = asked.along(grid["chunk_shape"]), _along(said["codecs"], asked)
     if asked.compressors is not None:
         compress(codecs, asked.compressors)
-    said["codecs"], grid["chunk_shape"] = rechunked(codecs, files, asked.chunks, asked.shards)
+    codecs, grid["chunk_shape"] = rechunked(codecs, files, asked.chunks, asked.shards, said["shape"])
+    are_new = asked.chunks is not None or bool(asked.shards)
+    said["codecs"] = inward(codecs, len(said["shape"])) if are_new else codecs
 
 
 def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:

@@ -15,7 +15,11 @@ INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name
 
 
 def rechunked(
-    codecs: list[Json], outer: Sequence[int], chunks: Sequence[int] | None, shards: Sequence[int] | None
+    codecs: list[Json],
+    outer: Sequence[int],
+    chunks: Sequence[int] | None,
+    shards: Sequence[int] | None,
+    shape: Sequence[int],
 ) -> tuple[list[Json], list[int]]:
     """Codecs and sizes of files for other chunks.
 
@@ -23,7 +27,9 @@ def rechunked(
         codecs: of the array, which may be changed.
         outer: sizes of the box in one file.
         chunks: sizes of a chunk, without shards or of a shard; by default those that the array has.
-        shards: sizes of a shard, empty for none; by default those that the array has, rounded up to whole chunks.
+        shards: sizes of a shard, −1 for a whole axis, empty for none; by default those that the array has, rounded up
+            to whole chunks.
+        shape: of the array.
 
     Raises:
         ValueError: chunks do not divide shards, or it is not known which level of nested shards gets the chunks.
@@ -36,7 +42,7 @@ def rechunked(
             return plain, chunk
         own = _first(codecs)["configuration"] if depth else {"index_codecs": INDEX_CODECS}
         made = [{"name": SHARDING, "configuration": {**own, "chunk_shape": chunk, "codecs": plain}}]
-        found = made, [*map(int, shards)]
+        found = made, _rounded(shards, shape, chunk)
     else:
         if depth > 1 and chunks is not None:
             levels = " of ".join(str(each) for each in levels_of(codecs, outer))
@@ -48,10 +54,49 @@ def rechunked(
         inner = _back(said["chunk_shape"], order)
         chunk = [*map(int, inner if chunks is None else chunks)]
         said["chunk_shape"] = [chunk[k] for k in order]
-        files = [-(-size // max(1, own)) * own for size, own in zip(outer, chunk, strict=True)]
-        found = codecs, [*map(int, shards or files)]
+        found = codecs, _rounded(shards or [-1] * len(chunk), shape if shards else outer, chunk)
     check_shards(*found)
     return found
+
+
+def _rounded(shards: Sequence[int], shape: Sequence[int], chunk: Sequence[int]) -> list[int]:
+    """Sizes of shards, where −1 is a whole axis, rounded up to whole chunks."""
+    return [
+        max(1, -(-size // max(1, part))) * part if own == -1 else int(own)
+        for own, size, part in zip(shards, shape, chunk, strict=True)
+    ]
+
+
+def inward(codecs: Sequence[Json], rank: int) -> list[Json]:
+    """The codecs with transposes inside of shards, where zarr-python finds the chunks of a shard.
+
+    zarr-python compares sizes of shards and of their chunks by axes before and behind a transpose between them, and
+    refuses most.
+    """
+    place = _place(codecs)
+    if place is None:
+        return [*codecs]
+    order = _order(codecs, rank)
+    before = [each for each in codecs[:place] if each["name"] == "transpose"]
+    said = codecs[place]["configuration"]
+    own = {
+        **said,
+        "chunk_shape": _back(said["chunk_shape"], order),
+        "codecs": inward([*before, *said["codecs"]], rank),
+    }
+    others = [each for each in codecs[:place] if each["name"] != "transpose"]
+    return [*others, {**codecs[place], "configuration": own}, *codecs[place + 1 :]]
+
+
+def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
+    """Whether shards are whole chunks also where transposes before them are left out, as zarr-python does."""
+    place = _place(codecs)
+    if place is None:
+        return True
+    said = codecs[place]["configuration"]
+    return all(a % b == 0 for a, b in zip(outer, said["chunk_shape"], strict=True)) and is_ordered(
+        said["codecs"], said["chunk_shape"]
+    )
 
 
 def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
@@ -95,10 +140,15 @@ def compress(codecs: list[Json], compressors: Sequence[Json]) -> None:
     from zarr.registry import get_codec_class
 
     first = next(k for k, each in enumerate(codecs) if issubclass(get_codec_class(each["name"]), ArrayBytesCodec))
+    if codecs[first]["name"] not in (SHARDING, "bytes"):
+        # Such as pcodec, which is the old compressor itself.
+        codecs[first] = {"name": "bytes", "configuration": {"endian": "little"}}
     sums = [each for each in codecs[first + 1 :] if each["name"] == "crc32c"]
     if codecs[first]["name"] == SHARDING:
         compress(codecs[first]["configuration"]["codecs"], compressors)
         codecs[first + 1 :] = sums
+    elif compressors and issubclass(get_codec_class(compressors[0]["name"]), ArrayBytesCodec):
+        codecs[first:] = [*compressors, *sums]
     else:
         codecs[first + 1 :] = [*compressors, *sums]
 

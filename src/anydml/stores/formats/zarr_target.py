@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,10 @@ from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
 from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
+from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
+from anydml.stores.formats.zarr_versions import in_version
 from anydml.text import counted
-
-HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
-"""Codecs and their highest levels."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrTarget(ZarrFolder):
@@ -50,6 +48,7 @@ def new_zarr(
     codec: str | None = None,
     axes: Sequence[int] | None = None,
     shards: Sequence[int] | None = None,
+    version: int | None = None,
 ) -> ZarrTarget:
     """Describe a Zarr array, after a trial of its codecs on one element.
 
@@ -59,10 +58,11 @@ def new_zarr(
         dtype: of the elements.
         chunks: sizes of a chunk; by default those of `like` where it has these axes, else Zarr's choice.
         like: a `ZarrStore`, whose metadata are kept except for what is given.
-        codec: ``none``, ``zstd``, ``gzip`` or ``blosc``, with a level behind a colon if need be; by default `like`'s,
-            or Zarr's choice.
+        codec: as in `anydml.stores.create`; by default that of `like`, or Zarr's choice.
         axes: the axis of `like` that each axis was; by default the same where there are as many.
-        shards: sizes of a shard, empty for none; by default those of `like`, rounded up to whole chunks, or none.
+        shards: sizes of a shard, −1 for a whole axis, empty for none; by default those of `like`, rounded up to whole
+            chunks, or none.
+        version: of the format, 2 or 3; by default that of `like`, or 3.
 
     Raises:
         ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
@@ -72,10 +72,12 @@ def new_zarr(
     require_zarr(place)
     if not is_movable(dtype) or dtype.subdtype is not None:
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
-    for name, given in (("chunks", chunks), ("shards", shards or None)):
+    if version not in (None, 2, 3):
+        raise place.error(f"has version {version!r:.40} of the format, where 2 or 3 is expected")
+    for name, given, whole in (("chunks", chunks, ()), ("shards", shards or None, (-1,))):
         if given is not None and (
             len(given) != len(shape)
-            or any(not isinstance(n, (int, np.integer)) or not 1 <= n < MOST_BYTES for n in given)
+            or any(not isinstance(n, (int, np.integer)) or not (1 <= n < MOST_BYTES or n in whole) for n in given)
         ):
             raise place.error(
                 f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 and below 2⁶² are expected, "
@@ -84,21 +86,26 @@ def new_zarr(
     if chunks is not None and not shards:
         # A chunk is no larger than the array.
         chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
-    compressors = None if codec is None else _compressors(codec, like, place)
+    version = version or (like.layout.version if isinstance(like, ZarrStore) else 3)
+    compressors = None if codec is None else compressors_of(codec, version, dtype, place)
     try:
         if not isinstance(like, ZarrStore):
-            kept, axes = _plain(shape, dtype, 3, chunks), range(len(shape))
+            kept, axes = _plain(shape, dtype, version, chunks), range(len(shape))
         else:
-            kept = dict(like.metadata)
+            kept = in_version(like.metadata, version, compressors is None)
             if like.dtype != dtype:
                 fill = np.frombuffer(like.layout.fill, like.dtype)[0]
-                kept = of_dtype(kept, _plain((), dtype, like.layout.version, (), fill_value=fill))
+                kept = of_dtype(kept, _plain((), dtype, version, (), fill_value=fill))
             if axes is None and len(shape) == like.ndim:
                 axes = range(like.ndim)
             if axes is None and chunks is None:
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
         files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files))
+        if layout.dtype != dtype and layout.dtype.newbyteorder() == dtype:
+            # The codecs of the shards have the other byte order, which zarr-python converts.
+            fill = np.frombuffer(layout.fill, layout.dtype).astype(dtype).tobytes()
+            layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         raise_if_short(error)
         raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
@@ -144,26 +151,3 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
             f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "
             "by --codec (codec=)"
         ) from None
-
-
-def _compressors(codec: str, like: Any, place: JsonPath) -> list[dict[str, Any]]:
-    """Configurations of a codec in the form of users."""
-    name, colon, level = codec.partition(":")
-    if name in HIGHEST and colon and (not level.isdecimal() or len(level) > 3):
-        raise place.error(
-            f"codec is {codec!r:.40}, whose level must be a number from 0 to {HIGHEST[name]}, such as {name}:3"
-        )
-    if name not in ("none", *HIGHEST) or (name == "none" and colon):
-        raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
-    if name == "none":
-        return []
-    if level and int(level) > HIGHEST[name]:
-        raise place.error(f"codec is {codec!r:.40}, but levels of {name} end at {HIGHEST[name]}")
-    options = {"clevel" if name == "blosc" else "level": int(level)} if level else {}
-    if isinstance(like, ZarrStore) and like.layout.version == 2:
-        return [coder_of({"id": name, **options}).get_config()]
-    import zarr.codecs
-
-    kinds = {"zstd": zarr.codecs.ZstdCodec, "gzip": zarr.codecs.GzipCodec, "blosc": zarr.codecs.BloscCodec}
-    found: dict[str, Any] = kinds[name](**options).to_dict()
-    return [found]

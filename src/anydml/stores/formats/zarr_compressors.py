@@ -1,0 +1,125 @@
+"""Compressors that users name, such as ``zstd:3`` or ``blosc:lz4,5,bitshuffle``, as configurations of Zarr."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.zarr_codecs import SHUFFLES, coder_of
+from anydml.text import counted
+
+Json = dict[str, Any]
+
+
+class _Option(NamedTuple):
+    """An option: its name in numcodecs, and its values, or the lowest and the highest one."""
+
+    name: str
+    values: tuple[str, ...] | tuple[int, int]
+
+    @property
+    def is_number(self) -> bool:
+        return isinstance(self.values[0], int)
+
+    def read(self, text: str) -> str | int | None:
+        """The value of a text; None if it is none."""
+        if not self.is_number:
+            return text if text in self.values else None
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 6:
+            return None
+        low, high = self.values
+        return int(text) if int(low) <= int(text) <= int(high) else None
+
+    def __str__(self) -> str:
+        low, *_, high = self.values
+        return f"{self.name} from {low} to {high}" if self.is_number else f"one of {', '.join(map(str, self.values))}"
+
+
+_LEVEL = _Option("level", (0, 9))
+
+KNOWN: Mapping[str, tuple[_Option, ...]] = {
+    "none": (),
+    "zstd": (_Option("level", (-131072, 22)),),
+    "gzip": (_LEVEL,),
+    "blosc": (
+        _Option("cname", ("blosclz", "lz4", "lz4hc", "zlib", "zstd")),
+        _Option("clevel", (0, 9)),
+        _Option("shuffle", ("noshuffle", "shuffle", "bitshuffle")),
+    ),
+    "lz4": (_Option("acceleration", (1, 65537)),),
+    "zlib": (_LEVEL,),
+    "bz2": (_Option("level", (1, 9)),),
+    "lzma": (_Option("preset", (0, 9)),),
+    "pcodec": (_Option("level", (0, 12)),),
+}
+"""Compressors by name, and their options in the order in which they are written."""
+
+EXAMPLE = {"blosc": "blosc:lz4,5,bitshuffle", "lz4": "lz4:1", "pcodec": "pcodec:8"}
+
+
+def compressors_of(codec: str, version: int, dtype: np.dtype[Any], place: JsonPath) -> list[Json]:
+    """Configurations of a codec in the form of users.
+
+    Args:
+        codec: a name, and after a colon values of its options.
+        version: of Zarr, 2 or 3.
+        dtype: of the elements.
+        place: names the array in errors.
+
+    Raises:
+        ModelError: it is no codec, or its library is not installed.
+    """
+    name, colon, text = codec.partition(":")
+    if name not in KNOWN:
+        *most, last = KNOWN
+        raise place.error(
+            f"codec is {codec!r:.40}, where {', '.join(most)} or {last} is expected, such as zstd:3 or "
+            "blosc:lz4,5,bitshuffle"
+        )
+    options = _options(codec, name, text.split(",") if colon else [], place)
+    if name == "none":
+        return []
+    if name == "pcodec" and importlib.util.find_spec("pcodec") is None:
+        raise place.error("codec is pcodec, whose library is not installed: pip install pcodec")
+    if version == 2:
+        if "shuffle" in options:
+            options["shuffle"] = SHUFFLES[options["shuffle"]]
+        return [coder_of({"id": name, **options}).get_config()]
+    import zarr.codecs
+
+    if name == "blosc":
+        # Zarr's own choice of these would be one for single bytes.
+        shuffle = "shuffle" if dtype.itemsize > 1 else "bitshuffle"
+        found = zarr.codecs.BloscCodec(**{"typesize": max(1, dtype.itemsize), "shuffle": shuffle, **options}).to_dict()
+    elif name in ("zstd", "gzip"):
+        found = (zarr.codecs.ZstdCodec if name == "zstd" else zarr.codecs.GzipCodec)(**options).to_dict()
+    else:
+        config = coder_of({"id": name, **options}).get_config()
+        del config["id"]
+        found = {"name": f"numcodecs.{name}", "configuration": config}
+    return [found]
+
+
+def _options(codec: str, name: str, texts: list[str], place: JsonPath) -> Json:
+    """The options of a codec by their names."""
+    known = KNOWN[name]
+    if texts and not known:
+        raise place.error(f"codec is {codec!r:.40}, but {name} has no options")
+    found: Json = {}
+    left = [*known]
+    for text in texts:
+        # A number alone is a level, also where another option stands before it.
+        option = next((each for each in left if each.read(text) is not None), None)
+        if option is None:
+            wanted = " and ".join(map(str, left)) or f"no more than {counted(len(known), 'option')}"
+            raise place.error(
+                f"codec is {codec!r:.40}, where {wanted} is expected, such as {EXAMPLE.get(name, f'{name}:3')}"
+            )
+        found[option.name] = option.read(text)
+        left = left[left.index(option) + 1 :]
+    return found

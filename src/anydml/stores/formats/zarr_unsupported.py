@@ -1,0 +1,61 @@
+"""What arrays of Zarr's version 3 may have that is not read, each by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import names, show
+from anydml.stores.formats.zarr_codecs import names_of
+from anydml.stores.formats.zarr_shards import is_ordered
+
+
+def unsupported(path: Path) -> str | None:
+    """Say what the array in a folder has that is not read, and what to do; None where nothing of this is known.
+
+    Metadata that are broken are left to zarr-python.
+    """
+    try:
+        said = json.loads((path / "zarr.json").read_bytes())
+        return _of_array(said) if said["node_type"] == "array" else None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def _of_array(said: Mapping[str, Any]) -> str | None:
+    import zarr
+    from zarr.registry import get_codec_class
+
+    if (grid := said["chunk_grid"]["name"]) != "regular":
+        return (
+            f"has chunk grid {show(grid)}, and only arrays whose chunks all have one size are read: rewrite it with such "
+            "by a program that reads it"
+        )
+    if transformers := said.get("storage_transformers"):
+        return (
+            f"has storage transformer {names(str(each['name']) for each in transformers)}, which zarr-python does not "
+            "know: rewrite it without by the program that made it"
+        )
+    for own in names_of(said):
+        known = [own] if any(each.get("name") == own for each in said["codecs"]) else [own, f"numcodecs.{own}"]
+        if not any(_is_known(get_codec_class, each) for each in known):
+            return (
+                f"has codec {show(own)}, which zarr-python {zarr.__version__} does not have: install the package that "
+                "brings it, or a newer zarr-python"
+            )
+    if not is_ordered(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]):
+        return (
+            "has a transpose before its shards, which zarr-python does not read where their sizes differ: rewrite it "
+            "by TensorStore, without the transpose"
+        )
+    return None
+
+
+def _is_known(find: Any, name: str) -> bool:
+    try:
+        find(name)
+    except LookupError:
+        return False
+    return True

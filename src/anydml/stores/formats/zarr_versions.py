@@ -1,0 +1,108 @@
+"""Metadata of Zarr arrays in the other version of the format."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from anydml.stores.formats.zarr_array import in_memory
+from anydml.stores.formats.zarr_codecs import SHUFFLES, as_stored, coder_of
+from anydml.stores.formats.zarr_metadata import DIMENSIONS
+from anydml.stores.formats.zarr_shards import Json, flat
+
+
+def in_version(metadata: Mapping[str, bytes], version: int, with_compressors: bool = True) -> dict[str, bytes]:
+    """The metadata of an array in a version of the format.
+
+    Names of axes are kept: in version 2 they are an attribute, as xarray writes it. Files get the usual names of that
+    version.
+
+    Args:
+        metadata: contents of the files that describe the array, by name.
+        version: 2 or 3.
+        with_compressors: whether the compressors are needed; where they are not, the version need not have them.
+
+    Raises:
+        ValueError: the version does not have something of the array.
+    """
+    if ("zarr.json" in metadata) == (version == 3):
+        return dict(metadata)
+    return _third(metadata, with_compressors) if version == 3 else _second(metadata, with_compressors)
+
+
+def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
+    import zarr
+    from zarr.metadata.migrate_v3 import migrate_v2_to_v3
+
+    said = json.loads(metadata[".zarray"])
+    if not with_compressors:
+        said["compressor"] = None
+    whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
+    files: dict[str, Any] = {}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        migrate_v2_to_v3(input_store=whole.store, output_store=zarr.storage.MemoryStore(files))
+    made = json.loads(files["zarr.json"].to_bytes())
+    made["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
+    attributes = made.get("attributes")
+    names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
+    if isinstance(names, list) and len(names) == len(made["shape"]):
+        made["dimension_names"] = attributes.pop(DIMENSIONS)
+    return {"zarr.json": json.dumps(made, indent=2).encode()}
+
+
+def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
+    import zarr
+
+    said, array = json.loads(metadata["zarr.json"]), in_memory(metadata)
+    codecs, chunks = flat(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+    order, filters, compressors = "C", list[Any](), list[Any]()
+    at_elements = True
+    for codec in codecs:
+        name, options = codec["name"], codec.get("configuration") or {}
+        reverse = [*range(len(chunks))][::-1]
+        if name == "bytes":
+            at_elements = False
+        elif name == "transpose" and not filters and order == "C" and [*options["order"]] == reverse:
+            order = "F" if len(chunks) > 1 else "C"
+        elif at_elements and name.startswith("numcodecs."):
+            filters.append(_numcodec(name, options))
+            # Some codecs of numcodecs make bytes of elements.
+            at_elements = name != "numcodecs.pcodec"
+        elif not with_compressors:
+            continue
+        elif compressors or name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
+            raise ValueError(_said(name, compressors))
+        else:
+            compressors.append(_numcodec(name, options))
+    attributes: Json = dict(said.get("attributes") or {})
+    if any(names := said.get("dimension_names") or ()):
+        attributes[DIMENSIONS] = names
+    files: dict[str, Any] = {}
+    dtype = as_stored(array.dtype, [each for each in codecs if each["name"] == "bytes"] or codecs)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        zarr.create_array(
+            store=zarr.storage.MemoryStore(files), shape=array.shape, chunks=tuple(max(1, size) for size in chunks),
+            dtype=dtype, zarr_format=2, order=order, filters=filters or None, compressors=compressors or None,
+            fill_value=array.fill_value, attributes=attributes,
+        )  # fmt: skip
+    found = {name: text.to_bytes() for name, text in files.items()}
+    return {name: text for name, text in found.items() if name != ".zattrs" or attributes}
+
+
+def _said(name: str, compressors: list[Any]) -> str:
+    if name == "transpose":
+        return "version 2 of Zarr has no transpose but that of all axes: keep version 3"
+    what = "one compressor alone" if compressors else f"no codec {name}"
+    return f"version 2 of Zarr has {what}: name a compressor by --codec"
+
+
+def _numcodec(name: str, options: Json) -> Any:
+    """The codec of numcodecs that a codec of version 3 is."""
+    own = name.removeprefix("numcodecs.")
+    if name == "blosc":
+        options = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options} | {
+            "shuffle": SHUFFLES[options["shuffle"]]
+        }
+    return coder_of({**options, "id": own})
