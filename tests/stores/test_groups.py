@@ -171,7 +171,10 @@ def test_dry_run_and_what_is_there(source, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["x.zarr", "y.zarr"], "is a group: say what its arrays are to have, by --chunks, --shards or --codec"),
+        (
+            ["x.zarr", "y.zarr"],
+            "is a group: say what its arrays are to have, by --chunks, --shards, --codec or --zarr-format",
+        ),
         (["x.zarr", "y.zarr", "--permute", "0"], "is a group, whose arrays can have other chunks"),
         (["x.zarr", "y.zarr", "--slice", "0"], "is a group, whose arrays can have other chunks"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "is a group, whose arrays can have other chunks"),

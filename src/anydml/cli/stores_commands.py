@@ -110,13 +110,20 @@ def convert(
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
               help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
               "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip
-@click.option("--shards", metavar="N,…", help="Shard shape, with -1 for a whole axis, or none; default: that of IN, rounded to whole chunks.")
+@click.option(
+    "--shards",
+    metavar="N,…",
+    help="Shard shape, with -1 for a whole axis, or none; default: that of IN, rounded to whole chunks.",
+)
 @click.option("--permute", metavar="AXIS,…", help="Axes of IN in the order of OUT.")
 @click.option("--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN.")
 @click.option("--flip", metavar="AXIS,…", help="Axes of IN to reverse.")
-@click.option("--codec", metavar="NAME[:OPTION,…]",
-              help="none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, such as zstd:3 or blosc:lz4,5,bitshuffle; "
-              "default: that of IN.")
+@click.option(
+    "--codec",
+    metavar="NAME[:OPTION,…]",
+    help="none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, such as zstd:3 or blosc:lz4,5,bitshuffle; "
+    "default: that of IN.",
+)
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of OUT; default: that of IN, or 3.")
 @click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")

@@ -105,7 +105,6 @@ class ZarrGroup:
                             found[name] = _text(said)
         return found
 
-
     def metadata_in(self, version: int, arrays: Mapping[str, Mapping[str, bytes]]) -> dict[str, Content]:
         """The files that describe the groups in another version of the format, by relative path.
 
@@ -145,7 +144,9 @@ class ZarrGroup:
         return found, (folder / ".zmetadata").is_file()
 
 
-def _consolidated(version: int, inside: Mapping[str, Mapping[str, bytes]], own: Mapping[str, bytes]) -> dict[str, bytes]:
+def _consolidated(
+    version: int, inside: Mapping[str, Mapping[str, bytes]], own: Mapping[str, bytes]
+) -> dict[str, bytes]:
     """The file with consolidated metadata of a group.
 
     Args:

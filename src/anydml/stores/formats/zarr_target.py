@@ -19,6 +19,7 @@ from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smalle
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.text import counted
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrTarget(ZarrFolder):
     """A Zarr array that a plan will write.
