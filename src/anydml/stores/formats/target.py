@@ -136,9 +136,9 @@ def create(
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
         metadata: texts by name, for ``__metadata__`` of a .safetensors file, or the keys of a .gguf file.
         chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
-        codec: of a Zarr array: none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, with options behind a colon, such
-            as ``"zstd:3"`` or ``"blosc:lz4,5,bitshuffle"``; by default those of `like`, or Zarr's choice. Version, fill
-            value, names of axes and attributes are those of a Zarr array `like`.
+        codec: of a Zarr array: none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, with options behind a colon,
+            such as ``"zstd:3"`` or ``"blosc:lz4,5,bitshuffle"``; by default those of `like`, or Zarr's choice. Version,
+            fill value, names of axes and attributes are those of a Zarr array `like`.
 
     Returns:
         A `Target`, a `ZarrTarget`, or, for a .safetensors, .gguf or .npz file, targets by name.

@@ -30,8 +30,8 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
 
     if (grid := said["chunk_grid"]["name"]) != "regular":
         return (
-            f"has chunk grid {show(grid)}, and only arrays whose chunks all have one size are read: rewrite it with such "
-            "by a program that reads it"
+            f"has chunk grid {show(grid)}, and only arrays whose chunks all have one size are read: rewrite it with "
+            "such chunks by a program that reads it"
         )
     if transformers := said.get("storage_transformers"):
         return (
