@@ -27,8 +27,8 @@ from anydml.stores.formats.zarr_codecs import (
     raise_if_short,
 )
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
-from anydml.stores.formats.zarr_unsupported import unsupported
 from anydml.stores.formats.zarr_shards import check_shards
+from anydml.stores.formats.zarr_unsupported import unsupported
 
 MOST_BYTES = 1 << 62
 """Upper bound of the bytes of an array, and of a chunk, so that file offsets fit 64 bits."""

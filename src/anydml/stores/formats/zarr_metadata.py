@@ -52,7 +52,7 @@ class Asked(NamedTuple):
     Attributes:
         axes: for each axis the one of the other array that it was; None if unknown, when `chunks` are given.
         chunks: sizes of a chunk; by default those of the other array.
-        shards: sizes of a shard, −1 for a whole axis, empty for one file per chunk; by default those of the other array,
+        shards: sizes of a shard, −1 for a whole axis, empty for none; by default those of the other array,
             rounded up to whole chunks.
         compressors: configurations of the compressors; by default those of the other array.
     """

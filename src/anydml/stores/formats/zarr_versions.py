@@ -72,7 +72,7 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
             at_elements = name != "numcodecs.pcodec"
         elif not with_compressors:
             continue
-        elif compressors or name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
+        elif compressors or (name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs.")):
             raise ValueError(_said(name, compressors))
         else:
             compressors.append(_numcodec(name, options))
