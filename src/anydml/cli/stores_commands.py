@@ -152,7 +152,7 @@ def rechunk(
         plan = make(
             source, output, _chunks(chunks), _numbers("--permute", permute), slices,
             _numbers("--flip", flip) or (), codec, memory, overwrite,
-            () if shards == "none" else _numbers("--shards", shards), zarr_format and int(zarr_format),
+            () if shards == "none" else _numbers("--shards", shards), None if zarr_format is None else int(zarr_format),
         )  # fmt: skip
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
 
