@@ -76,6 +76,10 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--exclude-frozen-parameters",
     ),
     (
+        "write --vocab-size N",
+        "--true-vocab-size --padded-vocab-size --make-vocab-size-divisible-by",
+    ),
+    (
         "write --strip model",
         "--prefix --strip-prefix --remove-prefix --key-prefix --base-model-prefix",
     ),

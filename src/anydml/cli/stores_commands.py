@@ -40,18 +40,21 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
 @click.argument("output", metavar="OUT", type=LocalPath())
 @selects
 @click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
+@click.option("--vocab-size", type=int, metavar="N", help="Keep N rows of embeddings and output layers.")
 @writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
     shards: int | None, scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool,
     overwrite: bool, dry_run: bool, verbose: bool, as_json: bool, quiet: bool, only: tuple[str, ...],
-    drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...], **ranks: int | None,
+    drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...], vocab_size: int | None,
+    **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
-    IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, or a folder of ranks as written by
-    --tp. Several INs are files of such a folder, in any order, or else tensor-parallel ranks, in order. OUT is a
-    .safetensors, .gguf or .npz file, or a folder of safetensors files.
+    IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, a folder of DeepSpeed, Megatron or
+    Meta's Llama, or one of ranks as written by --tp. Several INs are files of such a folder, or have no tensor in
+    common, in any order, or else are tensor-parallel ranks, in order. OUT is a .safetensors, .gguf or .npz file, or a
+    folder of safetensors files.
 
     A model of a training run: anydml reshard run/ model/ --only model --strip model. --dtype bf16
 
@@ -64,7 +67,7 @@ def reshard(
     check_shards(shards)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("reshard: plans", not quiet):
-        plan = make(inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename))
+        plan = make(inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename), vocab_size)
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 

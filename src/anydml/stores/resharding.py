@@ -44,13 +44,15 @@ def reshard(
     drop: Texts = (),
     strip: Texts = (),
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+    vocab_size: int | None = None,
 ) -> Plan:
     """Plan to rewrite a checkpoint in safetensors files.
 
     Args:
-        inputs: a file, an index or a folder of whole tensors, of pieces of a distributed checkpoint of PyTorch, or of
-            ranks as this function writes them; or several: files of such ranks or pieces, in any order, otherwise one
-            per tensor-parallel rank, in order.
+        inputs: a file, an index or a folder of whole tensors, of pieces of a distributed checkpoint of PyTorch, of
+            DeepSpeed, Megatron or Meta's Llama, or of ranks as this function writes them; or several: files of such
+            ranks or pieces, or with no tensor in common, in any order; otherwise one per tensor-parallel rank, in
+            order.
         output: a .safetensors file, or a folder, which gets an index if it has more than one file.
         layout: a TOML file with rules for tensors and axes for ranks; or a Python file (.py), which is run, and whose
             function ``layout`` is traced: it takes a dict of all tensors by name, and returns one of the new tensors.
@@ -72,6 +74,7 @@ def reshard(
         drop: likewise, of those that are left out.
         strip: beginnings of names, such as ``"model."``, that are removed.
         rename: new names by patterns, such as ``{"*.gamma": "*.weight"}``, which are applied in order.
+        vocab_size: rows of embeddings and output layers, which may have more to fill them up; None for all.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -99,6 +102,7 @@ def reshard(
     return plan_checkpoint(
         trace.composer, inputs, output, change, axes, placement,
         memory, shard_size, overwrite, extras, follow, dtype, dcp, shards, Selection.of(only, drop, strip, rename),
+        vocab_size,
     )  # fmt: skip
 
 

@@ -23,6 +23,11 @@ from anydml.text import counted
 
 _BY_ROWS, _BY_COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 
+_BY_COLUMNS_OF_MEGATRON = (
+    *("linear_proj", "linear_fc2", "dense_4h_to_h"),
+    *("self_attention.dense", "attention.dense", "inter_attention.dense"),
+)
+
 KNOWN: tuple[tuple[Pattern, Axis, int], ...] = tuple(
     (Pattern(text), axis, dimensions)
     for text, axis, dimensions in (
@@ -38,11 +43,30 @@ KNOWN: tuple[tuple[Pattern, Axis, int], ...] = tuple(
         ("*norm.weight", ALL, 1),
         ("*norm.bias", ALL, 1),
         ("*.rotary_emb.inv_freq", ALL, 1),
+        *((f"*.attention.{name}.weight", ROWS, 2) for name in ("wq", "wk", "wv")),
+        ("*.attention.wo.weight", COLUMNS, 2),
+        ("output.weight", ROWS, 2),
+        ("rope.freqs", ALL, 1),
+        *((f"*.{name}.weight", ROWS, 2) for name in ("linear_qkv", "query_key_value", "word_embeddings")),
+        *((f"{name}.weight", ROWS, 2) for name in ("output_layer", "*.output_layer", "word_embeddings_for_head")),
+        *((f"*.{name}.bias", ROWS, 1) for name in ("linear_qkv", "query_key_value")),
+        *((f"*.{name}.weight", COLUMNS, 2) for name in _BY_COLUMNS_OF_MEGATRON),
+        *((f"*.{name}.bias", ALL, 1) for name in _BY_COLUMNS_OF_MEGATRON),
+        ("*.experts.linear_fc2.weight*", COLUMNS, 2),
+        ("*.layer_norm_weight", ALL, 1),
+        ("*.layer_norm_bias", ALL, 1),
+        *((f"*.{name}.weight", ALL, 2) for name in ("router", "position_embeddings")),
     )
 )
-"""Patterns of names of Llama, Mistral, Qwen and Mixtral in transformers, their axes, and their dimensions."""
+"""Patterns of names, their axes, and their dimensions.
 
-_ATTENTION = re.compile(r".*\.([qkv]_proj)\.(?:weight|bias)", re.DOTALL)
+First those of Llama, Mistral, Qwen and Mixtral in transformers, then those of Meta's files of Llama, and of Megatron.
+"""
+
+_ATTENTION = re.compile(r".*\.(?:([qkv]_proj)|attention\.(w[qkv]))\.(?:weight|bias)", re.DOTALL)
+_OF_HEADS = re.compile(r".*\.(?:linear_qkv|query_key_value)\.(?:weight|bias)", re.DOTALL)
+_UP = re.compile(r"(.*\.)(linear_fc1|dense_h_to_4h)\.(weight|bias)([0-9]*)", re.DOTALL)
+_DOWN = {"linear_fc1": "linear_fc2", "dense_h_to_4h": "dense_4h_to_h"}
 _SCALE = re.compile(r"(.*\.weight)_scale(?:_inv)?", re.DOTALL)
 _ONE_SCALE = re.compile(r".*\.(?:weight_scale(?:_inv|_2)?|(?:input|[qkv])_scale)", re.DOTALL)
 _NUMBERED = re.compile(r".*\.[0-9]+(?=\.)", re.DOTALL)
@@ -87,21 +111,45 @@ def known_axis(name: str, model: Model) -> Axis | Unknown:
     if math.prod(tensor.shape) == 1 and _ONE_SCALE.fullmatch(name):
         return ALL
     found = next(((axis, n) for pattern, axis, n in KNOWN if pattern.match(name) is not None), None)
-    if found is None:
-        return Unknown("whose axis is not known")
-    axis, dimensions = found
+    known = _up_or_embedding(name, model) if found is None else found
+    if isinstance(known, Unknown):
+        return known
+    axis, dimensions = known
     if len(tensor.shape) != dimensions:
         return Unknown(f"whose shape is {[*tensor.shape]}, where {counted(dimensions, 'dimension')} would be known")
     if not _is_floating(tensor.dtype) and (others := _beside(name, model)):
         return Unknown(f"which is {tensor.dtype}, and may be packed, for there is {show(others[0])}")
+    if not model.are_parts and model.ranks > 1 and _OF_HEADS.fullmatch(name):
+        return Unknown("whose rows are groups of heads, whose number is not known", "axis = 0, heads = N")
     part = projection_of(name)
-    return axis if part is None or not model.says_heads else _of_heads(name, part != "q_proj", model)
+    return axis if part is None or not model.says_heads else _of_heads(name, part not in ("q_proj", "wq"), model)
+
+
+def _up_or_embedding(name: str, model: Model) -> tuple[Axis, int] | Unknown:
+    """The axis and dimensions of a tensor that others decide about."""
+    tensors, sizes = model.tensors, model.tensors[name].shape
+    if found := _UP.fullmatch(name):
+        weight, down = (f"{found[1]}{each}.weight{found[4]}" for each in (found[2], _DOWN[found[2]]))
+        if weight not in tensors or down not in tensors or len(tensors[down].shape) != 2:
+            return Unknown(f"which may be of two parts, and {show(down)} is not there to tell", "axis = 0, parts = N")
+        rows, width = tensors[weight].shape[0], tensors[down].shape[1]
+        if rows not in (width, 2 * width):
+            said = f"whose {counted(rows, 'row')} are neither as many as {show(down)} has columns, nor twice as many"
+            return Unknown(said, "axis = 0, parts = N")
+        return Axis(0, parts=rows // width), 2 if found[3] == "weight" else 1
+    if name == "tok_embeddings.weight" and len(sizes) == 2 and "norm.weight" in tensors:
+        # Llama 1 and 2 share columns, Llama 3 rows.
+        width = tensors["norm.weight"].shape[-1]
+        if model.are_parts and model.ranks > 1 and width in (sizes[1], sizes[1] * model.ranks):
+            return (ROWS if width == sizes[1] else COLUMNS), 2
+        return Unknown("of which ranks share columns in Llama 1 and 2, and rows in Llama 3", "axis = 0")
+    return Unknown("whose axis is not known")
 
 
 def projection_of(name: str) -> str | None:
-    """Of which projection with heads a weight or bias is: q_proj, k_proj or v_proj."""
+    """Of which projection with heads a weight or bias is: q_proj, k_proj or v_proj; or wq, wk or wv."""
     found = _ATTENTION.fullmatch(name)
-    return found and found[1]
+    return found and (found[1] or found[2])
 
 
 def _beside(name: str, model: Model) -> list[str]:

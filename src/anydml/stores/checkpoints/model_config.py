@@ -1,4 +1,4 @@
-"""What a config.json says of the sizes of a model's tensors."""
+"""What a config.json, or Meta's params.json, says of the sizes of a model's tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Heads(NamedTuple):
 
 
 class ModelConfig(NamedTuple):
-    """A config.json.
+    """A config.json or params.json.
 
     Attributes:
         path: of the file.
@@ -43,7 +43,7 @@ class ModelConfig(NamedTuple):
     @property
     def says_heads(self) -> bool:
         """Whether it has any number of heads."""
-        return any("num_attention_heads" in part for part in self.parts)
+        return any("num_attention_heads" in part or "n_heads" in part for part in self.parts)
 
     def heads(self, of_keys: bool) -> Iterator[Heads]:
         """The heads of queries, or those of keys and values, of each part that says them.
@@ -52,15 +52,15 @@ class ModelConfig(NamedTuple):
             of_keys: whether those of keys and values are meant.
         """
         for part in self.parts:
-            count, size = part.get("num_attention_heads"), part.get("head_dim")
+            count, size = part.get("num_attention_heads", part.get("n_heads")), part.get("head_dim")
             if not _is_count(count):
                 continue
             if not _is_count(size):
-                width = part.get("hidden_size")
+                width = part.get("hidden_size", part.get("dim"))
                 if not _is_count(width) or width % count:
                     continue
                 size = width // count
-            groups = part.get("num_key_value_heads")
+            groups = part.get("num_key_value_heads", part.get("n_kv_heads"))
             groups = count if groups is None else groups
             if _is_count(groups):
                 yield Heads(groups if of_keys else count, size)
@@ -86,7 +86,7 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
-    """The config.json of a checkpoint; None if it has none.
+    """The config.json of a checkpoint, or Meta's params.json; None if it has none.
 
     Args:
         path: a folder, or a file beside which it lies.
@@ -95,8 +95,8 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
         ModelError: it cannot be read, or is no object.
     """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
-    found = folder / "config.json"
-    if not found.is_file():
+    found = next((each for each in (folder / "config.json", folder / "params.json") if each.is_file()), None)
+    if found is None:
         return None
     place = JsonPath(str(found))
     with place.reading():

@@ -23,6 +23,7 @@ from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of
 from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.gguf import KeyText
@@ -56,6 +57,7 @@ def plan_checkpoint(
     dcp: bool = False,
     shards: int | None = None,
     selection: Selection = EVERYTHING,
+    vocab_size: int | None = None,
 ) -> Plan:
     """Plan to write a checkpoint with changed tensors.
 
@@ -75,6 +77,7 @@ def plan_checkpoint(
         dcp: whether the output is a distributed checkpoint of PyTorch.
         shards: number of files of about equal size, instead of `shard_size`.
         selection: of tensors.
+        vocab_size: rows of tensors with a row for each word; None for all that they have.
     """
     name = composer.name
     out = Path(path_text(name, output))
@@ -89,7 +92,8 @@ def plan_checkpoint(
     tensors, metadata, remarks = read_sources(inputs, axes, follow, selection, name)
     tensors, casts = changed_dtypes(name, tensors, to, out.suffix.lower() != ".npz")
     remarks += casts
-    made = described(tensors) if change is None else change(described(tensors))
+    made = without_padding(composer, described(tensors), vocab_size)
+    made = made if change is None else change(made)
     if not made:
         raise JsonPath(str(out)).error("would have no tensor")
     others: dict[Path, Content] = {}

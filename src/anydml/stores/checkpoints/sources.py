@@ -7,30 +7,28 @@ pieces in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` has their
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
-from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.axis import AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.checkpoints.joined import joined, parts_of
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.remarks import beside_index, check_ends, left_out
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
+from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
-from anydml.stores.formats.opening import BIN_INDEX, INDEX, open, opened_file, safetensors_of, united
+from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
-from anydml.stores.formats.torch_distributed import METADATA, read_distributed
+from anydml.stores.formats.torch_distributed import METADATA
 from anydml.text import counted
 
 DCP_KEYS = (SHARDING, "DCP_VERSION")
@@ -81,20 +79,18 @@ def read_sources(
     path = Path(paths[0])
     if len(paths) > 1:
         return sources_of([each for one in paths for each in _files(one, follow)], axes, selection, name)
-    if is_distributed(path):
-        distributed = read_distributed(path)
-        tensors = {
-            name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
-            for name, (shape, own) in distributed.tensors.items()
-        }
-        return _selected(Sources(tensors, {}, []), distributed.others, distributed.refused, selection, name)
+    if _is_of_training(path, follow):
+        tensors, others, unread, remarks = read_trained(path, axes)
+        return _selected(Sources(tensors, {}, remarks), others, unread, selection, name)
     if path.is_dir() and not _is_indexed(path) and (files := safetensors_of(path, follow)):
         place = JsonPath(str(path))
         check_numbers(files, place)
         opened = [*map(opened_file, files)]
         is_sharded = any(key in each.metadata for each in opened for key in (RANK, SHARDING))
         return sources_of(opened if is_sharded else [united(path, opened, place)], axes, selection, name)
-    return sources_of([_checkpoint(path, follow)], axes, selection, name)
+    said = said_of_rank(path) if path.is_file() else None
+    found = sources_of([_checkpoint(path, follow)], axes, selection, name)
+    return found if said is None else found._replace(remarks=[said, *found.remarks])
 
 
 def _selected(
@@ -125,12 +121,12 @@ def sources_of(
         name: likewise.
     """
     place = JsonPath(str(opened[0].path if len(opened) == 1 else opened[0].path.parent))
-    remarks = list[str]()
+    remarks, refused = list[str](), {key: error for each in opened for key, error in each.refused.items()}
     tensors: StoredTensors
     said = {key for each in opened for of_file in each.file_metadata.values() for key in of_file}
     if RANK in said:
         ranks = ranks_in_order([*_by_file(opened)], place)
-        tensors = _parts(ranks)
+        tensors = parts_of(ranks)
         if (folders := len({rank.path.parent for rank in ranks})) > 1:
             remarks.append(
                 f"joins ranks of {folders} folders, whose files cannot tell whether they were written together"
@@ -143,15 +139,36 @@ def sources_of(
             f"takes the ends of tensors from {counted(len(files), 'file')}, which cannot tell of further ones"
         )
     elif len(opened) > 1:
-        tensors = _joined(opened, axes)
+        tensors, unknown, remarks = _of_ranks(opened, axes)
+        refused |= unknown
     else:
         tensors = opened[0].stores
         remarks += beside_index(opened[0])
         if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
     others = [name for each in opened for name in each.others]
-    refused = {key: error for each in opened for key, error in each.refused.items()}
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
+
+
+def _of_ranks(opened: Sequence[Checkpoint], axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
+    """The tensors of ranks, errors of those that cannot be joined, and remarks; of stages, which share no names, all.
+
+    Raises:
+        ModelError: some of the names are those of all ranks, and others are not.
+    """
+    every = {name for each in opened for name in each}
+    if len(every) == sum(map(len, opened)):
+        said = f"takes {counted(len(opened), 'input')} as parts of one checkpoint, for no tensor is in two of them"
+        return {name: store for each in opened for name, store in each.stores.items()}, {}, [said]
+    for rank in opened[1:]:
+        if different := sorted({*rank} ^ {*opened[0]}):
+            place = JsonPath(str(rank.path))
+            raise place.error(f"and {opened[0].path} differ in {show(different[0])}: ranks have the same tensors, and "
+                              "parts of one checkpoint have none in common")  # fmt: skip
+    where, unread = opened[0].path, {name for each in opened for name in each.refused}
+    ranks = [{name: store for name, store in each.stores.items() if name not in unread} for each in opened]
+    tensors, refused = joined(ranks, axes, Model(ranks[0], config_beside(where), len(ranks), True), where)
+    return tensors, refused, []
 
 
 def _count_of(opened: Checkpoint) -> int:
@@ -170,9 +187,12 @@ def _by_file(opened: Sequence[Checkpoint]) -> Iterator[Checkpoint]:
             yield Checkpoint(path, stores[path], said, {path: said})
 
 
-def is_distributed(path: Path) -> bool:
-    """Whether a path is the folder of a distributed checkpoint of PyTorch."""
-    return (path / METADATA).is_file() and not _is_indexed(path)
+def _is_of_training(path: Path, follow: bool) -> bool:
+    """Whether a path is a folder of a training program, in which there are no whole tensors beside what it has."""
+    if not path.is_dir() or _is_indexed(path):
+        return False
+    is_whole = bool(safetensors_of(path, follow)) or (path / WHOLE_BIN).is_file()
+    return (path / METADATA).is_file() or (not is_whole and is_trained(path))
 
 
 def is_in_pieces(path: Path, follow: bool = True) -> bool:
@@ -181,7 +201,7 @@ def is_in_pieces(path: Path, follow: bool = True) -> bool:
     Raises:
         ModelError: a file is broken.
     """
-    if is_distributed(path):
+    if _is_of_training(path, follow):
         return True
     files = safetensors_of(path, follow) if path.is_dir() and not _is_indexed(path) else []
     said = (opened_file(each).metadata for each in files[:1])
@@ -239,75 +259,3 @@ def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
                 )
             pieces.setdefault(name, []).append(StoredPiece.whole(store, tuple(start)))
     return {name: tensor_of(name, found) for name, found in pieces.items()}
-
-
-def _parts(ranks: Sequence[Checkpoint]) -> StoredTensors:
-    """Tensors of the parts that the metadata of ranks' files describe."""
-    pieces: dict[str, list[StoredPiece]] = {}
-    for rank in ranks:
-        place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
-        said = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
-        for name, store in rank.items():
-            cuts = said.get(name) if isinstance(said, dict) else None
-            if cuts is None or not _is_cuts(cuts, store.shape):
-                raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
-            pieces.setdefault(name, []).extend(_boxes(store, cuts))
-    return {name: tensor_of(name, own, is_compared=True) for name, own in pieces.items()}
-
-
-def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
-    """Whether these are intervals of each axis, whose sizes add up to the shape."""
-    if not isinstance(cuts, list) or len(cuts) != len(shape):
-        return False
-    for cut, size in zip(cuts, shape, strict=True):
-        if not isinstance(cut, list) or not all(isinstance(each, list) and len(each) == 2 for each in cut):
-            return False
-        if any(type(n) is not int or not 0 <= n < 1 << 62 for each in cut for n in each):
-            return False
-        if sum(each[1] for each in cut) != size:
-            return False
-    return math.prod(map(len, cuts)) <= MOST_PIECES
-
-
-def _boxes(store: Store, cuts: Sequence[AxisIntervals]) -> Iterator[StoredPiece]:
-    """The pieces of a store that consists of intervals of a tensor along each axis."""
-    places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
-    for digits in product(*(range(len(cut)) for cut in cuts)):
-        own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
-        inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
-        yield StoredPiece(store, tuple(start for start, _ in own), inside, tuple(size for _, size in own))
-
-
-def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> StoredTensors:
-    """Tensors that ranks share along axes, or replicate."""
-    for rank in ranks[1:]:
-        if different := sorted({*rank} ^ {*ranks[0]}):
-            place = JsonPath(str(rank.path))
-            raise place.error(f"and {ranks[0].path} differ in {show(different[0])}: ranks have the same tensors")
-    model = Model(ranks[0], config_beside(ranks[0].path), len(ranks), True)
-    found = {}
-    for name in ranks[0]:
-        stores = [rank[name] for rank in ranks]
-        axis = axes.of(name, model, str(ranks[0].path))
-        if axis.axis is None or len({store.ndim for store in stores}) > 1:
-            pieces = [StoredPiece.whole(store) for store in stores]
-        else:
-            pieces = [*_shares(stores, axis.axis, axis.sections(len(ranks), name))]
-        found[name] = tensor_of(name, pieces, is_compared=True)
-    return found
-
-
-def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
-    """The parts of ranks of each section of an axis."""
-    total = sum(each.own for each in sections)
-    sizes = [store.shape[axis] for store in stores]
-    base = done = 0
-    for _, own, copies in sections:
-        at = base
-        for rank, store in enumerate(stores):
-            shape, start, inside = [*store.shape], [0] * store.ndim, [0] * store.ndim
-            shape[axis], inside[axis] = sizes[rank] * own // total, sizes[rank] * done // total
-            start[axis] = at
-            yield StoredPiece(store, tuple(start), tuple(inside), tuple(shape))
-            at += shape[axis] if rank % copies == copies - 1 else 0
-        base, done = at, done + own

@@ -54,6 +54,25 @@ class PickledDict(list[tuple[Any, Any]]):
     """The items of a dict, in order; keys may be of any kind."""
 
 
+def dict_of(value: Any) -> dict[str, Any]:
+    """The items of a dict, or of an object that has them, such as an OrderedDict, whose keys are texts."""
+    items = value.items if isinstance(value, PickledCall) else value if isinstance(value, PickledDict) else ()
+    return {key: each for key, each in items if isinstance(key, str)}
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object."""
+    return dict_of(value.state) if isinstance(value, PickledCall) else {}
+
+
+def sizes_of(value: Any) -> tuple[int, ...] | None:
+    """A torch.Size; None if it is none."""
+    is_call = isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments
+    inner = value.arguments[0] if is_call else None
+    is_size = isinstance(inner, tuple) and all(type(each) is int and 0 <= each < 1 << 48 for each in inner)
+    return inner if is_size else None
+
+
 class _Mark:
     pass
 

@@ -15,7 +15,14 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.opening import inside
-from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, read_pickle
+from anydml.stores.formats.pickle_reader import (
+    PickledCall,
+    PickledDict,
+    PickledName,
+    fields_of,
+    read_pickle,
+    sizes_of,
+)
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH, read_torch
 
@@ -32,11 +39,13 @@ class Distributed(NamedTuple):
         tensors: their shapes, and their pieces with first coordinates, by name.
         others: names of what is not a tensor.
         refused: errors of tensors that cannot be read, by name.
+        remarks: what was chosen or left out, for users.
     """
 
     tensors: dict[str, tuple[tuple[int, ...], list[tuple[Store, tuple[int, ...]]]]]
     others: list[str]
     refused: dict[str, ModelError]
+    remarks: list[str]
 
 
 def read_distributed(folder: Path) -> Distributed:
@@ -51,16 +60,16 @@ def read_distributed(folder: Path) -> Distributed:
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
         content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
-    state = _fields(content)
-    found = Distributed({}, [], {})
+    state = fields_of(content)
+    found = Distributed({}, [], {}, [])
     chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None] = {}
     dtypes: dict[str, np.dtype[Any] | None] = {}
     for name, entry in _pairs(state.get("state_dict_metadata")):
-        said = _fields(entry)
+        said = fields_of(entry)
         if not isinstance(name, str) or "chunks" not in said:
             found.others.append(str(name))
             continue
-        shape = _sizes(said.get("size"))
+        shape = sizes_of(said.get("size"))
         if shape is None:
             raise (place / name).error("has no size, which each tensor of .metadata has")
         if not isinstance(said["chunks"], list) or not said["chunks"]:
@@ -68,11 +77,11 @@ def read_distributed(folder: Path) -> Distributed:
         found.tensors[name] = shape, []
         dtypes[name] = _declared(said.get("properties"))
         for chunk in said["chunks"]:
-            box = _fields(chunk)
-            chunks[name, _sizes(box.get("offsets"))] = _sizes(box.get("sizes"))
+            box = fields_of(chunk)
+            chunks[name, sizes_of(box.get("offsets"))] = sizes_of(box.get("sizes"))
     for index, info in _pairs(state.get("storage_data")):
-        said = _fields(index)
-        name, start = said.get("fqn"), _sizes(said.get("offset"))
+        said = fields_of(index)
+        name, start = said.get("fqn"), sizes_of(said.get("offset"))
         if start is None:
             # The place of an object, which is no array.
             continue
@@ -82,7 +91,7 @@ def read_distributed(folder: Path) -> Distributed:
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         try:
-            piece = _piece(folder, name, size, dtypes.get(name), _fields(info), place / name)
+            piece = _piece(folder, name, size, dtypes.get(name), fields_of(info), place / name)
         except ModelError as error:
             found.refused[name] = error
             continue
@@ -126,12 +135,6 @@ def _piece(
     return replace(store, name=name)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """The attributes of a pickled object."""
-    state = value.state if isinstance(value, PickledCall) else None
-    return {key: each for key, each in state if isinstance(key, str)} if isinstance(state, PickledDict) else {}
-
-
 def _declared(properties: Any) -> np.dtype[Any] | None:
     """The dtype in the properties of a tensor; None if it is not there, or not known."""
     state = properties.state if isinstance(properties, PickledCall) else None
@@ -141,14 +144,3 @@ def _declared(properties: Any) -> np.dtype[Any] | None:
 
 def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
     return iter(value if isinstance(value, PickledDict) else ())
-
-
-def _sizes(value: Any) -> tuple[int, ...] | None:
-    """A torch.Size."""
-    inner = (
-        value.arguments[0]
-        if isinstance(value, PickledCall) and isinstance(value.arguments, tuple) and value.arguments
-        else ()
-    )
-    is_size = isinstance(value, PickledCall) and isinstance(inner, tuple)
-    return inner if is_size and all(type(each) is int and 0 <= each < 1 << 48 for each in inner) else None

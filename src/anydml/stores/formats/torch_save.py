@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,16 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS
 from anydml.stores.formats.npz import ZipEntry, entries
-from anydml.stores.formats.pickle_reader import PickledCall, PickledDict, PickledName, PickledReference, read_pickle
+from anydml.stores.formats.pickle_reader import (
+    PickledCall,
+    PickledDict,
+    PickledName,
+    PickledReference,
+    dict_of,
+    read_pickle,
+)
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import FileContent, Store
+from anydml.stores.formats.store import FileContent, Store, state_of
 from anydml.stores.formats.torch_legacy import read_legacy
 
 MOST_DEPTH = 64
@@ -68,25 +75,89 @@ def read_torch(path: Path, place: JsonPath, start: int = 0, length: int | None =
     Raises:
         ModelError: the file is broken, or of a machine of another byte order.
     """
-    with path.open("rb") as file:
+    return open_torch(path, place, start, length).tensors(place)
+
+
+def open_torch(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> TorchFile:
+    """Read the pickle of a file of ``torch.save``; as `read_torch`.
+
+    Raises:
+        ModelError: the file is broken, or of a machine of another byte order.
+    """
+    with place.reading(), path.open("rb") as file:
         file.seek(start)
         if file.read(4) != b"PK\x03\x04":
             file.seek(start)
-            content, storages = read_legacy(file, place)
-        else:
-            content, storages = _zipped(path, file, place, start, length)
-    stores, others, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
-    for name, call in _named(content, "", place, 0, set()):
-        if call is None:
-            others.append(name)
-            continue
-        if name in stores or name in refused:
-            raise place.error(f"has {show(name)} twice")
-        try:
-            stores[name] = _store(path, storages, name, call, place / name)
-        except ModelError as error:
-            refused[name] = error
-    return FileContent(stores, {}, others, refused)
+            return TorchFile(path, *read_legacy(file, place))
+        return TorchFile(path, *_zipped(path, file, place, start, length))
+
+
+class TorchDict(NamedTuple):
+    """A dict in a file of ``torch.save``.
+
+    Attributes:
+        path: of the file.
+        said: the items of the dict; empty if it is none.
+        tensors: all of them.
+    """
+
+    path: Path
+    said: dict[str, Any]
+    tensors: FileContent
+
+    def under(self, key: str) -> dict[str, Store]:
+        """The tensors below a key, by the rest of their names."""
+        found = self.tensors.stores.items()
+        return {name.removeprefix(f"{key}."): store for name, store in found if name.startswith(f"{key}.")}
+
+
+def read_torch_dict(path: Path) -> TorchDict:
+    """Read a dict that a program saved, of which more is needed than the tensors.
+
+    Raises:
+        ModelError: as of `read_torch`.
+    """
+    place = JsonPath(str(path))
+    with place.reading():
+        seen = state_of(path.stat())
+    found = open_torch(path, place)
+    tensors = found.tensors(place)
+    for store in tensors.stores.values():
+        store.seen = seen
+    return TorchDict(path, dict_of(found.content), tensors)
+
+
+class TorchFile(NamedTuple):
+    """A file of ``torch.save``.
+
+    Attributes:
+        path: of the file.
+        content: of its pickle.
+        storages: their places, by key.
+    """
+
+    path: Path
+    content: Any
+    storages: Mapping[str, ZipEntry]
+
+    def tensors(self, place: JsonPath) -> FileContent:
+        """All tensors, as of `read_torch`.
+
+        Raises:
+            ModelError: two have one name.
+        """
+        stores, others, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
+        for name, call in _named(self.content, "", place, 0, set()):
+            if call is None:
+                others.append(name)
+                continue
+            if name in stores or name in refused:
+                raise place.error(f"has {show(name)} twice")
+            try:
+                stores[name] = _store(self.path, self.storages, name, call, place / name)
+            except ModelError as error:
+                refused[name] = error
+        return FileContent(stores, {}, others, refused)
 
 
 def _zipped(

@@ -1,0 +1,107 @@
+"""Tensors of the parts that ranks have: of intervals that files record, or along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, product
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.moves.value import MOST_PIECES
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
+from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
+from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.checkpoints.sharded import tensor_of
+from anydml.stores.formats.completeness import PARTS
+from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
+
+
+def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
+    """Tensors of the parts that the metadata of ranks' files describe."""
+    pieces: dict[str, list[StoredPiece]] = {}
+    for rank in ranks:
+        place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
+        said = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
+        for name, store in rank.items():
+            cuts = said.get(name) if isinstance(said, dict) else None
+            if cuts is None or not _is_cuts(cuts, store.shape):
+                raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
+            pieces.setdefault(name, []).extend(_boxes(store, cuts))
+    return {name: tensor_of(name, own, is_compared=True) for name, own in pieces.items()}
+
+
+def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
+    """Whether these are intervals of each axis, whose sizes add up to the shape."""
+    if not isinstance(cuts, list) or len(cuts) != len(shape):
+        return False
+    for cut, size in zip(cuts, shape, strict=True):
+        if not isinstance(cut, list) or not all(isinstance(each, list) and len(each) == 2 for each in cut):
+            return False
+        if any(type(n) is not int or not 0 <= n < 1 << 62 for each in cut for n in each):
+            return False
+        if sum(each[1] for each in cut) != size:
+            return False
+    return math.prod(map(len, cuts)) <= MOST_PIECES
+
+
+def _boxes(store: Store, cuts: Sequence[AxisIntervals]) -> Iterator[StoredPiece]:
+    """The pieces of a store that consists of intervals of a tensor along each axis."""
+    places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
+    for digits in product(*(range(len(cut)) for cut in cuts)):
+        own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
+        inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
+        yield StoredPiece(store, tuple(start for start, _ in own), inside, tuple(size for _, size in own))
+
+
+def joined(
+    ranks: Sequence[Mapping[str, Store]],
+    axes: Axes,
+    model: Model,
+    where: Path,
+    more: Mapping[str, Sequence[Sequence[Store]]] = MappingProxyType({}),
+) -> tuple[StoredTensors, dict[str, ModelError]]:
+    """Tensors that ranks share along axes, or replicate; and errors of those that they cannot be joined to.
+
+    Args:
+        ranks: the parts of each, by name; all have the same names.
+        axes: along which tensors are shared.
+        model: of the parts.
+        where: the checkpoint, for errors.
+        more: further copies of the parts of all ranks, by name, which must be equal.
+    """
+    found, refused = dict[str, ShardedTensor | Store](), dict[str, ModelError]()
+    for name in ranks[0]:
+        try:
+            axis = axes.of(name, model, str(where)) if len(ranks) > 1 else ALL
+            pieces = list[StoredPiece]()
+            for stores in ([rank[name] for rank in ranks], *more.get(name, ())):
+                if axis.axis is None or len({store.ndim for store in stores}) > 1:
+                    pieces += [StoredPiece.whole(store) for store in stores]
+                else:
+                    pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
+            found[name] = tensor_of(name, pieces, is_compared=True)
+        except ModelError as error:
+            refused[name] = error
+    return found, refused
+
+
+def _shares(stores: Sequence[Store], axis: int, sections: Sequence[AxisSection]) -> Iterator[StoredPiece]:
+    """The parts of ranks of each section of an axis."""
+    total = sum(each.own for each in sections)
+    sizes = [store.shape[axis] for store in stores]
+    base = done = 0
+    for _, own, copies in sections:
+        at = base
+        for rank, store in enumerate(stores):
+            shape, start, inside = [*store.shape], [0] * store.ndim, [0] * store.ndim
+            shape[axis], inside[axis] = sizes[rank] * own // total, sizes[rank] * done // total
+            start[axis] = at
+            yield StoredPiece(store, tuple(start), tuple(inside), tuple(shape))
+            at += shape[axis] if rank % copies == copies - 1 else 0
+        base, done = at, done + own

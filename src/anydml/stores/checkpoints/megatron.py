@@ -1,0 +1,237 @@
+"""Folders of Megatron: ``mp_rank_00/model_optim_rng.pt`` and others, each with its own numbers of layers and experts.
+
+Each rank has a stage of the layers, counted from 0, in one model or, where stages take turns, in several. Layers and
+experts get the numbers that they have in the whole model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.checkpoints.joined import joined
+from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.formats.pickle_reader import fields_of
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
+from anydml.text import counted
+
+TRACKER = "latest_checkpointed_iteration.txt"
+"""The file in a folder of checkpoints that names the last of them."""
+
+FILES = ("model_optim_rng.pt", "model_rng.pt")
+
+_RANK = re.compile(r"mp_rank_(\d{2,4})(?:_(\d{3,4}))?(?:_(\d{3,4}))?")
+_MODEL = re.compile(r"model(\d*)\.(.*)", re.DOTALL)
+_LAYER = re.compile(r"((?:.*\.)?layers\.)(\d+)(\..*)", re.DOTALL)
+_EXPERT = re.compile(r"(.*\.local_experts\.)(\d+)(\..*)|(.*\.experts\.linear_fc[12]\.(?:weight|bias))(\d+)", re.DOTALL)
+
+
+class At(NamedTuple):
+    """Which rank a file is of: by tensor parallelism, stage and experts."""
+
+    tp: int
+    pp: int
+    ep: int
+
+
+def megatron_folder(folder: Path) -> Path | None:
+    """The folder of a checkpoint: this one, or that of the last iteration in it; None if it is none of Megatron's.
+
+    Raises:
+        ModelError: the iteration is not there.
+    """
+    if any(_RANK.fullmatch(each.name) for each in folder.iterdir()):
+        return folder
+    tracker = folder / TRACKER
+    if not tracker.is_file() or tracker.stat().st_size > 4096:
+        return None
+    said = tracker.read_text("utf-8", "replace").strip()
+    name = f"iter_{int(said):07}" if said.isdecimal() else said
+    if Path(name).name != name or not (folder / name).is_dir():
+        raise JsonPath(str(tracker)).error(f"says {show(said)}, but {show(name)} is no folder beside it")
+    return folder / name
+
+
+def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, ModelError], list[str]]:
+    """The tensors of the model, errors of those that cannot be joined, and remarks.
+
+    Args:
+        folder: as of `megatron_folder`.
+        axes: along which tensors are shared.
+
+    Raises:
+        ModelError: files are missing or broken, or ranks do not fit each other.
+    """
+    place = JsonPath(str(folder))
+    files, args = _files(folder, place)
+    tp, pp, ep = (1 + max(each) for each in zip(*files, strict=True))
+    chunks = sorted({match[1] for file in files.values() for name in file.tensors.stores
+                     if (match := _MODEL.match(name))}, key=lambda each: int(each or 0))  # fmt: skip
+    if not chunks or any(int(each or k) != k for k, each in enumerate(chunks)):
+        raise place.error("has no tensors under model, or not under model0, model1 and so on")
+    _check(files, args, tp, place)
+    ranks: list[dict[str, list[Store]]] = [{} for _ in range(tp)]
+    numbers = _Numbers(place)
+    left = dict[str, None]()
+    for chunk in chunks:
+        for stage in range(pp):
+            base = numbers.layers
+            for at in (At(rank, stage, expert) for expert in range(ep) for rank in range(tp)):
+                own = files[at].under(f"model{chunk}")
+                numbers.see(own)
+                for name, store in own.items():
+                    if name.endswith("_extra_state"):
+                        left[name] = None
+                    else:
+                        ranks[at.tp].setdefault(numbers.whole(name, base, at.ep), []).append(store)
+            numbers.next()
+    said = args.get("num_layers")
+    if type(said) is int and numbers.layers and said not in numbers.layers.values():
+        raise place.error(f"has {counted(max(numbers.layers.values()), 'layer')}, where args tell {said}")
+    for rank in ranks[1:]:
+        if different := sorted({*rank} ^ {*ranks[0]}):
+            raise place.error(f"has {show(different[0])} in some ranks only")
+    first = [{name: stores[0] for name, stores in rank.items()} for rank in ranks]
+    more = {name: [*zip(*(rank[name][1:] for rank in ranks), strict=True)] for name in first[0]}
+    found, refused = joined(first, axes, Model(first[0], None, tp, True), folder, more)
+    return found, refused, _remarks(files, folder, At(tp, pp, ep), [*left], found)
+
+
+def _files(folder: Path, place: JsonPath) -> tuple[dict[At, TorchDict], dict[str, Any]]:
+    """The files by rank, and the arguments of the program that wrote them.
+
+    Raises:
+        ModelError: a file is missing, or does not tell which rank it is of.
+    """
+    found = {match: each for each in sorted(folder.iterdir()) if (match := _RANK.fullmatch(each.name))}
+    paths = dict[tuple[str | None, ...], Path]()
+    for match, each in found.items():
+        inside = [each / name for name in FILES if (each / name).is_file()]
+        if not inside:
+            raise place.error(f"has {each.name}, in which there is no {FILES[0]}")
+        paths[match.groups()] = inside[0]
+    files = {key: read_torch_dict(path) for key, path in paths.items()}
+    args = fields_of(next(iter(files.values())).said.get("args"))
+    stages, experts = (args.get(f"{each}_model_parallel_size") for each in ("pipeline", "expert"))
+    kinds = {(second is not None, third is not None) for _, second, third in files}
+    if len(kinds) > 1:
+        raise place.error(f"has folders of several kinds: {names(each.name for each in found.values())}")
+    if kinds == {(True, False)} and (stages in (None, 1)) == (experts in (None, 1)):
+        raise place.error("has folders mp_rank_00_000, and no args that tell whether their second numbers are of "
+                          "stages or of experts")  # fmt: skip
+    is_of_experts = kinds == {(True, False)} and stages in (None, 1)
+    by_rank = {
+        At(
+            int(first or 0), 0 if is_of_experts else int(second or 0), int((second if is_of_experts else third) or 0)
+        ): file
+        for (first, second, third), file in files.items()
+    }
+    counts = [1 + max(each) for each in zip(*by_rank, strict=True)]
+    wanted = [args.get("tensor_model_parallel_size"), stages, experts]
+    for count, said, what in zip(counts, wanted, ("tensor-parallel ranks", "stages", "ranks of experts"), strict=True):
+        if type(said) is int and said != count:
+            raise place.error(f"has folders of {count} {what}, where args tell {said}: some are missing")
+    if len(by_rank) != counts[0] * counts[1] * counts[2]:
+        raise place.error(
+            f"has {len(by_rank)} folders of ranks, where {counts[0]} × {counts[1]} × {counts[2]} are expected"
+        )
+    return by_rank, args
+
+
+def _check(files: Mapping[At, TorchDict], args: Mapping[str, Any], tp: int, place: JsonPath) -> None:
+    """Refuse what ranks share in another way than along an axis.
+
+    Raises:
+        ModelError: they do.
+    """
+    if tp == 1:
+        return
+    file = next(iter(files.values()))
+    version = file.said.get("checkpoint_version", 0)
+    if any("query_key_value" in name for name in file.tensors.stores) and version not in (2.0, 3.0):
+        raise place.error(f"has checkpoint_version {version}, in which queries, keys and values are in another order")
+    groups = args.get("num_query_groups") if args.get("group_query_attention") else None
+    if type(groups) is int and groups % tp:
+        raise place.error(f"has {counted(groups, 'group')} of queries for {tp} ranks, which have copies of them: they "
+                          "are not joined")  # fmt: skip
+    if args.get("expert_tensor_parallel_size") not in (None, tp) and args.get("num_experts"):
+        raise place.error(f"has experts that {args['expert_tensor_parallel_size']} ranks share, and other tensors that "
+                          f"{tp} do: they are not joined")  # fmt: skip
+
+
+class _Numbers:
+    """The numbers of layers and experts in the whole model.
+
+    Attributes:
+        layers: how many layers the stages before have, by the beginning of their names.
+    """
+
+    def __init__(self, place: JsonPath) -> None:
+        self.layers: dict[str, int] = {}
+        self._place, self._own, self._experts = place, dict[str, int](), dict[str, int]()
+
+    def see(self, stage: Mapping[str, Store]) -> None:
+        """Count what a rank has of a stage.
+
+        Raises:
+            ModelError: numbers do not begin at 0, or other ranks of the stage have more or fewer.
+        """
+        layers, experts = dict[str, set[int]](), dict[str, set[int]]()
+        for name in stage:
+            if found := _LAYER.fullmatch(name):
+                layers.setdefault(found[1], set()).add(int(found[2]))
+            if found := _EXPERT.fullmatch(name):
+                experts.setdefault("", set()).add(int(found[2] or found[5]))
+        for kind, counts in ((layers, self._own), (experts, self._experts)):
+            for key, numbers in kind.items():
+                if numbers != {*range(len(numbers))} or counts.setdefault(key, len(numbers)) != len(numbers):
+                    raise self._place.error(
+                        f"has a rank with numbers {min(numbers)} to {max(numbers)} of {key or 'experts'}, where all of "
+                        "a stage have the same from 0 on"
+                    )
+
+    def whole(self, name: str, before: Mapping[str, int], rank: int) -> str:
+        """The name of a tensor in the whole model.
+
+        Args:
+            name: in its rank.
+            before: the layers of the stages before.
+            rank: of those that share experts.
+        """
+        if found := _EXPERT.fullmatch(name):
+            number = int(found[2] or found[5]) + rank * self._experts[""]
+            name = f"{found[1]}{number}{found[3]}" if found[1] else f"{found[4]}{number}"
+        if found := _LAYER.fullmatch(name):
+            name = f"{found[1]}{int(found[2]) + before.get(found[1], 0)}{found[3]}"
+        return name
+
+    def next(self) -> None:
+        """Begin the next stage."""
+        self.layers = {key: self.layers.get(key, 0) + self._own.get(key, 0) for key in {**self.layers, **self._own}}
+        self._own = {}
+
+
+def _remarks(
+    files: Mapping[At, TorchDict], folder: Path, counts: At, left: Sequence[str], tensors: StoredTensors
+) -> list[str]:
+    said = [counted(counts.tp, "tensor-parallel rank"), counted(counts.pp, "stage")]
+    said += [f"{counts.ep} ranks of experts"] if counts.ep > 1 else []
+    remarks = [f"joins {', '.join(said)} of {folder.name}"]
+    others = sum(not _MODEL.match(name) for file in files.values() for name in file.tensors.stores)
+    if others:
+        remarks.append(f"leaves out {counted(others, 'tensor')} of the optimizer and of random numbers")
+    if left:
+        remarks.append(f"leaves out {counted(len(left), 'tensor')} …_extra_state, which are no weights: {names(left)}")
+    padded = [name for name in tensors if name.endswith(("word_embeddings.weight", "output_layer.weight"))]
+    if padded:
+        rows = tensors[padded[0]].shape[0]
+        remarks.append(f"keeps all {counted(rows, 'row')} of {names(padded)}, of which the last may fill up the "
+                       "vocabulary: --vocab-size says how many are words")  # fmt: skip
+    return remarks

@@ -1,0 +1,130 @@
+"""Folders that training programs write: what they are, and their tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath
+from anydml.stores.checkpoints.axes import Axes
+from anydml.stores.checkpoints.composed import StoredTensors
+from anydml.stores.checkpoints.joined import joined
+from anydml.stores.checkpoints.known_axes import Model
+from anydml.stores.checkpoints.megatron import FILES, megatron_folder, read_megatron
+from anydml.stores.checkpoints.model_config import config_beside
+from anydml.stores.checkpoints.sharded import tensor_of
+from anydml.stores.formats.deepspeed import is_model_file, of_one_rank, read_zero, zero_folder
+from anydml.stores.formats.opening import opened_file
+from anydml.stores.formats.store import StoredPiece
+from anydml.stores.formats.torch_distributed import METADATA, Distributed, read_distributed
+from anydml.text import counted
+
+_CONSOLIDATED = re.compile(r"consolidated\.(\d{1,9})\.pth")
+"""Names of Meta's files of Llama, one for each rank."""
+
+
+class Trained(NamedTuple):
+    """What such a folder contains.
+
+    Attributes:
+        tensors: by name.
+        others: names of what is not a tensor.
+        refused: errors of tensors that cannot be read, by name.
+        remarks: what was chosen, left out or assumed, for users.
+    """
+
+    tensors: StoredTensors
+    others: Sequence[str]
+    refused: dict[str, ModelError]
+    remarks: list[str]
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a folder is one of a training program.
+
+    Raises:
+        ModelError: it names a folder that is not there.
+    """
+    place = JsonPath(str(folder))
+    with place.reading():
+        return (
+            (folder / METADATA).is_file()
+            or any(_CONSOLIDATED.fullmatch(each.name) for each in folder.iterdir())
+            or zero_folder(folder) is not None
+            or megatron_folder(folder) is not None
+        )
+
+
+def read_trained(folder: Path, axes: Axes) -> Trained:
+    """Read the headers of such a folder.
+
+    Args:
+        folder: for which `is_trained`.
+        axes: along which ranks share tensors.
+
+    Raises:
+        ModelError: files are broken or missing, or do not fit each other.
+    """
+    if (folder / METADATA).is_file():
+        return _distributed(read_distributed(folder))
+    if (zero := zero_folder(folder)) is not None:
+        return _distributed(read_zero(zero))
+    if (megatron := megatron_folder(folder)) is not None:
+        if (megatron / METADATA).is_file():
+            return _distributed(read_distributed(megatron))
+        tensors, refused, remarks = read_megatron(megatron, axes)
+        return Trained(tensors, [], refused, remarks)
+    return _consolidated(folder, axes)
+
+
+def _distributed(found: Distributed) -> Trained:
+    tensors = {
+        name: tensor_of(name, [StoredPiece.whole(*each) for each in own], shape)
+        for name, (shape, own) in found.tensors.items()
+    }
+    return Trained(tensors, found.others, found.refused, found.remarks)
+
+
+def _consolidated(folder: Path, axes: Axes) -> Trained:
+    """Meta's files of Llama."""
+    place = JsonPath(str(folder))
+    by_rank = {int(found[1]): each for each in folder.iterdir() if (found := _CONSOLIDATED.fullmatch(each.name))}
+    if gone := sorted({*range(max(by_rank) + 1)} - {*by_rank}):
+        raise place.error(f"lacks the files consolidated.NN.pth of rank {', '.join(map(str, gone[:10]))}")
+    ranks = [opened_file(by_rank[rank]) for rank in range(len(by_rank))]
+    for rank in ranks[1:]:
+        if different := sorted({*rank} ^ {*ranks[0]}):
+            raise place.error(f"has {different[0]} in {rank.path.name} or {ranks[0].path.name}, but not in both")
+    config = config_beside(folder)
+    unread = {name: error for rank in ranks for name, error in rank.refused.items()}
+    own = [{name: store for name, store in rank.stores.items() if name not in unread} for rank in ranks]
+    tensors, refused = joined(own, axes, Model(own[0], config, len(ranks), True), folder)
+    remarks = [f"joins {counted(len(ranks), 'tensor-parallel rank')}"] if len(ranks) > 1 else []
+    if config is None and len(ranks) > 1:
+        remarks.append("takes the ends of tensors from these files: no params.json tells whether there are more")
+    return Trained(tensors, ranks[0].others, {**unread, **refused}, remarks)
+
+
+def said_of_rank(path: Path) -> str | None:
+    """A remark on a file that has the parts of one rank, if its name says so and others lie beside it.
+
+    Raises:
+        ModelError: it is of stage 3 of DeepSpeed's ZeRO, where a tensor in it is none of the model.
+    """
+    if (rank := of_one_rank(path)) is not None:
+        raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
+    beside = sorted(path.parent.iterdir())
+    if path.name in FILES and path.parent.name.startswith("mp_rank_"):
+        own = [each for each in path.parent.parent.iterdir() if each.name.startswith("mp_rank_")]
+        said = "numbers of layers are those of its stage; name the folder above for the whole"
+        return f"reads one of {len(own)} ranks of Megatron, whose {said}" if len(own) > 1 else None
+    if is_model_file(path):
+        own = [each for each in beside if is_model_file(each)]
+        return f"reads the parts of one of {len(own)} model-parallel ranks of DeepSpeed" if len(own) > 1 else None
+    if _CONSOLIDATED.fullmatch(path.name):
+        own = [each for each in beside if _CONSOLIDATED.fullmatch(each.name)]
+        return f"reads the parts of one of {len(own)} ranks; name the folder for the whole" if len(own) > 1 else None
+    return None

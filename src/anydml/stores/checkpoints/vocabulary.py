@@ -1,0 +1,45 @@
+"""Rows of vocabularies that only fill them up, so that ranks can share them."""
+
+from __future__ import annotations
+
+import re
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+from anydml.stores.checkpoints.composed import ComposedTensors, sliced
+from anydml.text import counted
+
+_VOCABULARY = re.compile(
+    r"(?:.*\.)?(?:(?:word_embeddings|embed_tokens|tok_embeddings|wte|word_embeddings_for_head)\.weight"
+    r"|(?:output_layer|lm_head|output)\.(?:weight|bias))",
+    re.DOTALL,
+)
+"""Names of tensors with a row for each word."""
+
+
+def without_padding(composer: Composer, tensors: ComposedTensors, words: int | None) -> ComposedTensors:
+    """The tensors, of which those of a vocabulary have a number of rows; None for all of them.
+
+    Raises:
+        ModelError: none is of a vocabulary, or one has fewer rows.
+    """
+    if words is None:
+        return tensors
+    name = composer.name
+    if type(words) is not int or words < 1:
+        raise ModelError(f"{name}: vocab_size is {show(words)}, where a number of words from 1 is expected")
+    known, made = dict[int, Value](), ComposedTensors(tensors)
+    own = [each for each, tensor in tensors.items() if tensor.shape and _VOCABULARY.fullmatch(each)]
+    for each in own:
+        tensor = tensors[each]
+        if tensor.shape[0] < words:
+            raise ModelError(f"{name}: vocab_size is {words}, but {show(each)} has {counted(tensor.shape[0], 'row')}")
+        if tensor.shape[0] > words:
+            value = known.get(id(tensor.value)) or sliced(composer, tensor.value, 0, 0, words)
+            known[id(tensor.value)] = value
+            made[each] = tensor.changed(value)
+    if not own:
+        raise ModelError(f"{name}: vocab_size is {words}, but there is no tensor of a vocabulary: slice in a layout")
+    return made

@@ -1,0 +1,315 @@
+"""Folders of DeepSpeed: whole tensors of what the ranks of ZeRO have.
+
+Each rank keeps an interval of all weights of a group, laid out one after the other (stages 1 and 2), or of each weight
+(stage 3). An interval of a tensor in row-major order is a few boxes, each of which lies in one piece in a file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.formats.pickle_reader import dict_of, sizes_of
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.torch_distributed import Distributed
+from anydml.stores.formats.torch_save import TorchDict, read_torch_dict
+from anydml.text import counted
+
+LATEST = "latest"
+"""The file in a folder of checkpoints that names the last of them."""
+
+_MODEL = re.compile(r"(?:zero_pp_rank_(?P<rank>\d{1,9})_)?mp_rank_(?P<model>\d{1,9})_model_states\.pt")
+_OPTIMIZER = re.compile(r"(?:bf16_)?zero_pp_rank_(?P<rank>\d{1,9})_mp_rank_(?P<model>\d{1,9})_optim_states\.pt")
+_OWN = ("_model_states.pt", "_optim_states.pt")
+
+_STATE, _FLAT = "optimizer_state_dict", {3: "fp32_flat_groups"}
+_BY_GROUPS = "single_partition_of_fp32_groups"
+
+Place = tuple[Store, tuple[int, ...]]
+"""A store, and its first coordinates in a tensor."""
+
+
+def zero_folder(folder: Path) -> Path | None:
+    """The folder of a checkpoint of DeepSpeed: this one, or the one that its file ``latest`` names; None if it is none.
+
+    Raises:
+        ModelError: that file names no folder in it.
+    """
+    if any(each.name.endswith(_OWN) for each in folder.iterdir()):
+        return folder
+    latest = folder / LATEST
+    if not latest.is_file() or latest.stat().st_size > 4096:
+        return None
+    tag = latest.read_text("utf-8", "replace").strip()
+    found = folder / tag
+    if Path(tag).name != tag or not found.is_dir():
+        raise JsonPath(str(latest)).error(f"names {show(tag)}, which is no folder beside it")
+    return found if any(each.name.endswith(_OWN) for each in found.iterdir()) else None
+
+
+def of_one_rank(path: Path) -> str | None:
+    """Of which rank a file has parts, if its name is that of DeepSpeed's ZeRO."""
+    found = _OPTIMIZER.fullmatch(path.name) or _MODEL.fullmatch(path.name)
+    return found["rank"] if found else None
+
+
+def is_model_file(path: Path) -> bool:
+    """Whether a file has the name of one with the weights of stages below 3."""
+    return _MODEL.fullmatch(path.name) is not None and of_one_rank(path) is None
+
+
+def read_zero(folder: Path) -> Distributed:
+    """Read the headers of a checkpoint of DeepSpeed.
+
+    Args:
+        folder: as of `zero_folder`.
+
+    Raises:
+        ModelError: a file is broken or missing, or the shards are not those of the weights.
+    """
+    place = JsonPath(str(folder))
+    model, shards = _files(folder, place)
+    first = model[0]
+    own = first.under("module")
+    if not shards:
+        if first.path.name.startswith("zero_"):
+            raise place.error("has no file …_optim_states.pt, in which stage 3 of ZeRO keeps the weights")
+        return _of_module(first, own)
+    stage, groups = _groups(shards, place)
+    listed = first.said.get("param_shapes")
+    shapes = [_shapes(each, first) for each in (listed if isinstance(listed, list) else [listed])]
+    tensors: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
+    if stage == 3:
+        tensors |= _by_tensor([shape for each in shapes for shape in each.items()], groups, place)
+    else:
+        paddings = dict_of(shards[0].said.get(_STATE)).get("param_alignment_paddings")
+        tensors |= _by_group(shapes, groups, paddings, place)
+    remarks = [
+        f"takes weights of {groups[0][0].dtype} from the shards of {counted(len(shards), 'rank')} of ZeRO's stage "
+        f"{stage}, and leaves out what else the optimizer keeps"
+    ]
+    tensors |= _frozen(model, stage, place)
+    remarks += _others(first, own, tensors, stage)
+    return Distributed(tensors, [], {}, remarks)
+
+
+def _files(folder: Path, place: JsonPath) -> tuple[list[TorchDict], list[TorchDict]]:
+    """The files of the model and those of the optimizer, by rank; of the model one in stages below 3.
+
+    Raises:
+        ModelError: one is of no known kind, of a second model-parallel rank, or missing.
+    """
+    model, shards = dict[int, Path](), dict[int, Path]()
+    for each in sorted(folder.iterdir()):
+        if not each.name.endswith(_OWN):
+            continue
+        to = model if (found := _MODEL.fullmatch(each.name)) else shards
+        found = found or _OPTIMIZER.fullmatch(each.name)
+        if found is None:
+            raise place.error(f"has {each.name}, of experts or layers that DeepSpeed keeps apart, which are not joined")
+        if int(found["model"]):
+            raise place.error(
+                f"has {each.name}, of a second model-parallel rank: name the files mp_rank_…_model_states.pt of all "
+                "ranks in order, with the axes of a layout and only module"
+            )
+        to[int(found["rank"] or 0)] = each
+    for kind, by_rank in (("model", model), ("optim", shards)):
+        if gone := sorted({*range(max(by_rank, default=0))} - {*by_rank}):
+            raise place.error(f"lacks the file …_{kind}_states.pt of rank {', '.join(map(str, gone[:10]))}")
+    if not model:
+        raise place.error("has no file …_model_states.pt, which tells the shapes of tensors")
+    return [*map(read_torch_dict, sorted(model.values(), key=_rank))], [
+        *map(read_torch_dict, sorted(shards.values(), key=_rank))
+    ]
+
+
+def _rank(path: Path) -> int:
+    return int(of_one_rank(path) or 0)
+
+
+def _of_module(file: TorchDict, own: Mapping[str, Store]) -> Distributed:
+    said = f"takes the weights of {file.path.name}, for there are no shards of ZeRO"
+    refused = {name.removeprefix("module."): error for name, error in file.tensors.refused.items() if
+               name.startswith("module.")}  # fmt: skip
+    whole = {name: (store.shape, [(store, (0,) * store.ndim)]) for name, store in own.items()}
+    return Distributed(whole, [], refused, [said])
+
+
+def _groups(shards: Sequence[TorchDict], place: JsonPath) -> tuple[int, list[list[Store]]]:
+    """The stage, and of each rank the stores of each group of weights.
+
+    Raises:
+        ModelError: the files are not those of as many ranks as they say, or have no weights.
+    """
+    states = [dict_of(each.said.get(_STATE)) for each in shards]
+    stage, count = states[0].get("zero_stage"), states[0].get("partition_count")
+    stage = getattr(stage, "arguments", (stage,))[0]
+    if stage not in (1, 2, 3):
+        raise JsonPath(str(shards[0].path)).error(f"has zero_stage {show(stage)}, where 1, 2 or 3 is expected")
+    ranks = max(count) if isinstance(count, list) and count else count
+    if ranks != len(shards):
+        raise place.error(f"has files …_optim_states.pt of {counted(len(shards), 'rank')}, which say that "
+                          f"{show(ranks)} shared the weights")  # fmt: skip
+    if isinstance(count, list) and len({*count}) > 1:
+        raise place.error(
+            "has groups of weights that different numbers of ranks share, as experts, which are not joined"
+        )
+    found = list[list[Store]]()
+    for each in shards:
+        key = f"{_STATE}.{_FLAT.get(stage, _BY_GROUPS)}"
+        own = each.under(key)
+        flat = [own.get(str(k)) for k in range(len(own))]
+        if not flat or any(store is None or store.ndim != 1 for store in flat):
+            raise JsonPath(str(each.path)).error(f"has no flat tensors under {key}")
+        found.append([store for store in flat if store is not None])
+    if len({(len(own), *(store.dtype for store in own)) for own in found}) > 1:
+        raise place.error("has files …_optim_states.pt whose groups of weights are not alike")
+    return stage, found
+
+
+def _shapes(listed: Any, file: TorchDict) -> dict[str, tuple[int, ...]]:
+    """The shapes of weights by name."""
+    shapes = {name: sizes_of(size) for name, size in dict_of(listed).items()}
+    if not shapes or None in shapes.values():
+        raise JsonPath(str(file.path)).error("has no param_shapes, which tell how shards become tensors")
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
+def _by_group(
+    shapes: Sequence[Mapping[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], paddings: Any,
+    place: JsonPath,
+) -> dict[str, tuple[tuple[int, ...], list[Place]]]:  # fmt: skip
+    """Tensors of stages 1 and 2: the groups of all ranks, one after the other, are the weights of a group."""
+    found: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
+    if len(shapes) != len(ranks[0]):
+        raise place.error(f"has {len(ranks[0])} groups of weights, but the shapes of {len(shapes)}")
+    for number, own in enumerate(shapes):
+        stores = [rank[number] for rank in ranks]
+        more = paddings[number] if isinstance(paddings, (list, tuple)) and len(paddings) > number else None
+        gaps = [0] * len(own) if more is None else list(more)
+        if len(gaps) != len(own) or any(type(gap) is not int or not 0 <= gap < 1 << 30 for gap in gaps):
+            raise place.error(f"has {len(own)} weights in group {number}, but not as many param_alignment_paddings")
+        at = 0
+        for (name, shape), gap in zip(own.items(), gaps, strict=True):
+            found[name] = shape, [*_cut(stores, at, shape, place / name)]
+            at += math.prod(shape) + gap
+        # What is left fills up the last rank, to a multiple of twice their number.
+        unit, there = 2 * len(ranks), sum(store.size for store in stores)
+        if -(-at // unit) != -(-there // unit):
+            raise place.error(f"has {there} elements in group {number} of weights, whose shapes have {at}")
+    return found
+
+
+def _by_tensor(
+    shapes: Sequence[tuple[str, tuple[int, ...]]], ranks: Sequence[Sequence[Store]], place: JsonPath
+) -> dict[str, tuple[tuple[int, ...], list[Place]]]:
+    """Tensors of stage 3: each rank has an equal interval of each."""
+    found: dict[str, tuple[tuple[int, ...], list[Place]]] = {}
+    at = 0
+    for name, shape in shapes:
+        own, pieces = -(-math.prod(shape) // len(ranks)), list[Place]()
+        for rank, stores in enumerate(ranks):
+            start = min(rank * own, math.prod(shape))
+            pieces += _cut(stores, at, shape, place / name, start, min(start + own, math.prod(shape)))
+        found[name] = shape, pieces or [*_cut(ranks[0], at, shape, place / name)]
+        at += own
+    if wrong := next((stores for stores in ranks if sum(store.size for store in stores) != at), None):
+        raise JsonPath(str(wrong[0].path)).error(
+            f"has {sum(store.size for store in wrong)} elements of weights, whose shapes have {at} for a rank"
+        )
+    return found
+
+
+def _cut(
+    stores: Sequence[Store], at: int, shape: tuple[int, ...], place: JsonPath, start: int = 0, stop: int | None = None
+) -> Iterator[Place]:
+    """The pieces of a tensor's elements from `start` to `stop`, which begin at element `at` of stores in a row.
+
+    Raises:
+        ModelError: the stores end before.
+    """
+    end = at + (math.prod(shape) if stop is None else stop) - start
+    if 0 in shape:
+        yield replace(stores[0], shape=shape), (0,) * len(shape)
+    base = 0
+    for store in stores:
+        low, high = max(at, base), min(end, base + store.size)
+        if low < high:
+            offset = store.offset + (low - base) * store.dtype.itemsize
+            for first, sizes in boxes(start + low - at, start + high - at, shape):
+                yield replace(store, shape=sizes, offset=offset), first
+                offset += math.prod(sizes) * store.dtype.itemsize
+        base += store.size
+    if base < end:
+        raise place.error(f"has shape {[*shape]}, of which the shards lack {counted(end - base, 'element')}")
+
+
+def boxes(start: int, stop: int, shape: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The boxes that elements from `start` to `stop` of a tensor in row-major order are, in this order.
+
+    Yields:
+        First coordinates and sizes.
+    """
+    if not shape:
+        yield (), ()
+        return
+    inner = math.prod(shape[1:])
+    while start < stop:
+        row, inside = divmod(start, inner)
+        if not inside and stop - start >= inner:
+            rows = (stop - start) // inner
+            yield (row, *(0,) * (len(shape) - 1)), (rows, *shape[1:])
+            start += rows * inner
+        else:
+            end = min(stop, (row + 1) * inner)
+            for first, sizes in boxes(inside, inside + end - start, shape[1:]):
+                yield (row, *first), (1, *sizes)
+            start = end
+
+
+def _frozen(
+    files: Sequence[TorchDict], stage: int, place: JsonPath
+) -> Iterable[tuple[str, tuple[tuple[int, ...], list[Place]]]]:
+    """Weights that are not trained, of which ranks keep fragments beside the model."""
+    listed = files[0].said.get("frozen_param_shapes")
+    for name, size in dict_of(listed).items():
+        shape, key = sizes_of(size), f"frozen_param_fragments.{name}"
+        stores = [file.tensors.stores[key] for file in files if key in file.tensors.stores]
+        if shape is None or len(stores) != len(files):
+            raise (place / name).error("is not trained, and has no shape, or not a fragment of each rank")
+        if stage < 3:
+            yield name, (stores[0].shape, [(stores[0], (0,) * stores[0].ndim)])
+        else:
+            yield name, (shape, [*_cut(stores, 0, shape, place / name)])
+
+
+def _others(
+    file: TorchDict, own: Mapping[str, Store], tensors: dict[str, tuple[tuple[int, ...], list[Place]]], stage: int
+) -> list[str]:
+    """Add what the shards do not have: shared weights, and buffers. Returns remarks on them.
+
+    Raises:
+        ModelError: a weight of stage 3 is in no shard.
+    """
+    shared = {name: other for name, other in dict_of(file.said.get("shared_params")).items() if isinstance(other, str)}
+    at = {(store.offset, store.shape): name for name, store in own.items() if name in tensors and store.size}
+    buffers, listed = list[str](), file.said.get("buffer_names")
+    known = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set[str]()
+    for name, store in own.items():
+        if name in tensors:
+            continue
+        other = shared.get(name, at.get((store.offset, store.shape)) if store.size else None)
+        if other in tensors:
+            tensors[name] = tensors[other]
+        elif stage < 3 or name in known:
+            buffers.append(name)
+            tensors[name] = store.shape, [(store, (0,) * store.ndim)]
+        else:
+            raise (JsonPath(str(file.path)) / name).error("is a weight of stage 3 of ZeRO, but in no shard: drop it")
+    said = f"takes {counted(len(buffers), 'tensor')} from {file.path.name}, as no shard has them"
+    return [f"{said}: {names(buffers)}"] if buffers else []
