@@ -256,10 +256,11 @@ static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m
 }
 
 /* Make the tasks of one move; returns their number. */
-static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int streamed) {
+static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int level) {
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;
+  const int streamed = level == ANYDML_ALL_STREAMED;
   if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, k->rows, streamed);
   const int packed = r && m->a[last] == e;
   const int repeats = packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN);
@@ -286,7 +287,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    if (level && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
     s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
     anydml_divide(s, 256 / e & ~15, 256 / e & ~15);

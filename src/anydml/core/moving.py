@@ -30,8 +30,9 @@ MOST_CLAIM = 512 << 10
 """Number of claims that medium work is divided into; the least and the most effort of one: small enough for threads
 that come late to find some, and for callers not to wait long for another thread's last one."""
 
-CACHE, SHARE = 32 << 20, 2
-"""Bytes of the last-level cache if the system does not report them; the divisor for the share that stores may fill."""
+CACHE, SHARE, TRANSPOSED_SHARE = 32 << 20, 3, 5
+"""Bytes of the last-level cache if the system does not report them; divisors for the shares of it that are written by
+plain stores, in general and by transposes (see `benchmarks.thresholds`)."""
 
 
 def effort(m, count):
@@ -168,17 +169,21 @@ def instruction_set() -> str:
     return kernels.isa().decode()
 
 
-def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
+def choose_kernels(limit: str = "", stream_from: int | None = None, transpose_from: int | None = None) -> None:
     """Choose the kernels.
 
     Args:
         limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
         stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
+        transpose_from: the same for transposes; by default `stream_from`, or a share of the cache if neither is given.
     """
     global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
+    cache = last_cache_size()
+    if transpose_from is None:
+        transpose_from = cache // TRANSPOSED_SHARE if stream_from is None else stream_from
     if stream_from is None:
-        stream_from = last_cache_size() // SHARE
-    kernels.choose(limit.encode(), stream_from)
+        stream_from = cache // SHARE
+    kernels.choose(limit.encode(), transpose_from, stream_from)
     unshared_effort = min(SHARED_EFFORT, stream_from) - 1
 
 
