@@ -169,22 +169,22 @@ def instruction_set() -> str:
     return kernels.isa().decode()
 
 
-def choose_kernels(limit: str = "", stream_from: int | None = None, transpose_from: int | None = None) -> None:
+def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
     """Choose the kernels.
 
     Args:
         limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
-        stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
-        transpose_from: the same for transposes; by default `stream_from`, or a share of the cache if neither is given.
+        stream_from: bytes written from which stores are non-temporal; by default shares of the last-level cache, of
+            which that of transposes is smaller.
     """
     global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
-    cache = last_cache_size()
-    if transpose_from is None:
-        transpose_from = cache // TRANSPOSED_SHARE if stream_from is None else stream_from
     if stream_from is None:
-        stream_from = cache // SHARE
+        cache = last_cache_size()
+        stream_from, transpose_from = cache // SHARE, cache // TRANSPOSED_SHARE
+    else:
+        transpose_from = stream_from
     kernels.choose(limit.encode(), transpose_from, stream_from)
-    unshared_effort = min(SHARED_EFFORT, stream_from) - 1
+    unshared_effort = min(SHARED_EFFORT, transpose_from) - 1
 
 
 def last_cache_size() -> int:
