@@ -28,7 +28,7 @@ _memory = click.option(
 )
 
 
-@click.command(short_help="Compare two checkpoints.")
+@click.command(short_help="Compare two checkpoints, or two Zarr arrays or groups.")
 @click.argument("first", metavar="A", type=LocalPath())
 @click.argument("second", metavar="B", type=LocalPath())
 @selects
@@ -51,18 +51,23 @@ def verify(
 ) -> int:  # fmt: skip
     """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
 
+    Or compare two Zarr arrays or groups, or .npy files, regardless of their chunks: elements, fill values, names of
+    axes and attributes.
+
     A or B may be a manifest, as anydml manifest writes it. --only, --drop, --strip and --rename change A, as they do
     for reshard.
 
     If they differ, print the first differences and their number, and exit with code 1.
     """
     from anydml.stores.verifying import compare
+    from anydml.stores.verifying_arrays import is_of_arrays
 
     found = compare(
         first, second, layout, to, memory, not no_follow, not quiet, dtype, metadata, only, drop, strip,
         renames(rename), layout_b,
     )  # fmt: skip
     is_same = not found.differences
+    what = "array" if is_of_arrays(first) else "tensor"
     if as_json:
         differences = [each._asdict() for each in found.differences]
         counts = {"tensors_compared": found.compared, "remarks": found.remarks}
@@ -75,15 +80,15 @@ def verify(
         more = f"; {counted(each.elements, 'element')} in all" if each.elements > 1 else ""
         say(printable(f"{each.text}{more}"))
     if not quiet:
-        say(printable(f"'{first}' and '{second}' hold the same tensors" if is_same else _summary(found)))
+        say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(found, what)))
     return 0 if is_same else 1
 
 
-def _summary(found: Comparison) -> str:
+def _summary(found: Comparison, what: str) -> str:
     """How many differences there are, of each kind."""
     kinds = Counter(each.kind for each in found.differences)
     said = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
-    return f"{counted(len(found.differences), 'difference')}: {said}; {counted(found.compared, 'tensor')} compared"
+    return f"{counted(len(found.differences), 'difference')}: {said}; {counted(found.compared, what)} compared"
 
 
 @click.command(short_help="Write the SHA-256 of every tensor of a checkpoint.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class PlanOutput:
 
     def __init__(self, output: str, quiet: bool, as_json: bool) -> None:
         self.shows_progress = not quiet
+        self._difference: str | None = None
         self._output, self._says, self._as_json = output, not quiet and not as_json, as_json
 
     def list(self, plan: Plan, has_arrays: bool) -> None:
@@ -67,12 +68,27 @@ class PlanOutput:
                 said = array_as_json(target)
                 self._say(f"    {said['name']}: {said['dtype']} {said['shape']}")
 
-    def run(self, plan: Plan, scheduler: str | None) -> None:
-        """Describe a plan, run it and report its result."""
+    def run_and_verify(self, plan: Plan, scheduler: str | None) -> int:
+        """Describe a plan, run it, compare its outputs with its inputs, and report both; the exit code."""
+        self.run(plan, scheduler, lambda: plan.verify(self.shows_progress))
+        return 1 if self._difference else 0
+
+    def run(self, plan: Plan, scheduler: str | None, verify: Callable[[], str | None] | None = None) -> None:
+        """Describe a plan, run it and report its result.
+
+        Args:
+            plan: not run.
+            scheduler: as in `anydml.stores.Plan.run`.
+            verify: returns a difference of what was written, if there is one.
+        """
         self._describe(plan)
         plan.run(progress=self.shows_progress, scheduler=scheduler)
+        verified = {}
+        if verify is not None:
+            self._difference = verify()
+            verified = {"verified": self._difference is None, "difference": self._difference}
         if self._as_json:
-            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed}
+            done = {"written": True, "was_there": plan.was_there, "blocks_resumed": plan.resumed, **verified}
             say_json({**self._report(plan), **done, "files": _files(plan, False)})
         elif plan.was_there:
             self._say(f"'{self._output}' is complete: this command wrote it before, and nothing has changed since")
@@ -80,6 +96,9 @@ class PlanOutput:
             if plan.resumed:
                 self._say(f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
             self._say(f"written to '{self._output}'")
+        if verified and not self._as_json:
+            # Also said if quiet, because it is an error.
+            say(printable(self._difference)) if self._difference else self._say("verified: it holds what it must")
 
     def _report(self, plan: Plan) -> dict[str, Any]:
         totals = plan.totals

@@ -119,7 +119,7 @@ def convert(
     help="Shard shape, with -1 for a whole axis, or none; default: that of IN, rounded to whole chunks.",
 )
 @click.option("--permute", metavar="AXIS,…", help="Axes of IN in the order of OUT.")
-@click.option("--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN.")
+@click.option("--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN; of a group, AXIS=A:B,….")
 @click.option("--flip", metavar="AXIS,…", help="Axes of IN to reverse.")
 @click.option(
     "--codec",
@@ -130,6 +130,7 @@ def convert(
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of OUT; default: that of IN, or 3.")
 @click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
@@ -137,8 +138,8 @@ def convert(
 def rechunk(
     source: str, output: str, chunks: tuple[str, ...], permute: str | None, slices: str | None, flip: str | None,
     codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
-    shards: str | None, zarr_format: str | None,
-) -> None:  # fmt: skip
+    shards: str | None, zarr_format: str | None, verify: bool,
+) -> int:  # fmt: skip
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
 
     IN may also be a Zarr group, such as a dataset of xarray. OUT is then a group, too; arrays that keep their chunks
@@ -157,7 +158,10 @@ def rechunk(
             _numbers("--flip", flip) or (), codec, memory, overwrite,
             () if shards == "none" else _numbers("--shards", shards), None if zarr_format is None else int(zarr_format),
         )  # fmt: skip
-    _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
+    if dry_run or not verify:
+        _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
+        return 0
+    return PlanOutput(output, quiet, as_json).run_and_verify(plan, scheduler)
 
 
 def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:

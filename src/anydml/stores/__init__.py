@@ -19,6 +19,7 @@ Everything here is an instance of one model:
 """
 
 from anydml.stores.converting import convert
+from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.opening import open  # read as anydml.stores.open
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, create
@@ -31,7 +32,7 @@ from anydml.stores.manifests import manifest
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
-from anydml.stores.verifying import Comparison, Difference, compare, verify
+from anydml.stores.verifying import compare, verify
 
 __all__ = [
     "Checkpoint",

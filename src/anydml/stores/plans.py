@@ -26,6 +26,7 @@ class Plan(Planned):
         totals: what they read and write; requests are runs of a plain file, or chunks.
         threads: that read, move and write at once.
         resumed: after `run`, the number of blocks that an earlier run had finished.
+        moved: the program as it was given; None where it is one of many alike tensors.
         was_there: after `run`, whether the same plan had written everything before, and nothing was left to do.
         remarks: further lines for users.
 
@@ -69,3 +70,30 @@ class Plan(Planned):
             from anydml.stores.running.cluster import run_on
 
             run_on(scheduler, self, progress)
+
+    def verify(self, progress: bool | Callable[[int], None] = False) -> str | None:
+        """After `run`, read inputs and outputs again and compare them, bit for bit.
+
+        Args:
+            progress: as in `run`.
+
+        Returns:
+            None if the outputs hold what they must, otherwise the first difference.
+
+        Raises:
+            ModelError: an output cannot be read.
+            BindingError: an input has changed, or the plan is one of a checkpoint, for which there is
+                `anydml.stores.verify`.
+
+        Examples:
+            >>> from anydml import stores
+            >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+            >>> plan = stores.rechunk("x.npy", "y.npy", permute=[1, 0])
+            >>> plan.run()
+            >>> plan.verify() is None
+            True
+        """
+        from anydml.stores.verifying_arrays import compare_outputs
+
+        found = compare_outputs(self, progress)
+        return found[0].text if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -58,7 +59,7 @@ def rechunk(
             for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
         slices: one per axis, as in Python: ``"0:10,:,::2"``; a single number removes its axis, and an empty slice is
-            refused.
+            refused. Of a group, by the names of axes: ``"time=0:10,x=::2"``, for every array that has them.
         flip: axes of the source that are reversed.
         codec: as in `create`.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
@@ -85,9 +86,13 @@ def rechunk(
     place = JsonPath(path_text("rechunk", source))
     path_text("rechunk", target)
     if is_zarr_group(Path(source)):
-        if permute is not None or slices is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
-            raise place.error("is a group, whose arrays can have other chunks and codecs in another group, and no more")
-        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite, zarr_format)
+        if permute is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
+            raise place.error(
+                "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
+                "have names, and no more"
+            )
+        named = None if slices is None else _named(slices, place)
+        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite, zarr_format, named)
     store = open_store(source)
     if isinstance(chunks, Mapping):
         raise place.error("is no group: give its chunks without names")
@@ -126,17 +131,49 @@ def rechunk(
         new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards, zarr_format)
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
     if isinstance(store, ZarrStore):
-        plan.remarks = _remarks(store, new, shards)
+        is_as_it_is = all(each == slice(None) for each in (*index, *flips)) and order == [*range(store.ndim)]
+        plan.remarks = _remarks(store, new, shards, is_as_it_is)
     return plan
 
 
-def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None) -> list[str]:
+def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool) -> list[str]:
     """Remarks on properties of the source that are not kept."""
     if isinstance(new, Target):
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    return array_remarks(store, new, shards)
+    found = array_remarks(store, new, shards)
+    if is_as_it_is and _is_same(store.metadata, new.metadata):
+        found.append(
+            "changes nothing: this writes the same chunks by the same codecs, as a copy of the folder has them"
+        )
+    return found
+
+
+def _is_same(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> bool:
+    """Whether metadata are equal, however they are spelled."""
+    return {name: json.loads(text) for name, text in one.items()} == {
+        name: json.loads(text) for name, text in other.items()
+    }
+
+
+def _named(slices: str, place: JsonPath) -> dict[str, slice]:
+    """Slices by the names of axes."""
+    found: dict[str, slice] = {}
+    for text in slices.split(","):
+        name, sign, written = text.rpartition("=")
+        match = _PART.fullmatch(written.strip())
+        if not sign or match is None or match["one"] is not None or match["step"] in ("0", "-0") or name in found:
+            raise BindingError(
+                f"rechunk: {place}: slice {text[:40]!r} of a group must be one such as time=0:10, with the name of an "
+                "axis, each once; a single element is such as time=5:6"
+            )
+        found[name.strip()] = _slice(match)
+    return found
+
+
+def _slice(match: re.Match[str]) -> slice:
+    return slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step")))
 
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
@@ -163,7 +200,7 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
         if match["one"] is not None:
             found.append(int(match["one"]))
         else:
-            found.append(slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step"))))
+            found.append(_slice(match))
     for axis, (each, size) in enumerate(zip(found, shape, strict=False)):
         if isinstance(each, int) and not -size <= each < size:
             raise BindingError(f"rechunk: {place}: slice takes element {each} of axis {axis}, which has {size}")

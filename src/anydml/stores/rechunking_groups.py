@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath, names, show
@@ -28,6 +31,7 @@ def rechunk_group(
     memory: int | str,
     overwrite: bool,
     version: int | None = None,
+    slices: Mapping[str, slice] | None = None,
 ) -> Plan:
     """As `rechunk`, for a group.
 
@@ -40,30 +44,40 @@ def rechunk_group(
         memory: as in `rechunk`.
         overwrite: likewise.
         version: of the format; where it is another one, all arrays are written anew.
+        slices: by the names of axes, of every array that has them.
     """
     place, group = JsonPath(str(source)), ZarrGroup(source)
     is_other = version not in (None, group.version)
-    if is_other and chunks is None and shards is None and codec is None:
+    sliced = _sliced(group, slices or {}, place)
+    if (is_other or sliced) and chunks is None and shards is None and codec is None:
         asked = dict[str, Sequence[int] | None]()
     else:
         asked = _chosen(group, chunks, shards, codec, place)
-    chosen = {name: asked.get(name) for name in group.arrays} if is_other else asked
+    chosen = {name: asked.get(name) for name in group.arrays if is_other or name in asked or name in sliced}
     real = [os.path.realpath(path) for path in (source, target)]
     if os.path.commonpath(real) in real:
         raise BindingError(f"rechunk: {target} is an input, too: write to another place")
     stores = [open_zarr(source / name) for name in chosen]
+    indices = [sliced.get(name, (...,)) for name in chosen]
     made: list[ZarrTarget] = []
-    for (name, sizes), store in zip(chosen.items(), stores, strict=True):
-        own = None if sizes is None else whole_axes(sizes, store.shape)
+    for (name, sizes), store, index in zip(chosen.items(), stores, indices, strict=True):
+        shape = np.broadcast_to(np.int8(), store.shape)[index].shape
+        if 0 in shape and 0 not in store.shape:
+            raise BindingError(f"rechunk: {place}: slices take nothing of {show(name)}, which has {[*store.shape]}")
+        own = None if sizes is None else whole_axes(sizes, shape)
         options = (codec, None, shards) if name in asked else (None, None, None)
-        made.append(new_zarr(target / name, store.shape, store.dtype, own, store, *options, version))
+        made.append(new_zarr(target / name, shape, store.dtype, own, store, *options, version))
     changed = {name: each.metadata for name, each in zip(chosen, made, strict=True)}
     files = group.metadata_in(int(version or 0), changed) if is_other else group.metadata(changed)
     kept = [name for name in group.arrays if name not in chosen]
     copied = [path for name in kept for path in group.files_of(name)]
     others = {target / name: content for name, content in files.items()}
     others |= {target / path.relative_to(source): path for path in copied}
-    plan = plan_function(lambda *x: x, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
+
+    def function(*arrays: Any) -> Any:
+        return tuple(array[index] for array, index in zip(arrays, indices, strict=True))
+
+    plan = plan_function(function, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
     for name, store, new in zip(chosen, stores, made, strict=True):
         remarks = array_remarks(store, new, shards if name in asked else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
@@ -74,6 +88,19 @@ def rechunk_group(
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
+
+
+def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
+    """The slices of each array that has an axis of these names."""
+    every = {axis for member in group.arrays.values() for axis in member.axes}
+    if unknown := [name for name in slices if name not in every]:
+        named = names(sorted(str(axis) for axis in every if axis is not None)) if every else "none with a name"
+        raise place.error(f"has no axis {show(unknown[0])}; it has {named}")
+    return {
+        name: tuple(slices.get(axis, slice(None)) for axis in member.axes)
+        for name, member in group.arrays.items()
+        if any(axis in slices for axis in member.axes)
+    }
 
 
 def _chosen(

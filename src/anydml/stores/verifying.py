@@ -1,4 +1,4 @@
-"""`verify` and `compare`: whether two checkpoints contain the same tensors."""
+"""`verify` and `compare`: whether two checkpoints contain the same tensors, or two groups the same arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,59 +16,16 @@ from anydml.files.json_path import show
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
+from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
 from anydml.stores.reading import ReadTensors, read_tensors
 from anydml.stores.streaming import Part, Streamed, memory_of, parts_of
+from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
-
-
-class Difference(NamedTuple):
-    """A difference of two checkpoints.
-
-    Attributes:
-        name: of the tensor, or of the key of metadata.
-        kind: ``"missing"`` where the second lacks it, ``"added"`` where the first does, ``"kind"`` of dtype or shape,
-            ``"elements"``, ``"checksum"`` or ``"metadata"``.
-        text: a sentence.
-        elements: number of those that differ, if all were compared.
-
-    Examples:
-        >>> from anydml import stores
-        >>> stores.Difference("w", "missing", '"w" is in the first alone').elements
-        0
-    """
-
-    name: str
-    kind: str
-    text: str
-    elements: int = 0
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What `compare` returns.
-
-    Attributes:
-        differences: all of them, those of names, dtypes and shapes first.
-        compared: number of tensors whose elements were compared.
-        remarks: what was not compared, and what differs beside the tensors.
-
-    Examples:
-        >>> from anydml import stores
-        >>> np.save("w.npy", np.ones(3, "f4"))
-        >>> files = stores.create("a.safetensors", shape={"w": [3]}, dtype="float32")
-        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
-        >>> stores.compare("a.safetensors", "a.safetensors").compared
-        1
-    """
-
-    differences: list[Difference]
-    compared: int
-    remarks: list[str]
 
 
 def verify(
@@ -83,8 +39,11 @@ def verify(
 ) -> str | None:
     """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
 
+    Two Zarr arrays, Zarr groups or .npy files are compared likewise, however they are divided into chunks: elements,
+    and of Zarr fill values, names of axes and attributes, too.
+
     Args:
-        first: a checkpoint, as in `anydml.stores.reshard`, or a manifest.
+        first: a checkpoint, as in `anydml.stores.reshard`, or a manifest; or a Zarr array or group, or a .npy file.
         second: another one.
         layout: rules for the first, as in `anydml.stores.reshard`; the second must contain their results.
         to: as in `anydml.stores.convert`, instead of a layout.
@@ -183,6 +142,10 @@ def _compared(
     is_whole: bool,
 ) -> Comparison:
     """As `compare`, or up to the first difference."""
+    if is_of_arrays(first) or is_of_arrays(second):
+        if layouts != (None, None) or to is not None or dtype is not None or selection != EVERYTHING:
+            raise ModelError("verify: layouts, dtypes and choices of tensors are for checkpoints, and not for arrays")
+        return compare_arrays(first, second, memory, progress)
     if layouts[0] is not None and to is not None:
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
     one = _side(first, layouts[0], to, follow, dtype, selection)

@@ -134,6 +134,10 @@ class ZarrGroup:
             found |= {f"{name}/{file}".lstrip("/"): text for file, text in own.items()}
         return found
 
+    def attributes(self, group: str) -> Json:
+        """The attributes of a group, by its relative path."""
+        return self._attributes(group)[0]
+
     def _attributes(self, group: str) -> tuple[Json, bool]:
         """Attributes of a group, and whether it has consolidated metadata."""
         folder = self.path / group

@@ -96,9 +96,8 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -
 def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
     """For people: the attributes in metadata, and whether axes have names."""
     every = [json.loads(text) for text in metadata.values()]
-    attributes = every[0].get("attributes") if "zarr.json" in metadata else json.loads(metadata.get(".zattrs", b"{}"))
     # false, 0 and null count as no attributes.
-    named = [f"attribute {show(name)}" for name in attributes or ()]
+    named = [f"attribute {show(name)}" for name in _attributes(metadata)]
     return [*named, "names of axes"] if any(every[0].get("dimension_names") or ()) else named
 
 
@@ -137,6 +136,26 @@ def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
         return [[*json.loads(metadata[".zarray"])["chunks"]]]
     said = json.loads(metadata["zarr.json"])
     return levels_of(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
+
+
+def attributes_of(metadata: Mapping[str, bytes]) -> Json:
+    """The attributes of an array, without those that name its axes."""
+    return {
+        key: value for key, value in _attributes(metadata).items() if key != DIMENSIONS or not isinstance(value, list)
+    }
+
+
+def axes_of(metadata: Mapping[str, bytes]) -> list[Any]:
+    """Names of the axes of an array, as Zarr or xarray has them; empty where there are none."""
+    if "zarr.json" in metadata and (names := json.loads(metadata["zarr.json"]).get("dimension_names")):
+        return [*names] if any(names) else []
+    names = _attributes(metadata).get(DIMENSIONS)
+    return names if isinstance(names, list) else []
+
+
+def _attributes(metadata: Mapping[str, bytes]) -> Json:
+    said = json.loads(metadata.get("zarr.json") or metadata.get(".zattrs") or b"{}")
+    return (said.get("attributes") if "zarr.json" in metadata else said) or {}
 
 
 def is_of_xarray(metadata: Mapping[str, bytes]) -> bool:

@@ -51,6 +51,7 @@ class Planned:
         self.overwrite, self.folder, self.others = overwrite, folder, dict(others or {})
         self.resumed, self.was_there = 0, False
         self.remarks: list[str] = []
+        self.moved = program if isinstance(program, Program) else None
         constants = program.constant_bytes
         if self.memory - constants < LEAST:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""

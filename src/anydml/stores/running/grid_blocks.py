@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,11 +27,26 @@ from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
 from anydml.stores.running.files import CastFile
 from anydml.stores.running.plain_arrays import PlainWriter
-from anydml.stores.running.staging import Staging
 from anydml.tensor import Layout
 
 UNIT = 8 << 20
 """Bytes of a part of a block that one thread moves and writes to a plain file."""
+
+
+class BoxWriter(Protocol):
+    """Writes an array box by box.
+
+    Attributes:
+        fill: bytes of an element outside the array.
+    """
+
+    fill: bytes
+
+    def parts(self, box: Box) -> Iterator[tuple[Any, Box, tuple[int, ...]]]:
+        """The parts of a box that are written one by one: name, box, and shape of the packed buffer of each."""
+
+    def write(self, part: Any, flat: Array) -> None:
+        """Write a part from its buffer."""
 
 
 class GridBlocks(BlocksWriter):
@@ -39,21 +54,21 @@ class GridBlocks(BlocksWriter):
 
     Args:
         plan: whose outputs have been begun.
-        staging: of the plan; decoded chunks are kept in its folder.
+        folder: in which decoded chunks are kept meanwhile.
+        part: returns where a file or folder lies until it gets its name.
     """
 
-    def __init__(self, plan: Planned, staging: Staging) -> None:
+    def __init__(self, plan: Planned, folder: Path, part: Callable[[Path], Path]) -> None:
         super().__init__(plan.threads)
         self.plan = plan
         if not isinstance(plan.blocking, GridBlocking):
             raise AssertionError("the plan is between plain files")
         self._blocking = plan.blocking
-        folder = staging.journal.parent
         self._room = np.empty(plan.totals.block_bytes, np.uint8)
         with ExitStack() as undone:
             undone.enter_context(self._opened)
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
-            self._writers = [self._writer(target, staging) for target in plan.outputs]
+            self._writers = [self._writer(target, part) for target in plan.outputs]
             undone.pop_all()
 
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> ChunkReader:
@@ -65,11 +80,15 @@ class GridBlocks(BlocksWriter):
         self._opened.more.callback(reader.close)
         return reader
 
-    def _writer(self, target: Target | ZarrTarget, staging: Staging) -> PlainWriter | ChunkWriter:
-        part = staging.part(target.path)
+    def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
-            return ChunkWriter(target.layout, part)
-        return PlainWriter(self._opened.file(part, True), target, min(UNIT, max(self._blocking.need, 1)))
+            return ChunkWriter(target.layout, part(target.path))
+        return PlainWriter(self._opened.file(part(target.path), True), target, self._unit)
+
+    @property
+    def _unit(self) -> int:
+        """Most bytes of a part that is written to a plain file."""
+        return min(UNIT, max(self._blocking.need, 1))
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""

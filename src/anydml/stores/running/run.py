@@ -35,7 +35,7 @@ def writer_of(plan: Planned) -> BlocksWriter:
     # Plans of plain files do without codecs.
     from anydml.stores.running.grid_blocks import GridBlocks
 
-    return GridBlocks(plan, staging)
+    return GridBlocks(plan, staging.journal.parent, staging.part)
 
 
 def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: WriteBlocks | None = None) -> None:

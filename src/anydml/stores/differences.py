@@ -1,0 +1,51 @@
+"""What `compare` finds: differences of checkpoints, and of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """A difference of two checkpoints.
+
+    Attributes:
+        name: of the tensor, or of the key of metadata.
+        kind: ``"missing"`` where the second lacks it, ``"added"`` where the first does, ``"kind"`` of dtype or shape,
+            ``"elements"``, ``"checksum"`` or ``"metadata"``.
+        text: a sentence.
+        elements: number of those that differ, if all were compared.
+
+    Examples:
+        >>> from anydml import stores
+        >>> stores.Difference("w", "missing", '"w" is in the first alone').elements
+        0
+    """
+
+    name: str
+    kind: str
+    text: str
+    elements: int = 0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` returns.
+
+    Attributes:
+        differences: all of them, those of names, dtypes and shapes first.
+        compared: number of tensors whose elements were compared.
+        remarks: what was not compared, and what differs beside the tensors.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones(3, "f4"))
+        >>> files = stores.create("a.safetensors", shape={"w": [3]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> stores.compare("a.safetensors", "a.safetensors").compared
+        1
+    """
+
+    differences: list[Difference]
+    compared: int
+    remarks: list[str]

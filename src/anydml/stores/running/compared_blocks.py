@@ -1,0 +1,158 @@
+"""Blocks that are compared with what their outputs hold already, in place of being written."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.moves import Program
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.store import Array, Store
+from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.formats.zarr_array import ZarrStore
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.planning.boxes import parts, sizes_of, word
+from anydml.stores.planning.grid_blocking import GridBlocking
+from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.planning.planned import Planned
+from anydml.stores.running.chunked_arrays import ChunkReader
+from anydml.stores.running.files import Opened
+from anydml.stores.running.grid_blocks import GridBlocks
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """Elements of an array that differ.
+
+    Attributes:
+        index: of the first one, in C order.
+        values: of both arrays there, as text.
+        count: of all.
+    """
+
+    index: tuple[int, ...]
+    values: tuple[str, str]
+    count: int
+
+
+def compare(
+    program: Program,
+    inputs: Sequence[Store | ZarrStore],
+    outputs: Sequence[Store | ZarrStore],
+    dtypes: Sequence[np.dtype[Any]],
+    memory: int,
+    advance: Callable[[int], None],
+) -> list[Unequal | None]:
+    """Compare what a program would write with what is there.
+
+    Args:
+        program: whose moves are not simplified.
+        inputs: of the program.
+        outputs: arrays of the shapes of its outputs.
+        dtypes: of the elements that the program moves, which differ from those of outputs at most in byte order.
+        memory: bytes of all buffers together.
+        advance: called with the bytes of each part that was compared.
+
+    Returns:
+        For each output the elements that differ, or None.
+
+    Raises:
+        ModelError: something cannot be read or decoded.
+        BindingError: the memory is too small, or something has changed meanwhile.
+    """
+    # A comparison holds a chunk of either side.
+    plan = Planned(program, inputs, [*map(_target, outputs)], memory * 3 // 4, is_apart=False)
+    if not isinstance(plan.blocking, GridBlocking):
+        plan.blocking = GridBlocking(program, inputs, plan.outputs, memory * 3 // 4 - program.constant_bytes)
+    identities = identities_of(each.path for each in (*inputs, *outputs))
+    with (
+        tempfile.TemporaryDirectory(prefix="anydml-") as folder,
+        _ComparedBlocks(plan, [*zip(outputs, dtypes, strict=True)], Path(folder)) as blocks,
+    ):
+        blocks.write(range(len(plan.blocks)), lambda _, size: advance(size))
+        found = [each.found for each in blocks.comparers]
+    check_unchanged(program.name, identities)
+    return found
+
+
+def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
+    """A target of the form of a store, which is not written."""
+    if isinstance(store, ZarrStore):
+        return ZarrTarget(store.path, store.layout, store.metadata)
+    if store.order is not None:
+        raise BindingError(
+            f"verify: {store.path} has its elements in order {store.order}, and so has the other array: write one of "
+            "them in row-major order, by anydml rechunk"
+        )
+    return Target(NewFile(store.path, b"", 0), "", store.shape, store.dtype, store.offset)
+
+
+class _ComparedBlocks(GridBlocks):
+    """Compares blocks of a plan.
+
+    Args:
+        plan: of which nothing was begun.
+        outputs: arrays that its outputs are compared with, and dtypes of what is moved.
+        folder: in which decoded chunks are kept meanwhile.
+    """
+
+    def __init__(self, plan: Planned, outputs: Sequence[tuple[Store | ZarrStore, np.dtype[Any]]], folder: Path) -> None:
+        self._stores = {store.path: (store, dtype) for store, dtype in outputs}
+        self.comparers: list[_Comparer] = []
+        super().__init__(plan, folder, lambda path: path)
+
+    def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> Any:
+        comparer = _Comparer(*self._stores[target.path], self._blocking.span, self._unit, self._opened)
+        self.comparers.append(comparer)
+        return comparer
+
+
+class _Comparer:
+    """Compares parts of an array with those in a store."""
+
+    def __init__(self, store: Store | ZarrStore, moved: np.dtype[Any], span: int, unit: int, opened: Opened) -> None:
+        self.layout: ChunkGrid = store.layout
+        self.found: Unequal | None = None
+        self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
+        self.fill = bytes(store.dtype.itemsize)
+        self._reader = ChunkReader(store, span, None, opened.file(store.path) if isinstance(store, Store) else None)
+
+    def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
+        """As `BoxWriter.parts`."""
+        if self.layout.is_one:
+            yield from ((part, part, sizes_of(part)) for part in parts(box, self._dtype.itemsize, self._unit))
+        else:
+            yield from ((own, own, sizes_of(own)) for own in map(self.layout.box, self.layout.near(box)))
+
+    def write(self, part: Box, flat: Array) -> None:
+        """Compare a part from its buffer."""
+        kind, shape = word(self._dtype.itemsize), sizes_of(part)
+        there = np.empty(shape, kind)
+        for task in self._reader.reads(part, there):
+            task()
+        here = flat.view(kind).reshape(shape)
+        if self._moved != self._dtype:
+            here = here.view(self._moved).astype(self._dtype).view(kind)
+        rows = [np.ravel(each).view(np.uint8).reshape(-1, kind.itemsize) for each in (here, there)]
+        differing = rows[0] != rows[1]
+        if not differing.any():
+            return
+        at = np.flatnonzero(differing.any(1))
+        local = np.unravel_index(int(at[0]), shape)
+        index = tuple(int(k) + low for k, (low, _) in zip(local, part, strict=True))
+        ends = [each[local].tobytes() for each in (here, there)]
+        values = [str(np.frombuffer(each, self._dtype)[0]) for each in ends]
+        if values[0] == values[1]:
+            values = [each.hex()[:80] for each in ends]
+        with self._lock:
+            first = known = self.found
+            if first is None or index < first.index:
+                first = Unequal(index, (values[0], values[1]), 0)
+            self.found = replace(first, count=at.size + (known.count if known else 0))

@@ -1,0 +1,208 @@
+"""`verify` of Zarr arrays, Zarr groups and .npy files: elements, fill values, names of axes and attributes."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError, ModelError
+from anydml.fields import path_text
+from anydml.files.json_path import JsonPath, names, show
+from anydml.moves.compose import Composer
+from anydml.progress import shown
+from anydml.stores.differences import Comparison, Difference
+from anydml.stores.formats.opening import open as open_store
+from anydml.stores.formats.store import Store
+from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
+from anydml.stores.formats.zarr_groups import ZarrGroup
+from anydml.stores.formats.zarr_metadata import attributes_of, axes_of, is_zarr, is_zarr_group
+from anydml.stores.planning.planned import Planned
+from anydml.stores.running.compared_blocks import Unequal, compare
+from anydml.stores.streaming import memory_of
+
+Arrays = Mapping[str, Store | ZarrStore]
+
+
+def is_of_arrays(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a Zarr array or group, or a .npy file."""
+    found = Path(path)
+    return is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
+
+
+def compare_arrays(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    memory: int | str,
+    progress: bool | Callable[[int], None] = False,
+) -> Comparison:
+    """Compare two arrays, or two groups of arrays.
+
+    Chunks, shards, codecs and the version of Zarr may differ. Fill values, names of axes and attributes are compared
+    where both are Zarr.
+
+    Args:
+        first: a Zarr array or group, or a .npy file.
+        second: another one.
+        memory: as in `anydml.stores.verify`.
+        progress: likewise.
+
+    Raises:
+        ModelError: one cannot be read, or only one is a group.
+        BindingError: the memory is too small.
+    """
+    sides = [Path(path_text("verify", path)) for path in (first, second)]
+    for own, other in (sides, sides[::-1]):
+        if not is_of_arrays(other):
+            raise JsonPath(str(other)).error(f"is no Zarr array or group, and no .npy file, as {own} is")
+        if is_zarr_group(own) and not is_zarr_group(other):
+            raise JsonPath(str(own)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
+    (one, attributes, remarks), (another, others, more) = (_opened(path) for path in sides)
+    differences = [*_described(one, another), *_metadata(attributes, others), *_kept_with(one, another)]
+    alike = [name for name in one if name in another and _is_alike(one[name], another[name])]
+    total = sum(one[name].nbytes for name in alike)
+    size = memory_of("verify", memory)
+    with shown(total, 0, progress) as advance:
+        for name in alike:
+            found = _elements(one[name], another[name], size, advance)
+            if found is not None:
+                differences.append(_difference(name, _subject(name), found))
+    return Comparison(differences, len(alike), [*remarks, *more])
+
+
+def _difference(name: str, subject: str, found: Unequal) -> Difference:
+    """A difference of elements."""
+    text = f"{subject} differs at {[*found.index]}: {' and '.join(found.values)}"
+    return Difference(name, "elements", text, found.count)
+
+
+def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str]]:
+    """Arrays by relative path, attributes of groups by relative path, and remarks."""
+    if not is_zarr_group(path):
+        return {"": open_store(path)}, {}, []
+    group = ZarrGroup(path)
+    remarks = [f"{path}: not compared are {names(group.left)}"] if group.left else []
+    arrays = dict[str, Store | ZarrStore]()
+    for name in group.arrays:
+        try:
+            arrays[name] = open_zarr(path / name)
+        except ModelError as error:
+            remarks.append(f"not compared: {error}")
+    return arrays, {name: group.attributes(name) for name in group.groups}, remarks
+
+
+def _described(one: Arrays, other: Arrays) -> list[Difference]:
+    """Differences of names, dtypes and shapes."""
+    found = [Difference(name, "missing", f"{show(name)} is in the first alone") for name in one if name not in other]
+    found += [Difference(name, "added", f"{show(name)} is in the second alone") for name in other if name not in one]
+    for name, store in one.items():
+        if name in other and not _is_alike(store, other[name]):
+            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (store, other[name]))
+            found.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
+    return found
+
+
+def _is_alike(one: Store | ZarrStore, other: Store | ZarrStore) -> bool:
+    """Whether dtypes and shapes are equal; the byte order of chunks may differ."""
+    return one.shape == other.shape and one.dtype in (other.dtype, other.dtype.newbyteorder())
+
+
+def _subject(name: str) -> str:
+    return show(name) if name else "the array"
+
+
+def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
+    """Differences of fill values, names of axes and attributes of arrays."""
+    found = list[Difference]()
+    for name, store in one.items():
+        another = other.get(name)
+        if not (isinstance(store, ZarrStore) and isinstance(another, ZarrStore)):
+            continue
+        pairs = list[tuple[str, str, str]]()
+        if _is_alike(store, another):
+            fills = [np.frombuffer(each.layout.fill, each.dtype)[0] for each in (store, another)]
+            if fills[0].astype(another.dtype).tobytes() != fills[1].tobytes():
+                pairs.append(("fill values", str(fills[0]), str(fills[1])))
+        axes = [[*axes_of(each.metadata)] or None for each in (store, another)]
+        if axes[0] != axes[1]:
+            pairs.append(("names of axes", json.dumps(axes[0]), json.dumps(axes[1])))
+        found += [
+            Difference(name, "metadata", f"{what} of {_subject(name)} differ: {a} and {b}") for what, a, b in pairs
+        ]
+        found += _metadata({name: attributes_of(store.metadata)}, {name: attributes_of(another.metadata)}, True)
+    return found
+
+
+def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
+    """Differences of attributes."""
+    found = list[Difference]()
+    for name in {**one, **other}:
+        if name not in one or name not in other:
+            where = "second" if name not in one else "first"
+            found.append(Difference(name, "metadata", f"group {show(name)} is in the {where} alone"))
+            continue
+        of = _subject(name) if is_array else f"group {show(name)}" if name else "the group"
+        for key in {**one[name], **other[name]}:
+            texts = [json.dumps(each[name][key])[:200] if key in each[name] else "none" for each in (one, other)]
+            if texts[0] != texts[1]:
+                text = f"attribute {show(key)} of {of} differs: {' and '.join(texts)}"
+                found.append(Difference(name, "metadata", text))
+    return found
+
+
+def _elements(
+    one: Store | ZarrStore, other: Store | ZarrStore, memory: int, advance: Callable[[int], None]
+) -> Unequal | None:
+    if not one.nbytes:
+        return None
+    if isinstance(other, Store) and other.order is not None and not (isinstance(one, Store) and one.order is not None):
+        swapped = _elements(other, one, memory, advance)
+        return swapped and replace(swapped, values=(swapped.values[1], swapped.values[0]))
+    composer = Composer("verify")
+    value = composer.input("first", one.shape, one.strides, one.dtype.itemsize)
+    composer.output("second", value)
+    (found,) = compare(composer.program(is_simple=False), [one], [other], [one.dtype], memory, advance)
+    return found
+
+
+def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = False) -> list[Difference]:
+    """Read the inputs and the outputs of a plan that was run, and compare them.
+
+    The outputs are opened anew by what their own metadata say. Copied files are compared byte by byte.
+
+    Args:
+        plan: as of `anydml.stores.rechunk`.
+        progress: as in `anydml.stores.Plan.run`.
+
+    Raises:
+        ModelError: an output cannot be read.
+        BindingError: something has changed meanwhile.
+    """
+    if plan.moved is None:
+        raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
+    differences = list[Difference]()
+    for path, content in plan.others.items():
+        is_same = path.read_bytes() == content if isinstance(content, bytes) else filecmp.cmp(content, path, False)
+        if not is_same:
+            differences.append(Difference(str(path), "elements", f"{path} has other bytes than were written"))
+    stores = [open_store(target.path) for target in plan.outputs]
+    for target, store in zip(plan.outputs, stores, strict=True):
+        if not _is_alike(target, store):
+            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (target, store))
+            differences.append(Difference(str(target.path), "kind", f"{target.path} differs: {said}"))
+    if differences:
+        return differences
+    dtypes = [target.dtype for target in plan.outputs]
+    with shown(plan.totals.bytes_written, 0, progress) as advance:
+        found = compare(plan.moved, plan.inputs, stores, dtypes, plan.memory, advance)
+    return [
+        _difference(str(store.path), str(store.path), each)
+        for store, each in zip(stores, found, strict=True)
+        if each is not None
+    ]

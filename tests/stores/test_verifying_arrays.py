@@ -1,0 +1,264 @@
+"""`verify` of arrays and groups, and `rechunk --verify`: equal however they are chunked, and each change is found."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import BindingError, ModelError
+
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+
+BIG = zarr.codecs.BytesCodec(endian="big")
+WAYS = {
+    "chunks": {"chunks": (7, 5)},
+    "plain chunks": {"chunks": (8, 17), "compressors": None},
+    "shards": {"chunks": (4, 5), "shards": (12, 10)},
+    "big-endian": {"chunks": (5, 5), "serializer": BIG},
+    "big-endian shards": {"chunks": (5, 5), "shards": (10, 10), "serializer": BIG},
+    "transposed": {"chunks": (5, 9), "filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
+    "version 2": {"chunks": (6, 4), "zarr_format": 2, "order": "F"},
+}
+
+
+def array():
+    return np.arange(24 * 17, dtype="f4").reshape(24, 17)
+
+
+def written(path, x, **options):
+    made = zarr.create_array(store=str(path), shape=x.shape, dtype=x.dtype, fill_value=0, **options)
+    made[...] = x
+    return made
+
+
+def found(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+@pytest.mark.parametrize("memory", ["40kB", "64MB"])
+@pytest.mark.parametrize("other", [*WAYS, "npy", "npy in other order"])
+@pytest.mark.parametrize("way", ["chunks", "shards"])
+def test_each_changed_element_is_found_however_arrays_are_chunked(tmp_path, way, other, memory):
+    x = array()
+    y = x.copy()
+    written(tmp_path / "a", x, **WAYS[way])
+    for name, content in ("b", x), ("c", y):
+        if name == "c":
+            y[[3, 20, 20], [16, 2, 5]] = -1, np.nan, -0.0
+        if other.startswith("npy"):
+            np.save(tmp_path / f"{name}.npy", np.asfortranarray(content) if "order" in other else content)
+        else:
+            written(tmp_path / name, content, **WAYS[other])
+    same, changed = (tmp_path / (name + ".npy" * other.startswith("npy")) for name in "bc")
+    for one, another in ((tmp_path / "a", same), (same, tmp_path / "a")):
+        assert stores.verify(one, another, memory=memory) is None
+    for one, another, values in (
+        (tmp_path / "a", changed, "67.0 and -1.0"),
+        (changed, tmp_path / "a", "-1.0 and 67.0"),
+    ):
+        (difference,) = stores.compare(one, another, memory=memory).differences
+        assert (difference.kind, difference.elements) == ("elements", 3)
+        assert difference.text == f"the array differs at [3, 16]: {values}"
+
+
+def test_values_that_are_equal_as_text_are_shown_as_bytes(tmp_path):
+    quiet, other = (np.array([bits], np.uint32).view("f4") for bits in (0x7FC00000, 0x7FC00001))
+    np.save(tmp_path / "a.npy", quiet)
+    np.save(tmp_path / "b.npy", other)
+    assert stores.verify(tmp_path / "a.npy", tmp_path / "a.npy") is None
+    assert stores.verify(tmp_path / "a.npy", tmp_path / "b.npy") == "the array differs at [0]: 0000c07f and 0100c07f"
+
+
+def test_what_lies_beside_elements_is_compared(tmp_path):
+    x = array()
+    for name, fill, axes, attributes in (
+        ("a", 1, ["t", "x"], {"units": "K"}),
+        ("b", 2, ["t", "y"], {"units": "C", "more": 1}),
+    ):
+        zarr.create_array(str(tmp_path / name), data=x, fill_value=fill, dimension_names=axes, attributes=attributes)
+    texts = [each.text for each in stores.compare(tmp_path / "a", tmp_path / "b").differences]
+    assert texts == [
+        "fill values of the array differ: 1.0 and 2.0",
+        'names of axes of the array differ: ["t", "x"] and ["t", "y"]',
+        'attribute "units" of the array differs: "K" and "C"',
+        'attribute "more" of the array differs: none and 1',
+    ]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,)])
+def test_small_and_empty_arrays(tmp_path, shape):
+    x = np.ones(shape, "i2")
+    for name in "ab":
+        zarr.create_array(str(tmp_path / name), data=x)
+    np.save(tmp_path / "c.npy", x[..., None])
+    assert stores.compare(tmp_path / "a", tmp_path / "b").compared == 1
+    assert stores.verify(tmp_path / "a", tmp_path / "b") is None
+    assert f"int16 {[*shape]} and int16 {[*shape, 1]}" in stores.verify(tmp_path / "a", tmp_path / "c.npy")
+
+
+def group_of(path, x, version=3, **more):
+    group = zarr.open_group(str(path), mode="w", zarr_format=version, attributes={"title": "maps"})
+    names = {"dimension_names": ["t", "x"]} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["t", "x"]}}
+    group.create_array("temp", data=x, chunks=(5, 5), **names, **more)
+    names = {"dimension_names": ["t"]} if version == 3 else {"attributes": {"_ARRAY_DIMENSIONS": ["t"]}}
+    group.create_array("t", data=np.arange(len(x)), chunks=(5,), **names)
+    group.create_group("deep").create_array("y", data=x[:3])
+    return group
+
+
+def test_groups_are_compared_array_by_array(tmp_path, capsys):
+    x = array()
+    group_of(tmp_path / "a", x)
+    group_of(tmp_path / "b", x, 2)
+    assert found(capsys, "verify", tmp_path / "a", tmp_path / "b")[:2] == (
+        0, f"'{tmp_path / 'a'}' and '{tmp_path / 'b'}' hold the same arrays\n",
+    )  # fmt: skip
+    group = zarr.open_group(str(tmp_path / "b"), mode="r+")
+    group.attrs["title"] = "other"
+    group["deep/y"][2, 4] = 9
+    del group["t"]
+    group.create_array("new", data=x)
+    code, out, _ = found(capsys, "verify", tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert out.splitlines() == [
+        '"t" is in the first alone',
+        '"new" is in the second alone',
+        'attribute "title" of the group differs: "maps" and "other"',
+        '"deep/y" differs at [2, 4]: 38.0 and 9.0',
+        "4 differences: 1 in the first alone, 1 in the second alone, 1 of metadata, 1 with other elements; "
+        "2 arrays compared",
+    ]
+
+
+def test_what_is_not_compared_is_named(tmp_path):
+    texts = np.array(["a", "long"], np.dtypes.StringDType())
+    for name in "ab":
+        group_of(tmp_path / name, array()).create_array("texts", data=texts)
+    (tmp_path / "a/notes.txt").write_text("x")
+    remarks = stores.compare(tmp_path / "a", tmp_path / "b").remarks
+    assert any("not compared:" in each and "StringDType" in each for each in remarks)
+    assert any('not compared are "notes.txt"' in each for each in remarks)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["a", "b"], "is a group of arrays, and"),
+        (["b", "a"], "is a group of arrays, and"),
+        (["a", "none"], "is no Zarr array or group"),
+        (["a", "a", "--dtype", "bf16"], "are for checkpoints"),
+        (["a", "a", "--only", "x"], "are for checkpoints"),
+        (["a", "a", "--memory", "9kB"], "of memory are too few"),
+    ],
+)
+def test_mistakes(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    written("b", array(), chunks=(24, 17))
+    group = group_of("a", array())
+    group.create_array("whole", data=np.zeros((100, 100)), chunks=(100, 100))
+    code, _, err = found(capsys, "verify", *arguments)
+    assert (code, said in err, len(err.splitlines())) == (2, True, 1)
+
+
+OPTIONS = {
+    "chunks": ["--chunks", "5,4"],
+    "views": ["--chunks", "3,9", "--permute", "1,0", "--flip", "1", "--slice", "2:20,::3"],
+    "shards": ["--shards", "-1,10"],
+    "version 2": ["--zarr-format", "2", "--codec", "blosc:lz4"],
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("source", ["big-endian shards", "chunks", "npy"])
+@pytest.mark.parametrize("kind", ["zarr", "npy"])
+def test_rechunk_reads_both_again(tmp_path, capsys, monkeypatch, options, source, kind):
+    path = tmp_path / ("x.npy" if source == "npy" else "x")
+    if source == "npy":
+        np.save(path, array())
+    else:
+        written(path, array(), **WAYS[source])
+    given = OPTIONS[options]
+    if kind == "npy":
+        given = given[2:] if options == "views" else []
+    elif source == "npy" and options == "shards":
+        given = [*given, "--chunks", "4,5"]
+    output = tmp_path / ("y.npy" if kind == "npy" else "y")
+    code, out, _ = found(capsys, "rechunk", path, output, *given, "--verify")
+    assert (code, out.splitlines()[-1]) == (0, "verified: it holds what it must")
+    # A plan of before finds what has changed since.
+    plan = stores.rechunk(path, tmp_path / ("z.npy" if kind == "npy" else "z"))
+    plan.run()
+    assert plan.verify() is None
+    target = plan.outputs[0].path
+    if kind == "npy":
+        changed = np.load(target)
+        changed[4, 3] = -5
+        np.save(target, changed)
+    else:
+        zarr.open_array(str(target), mode="r+")[4, 3] = -5
+    assert plan.verify() == f"{target} differs at [4, 3]: 71.0 and -5.0"
+    code, out, _ = found(capsys, "rechunk", path, target, "--verify", "--json", "--overwrite", "-q")
+    assert (code, json.loads(out)["verified"], json.loads(out)["difference"]) == (0, True, None)
+
+
+def test_rechunk_of_a_group_compares_copied_files_too(tmp_path):
+    group_of(tmp_path / "a", array())
+    plan = stores.rechunk(tmp_path / "a", tmp_path / "b", [4, 4])
+    plan.run()
+    assert plan.verify() is None
+    (copied,) = [path for path in plan.others if path.match("b/t/c/0")]
+    copied.write_bytes(copied.read_bytes()[::-1])
+    assert "has other bytes than were written" in plan.verify()
+
+
+def test_plans_of_checkpoints_are_verified_otherwise(tmp_path):
+    save = pytest.importorskip("safetensors.numpy").save_file
+    save({f"{k}": np.ones(3, "f4") for k in range(3)}, tmp_path / "a.safetensors")
+    plan = stores.reshard([tmp_path / "a.safetensors"], tmp_path / "b.safetensors")
+    plan.run()
+    with pytest.raises(BindingError, match=r"are compared by anydml\.stores\.verify"):
+        plan.verify()
+
+
+def test_rewrites_that_change_nothing_are_said(tmp_path):
+    written(tmp_path / "x", array(), **WAYS["shards"])
+    said = "changes nothing"
+    assert any(said in each for each in stores.rechunk(tmp_path / "x", tmp_path / "y").remarks)
+    assert any(said in each for each in stores.rechunk(tmp_path / "x", tmp_path / "y", [4, 5], slices=":,:").remarks)
+    for options in ({"flip": [0]}, {"permute": [1, 0]}, {"slices": "1:"}, {"codec": "zstd:7"}, {"chunks": [4, 2]}):
+        assert not any(said in each for each in stores.rechunk(tmp_path / "x", tmp_path / "y", **options).remarks)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_group_is_sliced_by_names_of_axes(tmp_path, version):
+    x = array()
+    group_of(tmp_path / "a", x, version)
+    stores.rechunk(tmp_path / "a", tmp_path / "b", slices="t=20:3:-4,x=:7", zarr_format=5 - version).run()
+    group = zarr.open_group(str(tmp_path / "b"), mode="r")
+    np.testing.assert_array_equal(group["temp"][...], x[20:3:-4, :7])
+    np.testing.assert_array_equal(group["t"][...], np.arange(24)[20:3:-4])
+    np.testing.assert_array_equal(group["deep/y"][...], x[:3])
+
+
+@pytest.mark.parametrize(
+    "slices, said",
+    [
+        ("3:4", "of a group must be one such as time=0:10"),
+        ("t=3", "a single element is such as time=5:6"),
+        ("t=1:2,t=1:3", "each once"),
+        ("t=::0", "must be one such as"),
+        ("q=1:2", 'has no axis "q"; it has "t", "x"'),
+        ("t=9:3", 'slices take nothing of "t"'),
+    ],
+)
+def test_other_slices_of_groups_are_refused(tmp_path, slices, said):
+    group_of(tmp_path / "a", array())
+    with pytest.raises((BindingError, ModelError), match=said):
+        stores.rechunk(tmp_path / "a", tmp_path / "b", slices=slices)
+    assert not Path(tmp_path / "b").exists()
