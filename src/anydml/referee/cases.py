@@ -1,0 +1,192 @@
+"""Cases: a node, the results that its operator's text asks for, and the sentence that decides them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.referee.drawing import Draw
+from anydml.referee.features import features_of, reachable
+from anydml.referee.nodes import Array, Node, evaluate
+from anydml.referee.operators import OPERATORS
+from anydml.referee.rules import Operator, Quote
+from anydml.referee.texts import document, says, versions
+
+TRIES = 200
+"""Draws in a row that may come to nothing."""
+
+FILLED = 0.2
+"""Share of an operator's cases that are kept for what the others have not reached."""
+
+
+class Alternative(NamedTuple):
+    """Other results of an ambiguous case.
+
+    Attributes:
+        question: what the text leaves open.
+        words: how it is read.
+        outputs: the results by this reading; None if it refuses the node.
+    """
+
+    question: str
+    words: str
+    outputs: tuple[Array, ...] | None
+
+
+class Case(NamedTuple):
+    """A case.
+
+    Attributes:
+        name: its name, unique among those of one call.
+        node: the node and its inputs.
+        outputs: the results that the text asks for; none of an invalid case.
+        document: the document that decides.
+        sentence: the sentence of it that decides; of an invalid case, the rule that is broken.
+        alternatives: other readings of the text that give other results.
+        features: what the case has, for coverage and for causes.
+        broken: the rule that an invalid case breaks; empty if it is valid.
+    """
+
+    name: str
+    node: Node
+    outputs: tuple[Array, ...]
+    document: str
+    sentence: str
+    alternatives: tuple[Alternative, ...] = ()
+    features: tuple[str, ...] = ()
+    broken: str = ""
+
+
+def operator_named(name: str) -> Operator:
+    """The operator of a type, in any case.
+
+    Raises:
+        ModelError: the referee has no such operator.
+    """
+    by_name = {each.lower(): each for each in OPERATORS}
+    if name.lower() not in by_name:
+        raise ModelError(f"there are no cases of {name!r}", rule=f"the operators are {', '.join(sorted(OPERATORS))}")
+    return OPERATORS[by_name[name.lower()]]
+
+
+def same(one: Array, other: Array) -> bool:
+    """Whether two arrays have one shape and dtype and the same elements: NaN is NaN, and −0 is not 0."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.dtype == object:
+        return bool((one == other).all()) if one.size else True
+    bits = np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+    if bits or one.dtype.kind in "iub":
+        return bits
+    equal = (one == other) & (np.signbit(one.real) == np.signbit(other.real)) if one.dtype.kind in "fc" else one == other
+    return bool((equal | ((one != one) & (other != other))).all())
+
+
+def make_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_valid: bool = True) -> Iterator[Case]:
+    """Draw cases.
+
+    Args:
+        names: types of operators; all by default.
+        count: the number of cases, shared among the operators.
+        seed: gives the same cases again, with one version of onnx.
+        is_valid: False for cases that break one rule each.
+
+    Yields:
+        Cases, operator by operator.
+
+    Raises:
+        ModelError: the referee has no such operator, or none of them has a rule to break.
+    """
+    chosen = [operator_named(name) for name in names] or [*OPERATORS.values()]
+    if not is_valid:
+        chosen = [each for each in chosen if each.rules]
+        if not chosen:
+            raise ModelError(f"no rule of {', '.join(names)} can be broken", rule="name another operator, or none for all")
+    for k, operator in enumerate(chosen):
+        share = count * (k + 1) // len(chosen) - count * k // len(chosen)
+        yield from _of_operator(operator, share, seed, is_valid)
+
+
+def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> Iterator[Case]:
+    missing = set(reachable(operator)) if is_valid else set()
+    for k in range(count):
+        draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
+        tries = 40 if is_valid and k >= count * (1 - FILLED) and missing else 1
+        node = None
+        for _ in range(tries):
+            node = drawn(operator, draw)
+            if missing & {*features_of(operator, node)}:
+                break
+        assert node is not None
+        name = f"{operator.name}_{k:05d}"
+        if is_valid:
+            case = valid_case(operator, node, name)
+            missing -= {*case.features}
+            yield case
+        else:
+            yield _invalid(operator, draw, name)
+
+
+def drawn(operator: Operator, draw: Draw) -> Node:
+    """A valid node of an operator, in one of its opsets, with some inputs as initializers."""
+    for _ in range(TRIES):
+        draw.operator = operator.name
+        draw.opset = draw.choice(draw.choice(versions(operator.name))[1])
+        node = operator.draw(draw)
+        if node is None:
+            continue
+        assert all(rule.holds(node) for rule in operator.rules), node
+        return placed(node, draw)
+    raise AssertionError(f"no case of {operator.name} in {TRIES} tries")
+
+
+def placed(node: Node, draw: Draw) -> Node:
+    """The node with some of its inputs as initializers: mostly those that say how, now and then what is moved."""
+    shares = [0.1, *[0.55] * (len(node.inputs) - 1)] if node.operator != "Concat" else [0.1] * len(node.inputs)
+    constant = {k for k, share in enumerate(shares) if node.inputs[k] is not None and draw.is_likely(share)}
+    return node._replace(constant=frozenset(constant))
+
+
+def valid_case(operator: Operator, node: Node, name: str) -> Case:
+    """The case of a valid node."""
+    outputs = tuple(evaluate(node, operator.formula))
+    found = []
+    for ambiguity in operator.ambiguities:
+        if ambiguity.is_met is not None and not ambiguity.is_met(node):
+            continue
+        for reading in ambiguity.readings[1:]:
+            others = None if reading.results is None else tuple(evaluate(node, reading.results))
+            if others is None or not all(map(same, others, outputs)):
+                found.append(Alternative(ambiguity.question, reading.words, others))
+    sentence = deciding(operator, node)
+    where = document(node.operator, node.opset)
+    return Case(name, node, outputs, where, sentence, tuple(found), features_of(operator, node))
+
+
+def deciding(operator: Operator, node: Node) -> str:
+    """The sentence of the text that decides a node."""
+    for applies, quote in operator.decides:
+        if applies(node) and (sentence := quoted(node, quote)):
+            return sentence
+    raise AssertionError(f"no sentence of {document(node.operator, node.opset)} decides {node.attributes}")
+
+
+def quoted(node: Node, quote: Quote) -> str:
+    """The first of the sentences that the text of a node's version has; empty if it has none."""
+    return next((each for each in quote if says(node.operator, node.opset, each)), "")
+
+
+def _invalid(operator: Operator, draw: Draw, name: str) -> Case:
+    for _ in range(TRIES):
+        node = drawn(operator, draw)
+        rule = draw.choice(operator.rules)
+        sentence = quoted(node, rule.quote)
+        wrong = rule.broken(node, draw) if sentence else None
+        if wrong is None:
+            continue
+        features = (f"opset {node.opset}", f"breaks {rule.name}")
+        return Case(name, wrong, (), document(node.operator, node.opset), sentence, (), features, rule.name)
+    raise AssertionError(f"no invalid case of {operator.name} in {TRIES} tries")

@@ -1,0 +1,105 @@
+"""What random cases are drawn from: sizes with 0 and 1, axes from either end, every type, elements that tell."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from anydml.referee.nodes import Array, Sizes, count
+from anydml.referee.texts import dtypes
+
+T = TypeVar("T")
+
+MOST = 48
+"""Largest number of elements of an array that is drawn."""
+
+COMMON = ("bool", "float", "float16", "int32", "int64", "string", "uint8")
+"""Types that half of all cases have."""
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+FAR = (INT64_MIN, INT64_MIN + 1, -(2**31), 2**31 - 1, 2**31, INT64_MAX - 1, INT64_MAX)
+"""Numbers beyond every size."""
+
+WORDS = ("", "a", "né", "x" * 40, "0")
+
+
+class Draw(random.Random):
+    """Random numbers, and the arrays of a case of one operator in one opset."""
+
+    def __init__(self, seed: str, operator: str = "", opset: int = 0) -> None:
+        super().__init__(seed)
+        self.operator, self.opset = operator, opset
+
+    def is_likely(self, share: float) -> bool:
+        """True in this share of all cases."""
+        return self.random() < share
+
+    def sizes(self, rank: int | None = None, least: int = 0, most_rank: int = 5) -> Sizes:
+        """Sizes of few elements in all: many 1s, now and then a 0."""
+        rank = self.choice([0, 1, 1, 2, 2, 3, 3, 4, most_rank]) if rank is None else rank
+        found: list[int] = []
+        for _ in range(rank):
+            left = MOST // max(1, count(tuple(found)))
+            found.append(self.choice([1, 2, 3, min(4, left), min(7, left)]) if left > 1 else 1)
+        self.shuffle(found)
+        if least == 0 and rank and self.is_likely(0.08):
+            found[self.randrange(rank)] = 0
+        return tuple(found)
+
+    def axis(self, rank: int) -> int:
+        """An axis from −rank to rank − 1; the first and the last are likely."""
+        return self.choice([-rank, rank - 1, self.randrange(-rank, rank)])
+
+    def signed(self, axis: int, rank: int) -> int:
+        """An axis, now and then counted from the end."""
+        return axis - rank if self.is_likely(0.4) else axis
+
+    def subset(self, items: Sequence[T], least: int = 0) -> list[T]:
+        """Some items in any order."""
+        return self.sample(list(items), self.randint(least, len(items)))
+
+    def dtype(self, parameter: str, without: Sequence[str] = ()) -> np.dtype[Any]:
+        """One of the types that the text lists for an input."""
+        every = [each for each in dtypes(self.operator, self.opset, parameter) if each[0] not in without]
+        common = [each for each in every if each[0] in COMMON]
+        return self.choice(common if common and self.is_likely(0.5) else every)[1]
+
+    def index_dtype(self, parameter: str) -> np.dtype[Any]:
+        """INT32 or INT64, as the text allows."""
+        return self.choice(dtypes(self.operator, self.opset, parameter))[1]
+
+    def data(self, dtype: np.dtype[Any], shape: Sizes) -> Array:
+        """Elements that differ from each other where the type has as many values, with special ones among them."""
+        total = count(shape)
+        if dtype == object:
+            words = [self.choice(WORDS) if self.is_likely(0.1) else f"w{k}" for k in range(total)]
+            return np.array(words, object).reshape(shape)
+        if dtype == bool:
+            return np.array([self.is_likely(0.5) for _ in range(total)], bool).reshape(shape)
+        if dtype.itemsize == 1 and dtype.kind not in "iu":
+            # Small types of ml_dtypes: whole numbers that they have, as far as they go.
+            numbers = np.array([self.randrange(1, 8) if self.is_likely(0.8) else 0 for _ in range(total)])
+            return numbers.astype(np.float32).astype(dtype).reshape(shape)
+        first = self.randrange(1, 30)
+        found = np.arange(first, first + total).astype(dtype)
+        special = _specials(dtype)
+        for k in range(total):
+            if special and self.is_likely(0.06):
+                found[k] = self.choice(special)
+        return found.reshape(shape)
+
+    def integers(self, values: Sequence[int], dtype: Any = np.int64) -> Array:
+        """A vector of integers."""
+        return np.array(values, dtype).reshape(len(values))
+
+
+def _specials(dtype: np.dtype[Any]) -> list[Any]:
+    if dtype.kind in "iu" and not dtype.hasobject and dtype.name in np.sctypeDict:
+        bounds = np.iinfo(dtype)
+        return [bounds.min, bounds.max, 0]
+    if dtype.kind in "fc":
+        return [float("nan"), float("inf"), -0.0, 0.0, -1.5]
+    return []

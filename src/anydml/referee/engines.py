@@ -1,0 +1,303 @@
+"""Engines that run models: each loads a model and returns its outputs, or raises what says why it refuses.
+
+An engine is loaded in a worker process, which it may end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.referee.texts import dtype_of, name_of
+
+PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
+"""Types of several elements a byte, which only some interfaces take."""
+
+
+class NotRunError(Exception):
+    """The engine's interface cannot be given the case, which says nothing of the engine."""
+
+
+class OutsideError(Exception):
+    """What an engine outside of this process says of a case that it refuses."""
+
+
+class CrashError(Exception):
+    """An engine outside of this process ended by a signal."""
+
+
+class Engine(Protocol):
+    """An engine.
+
+    Attributes:
+        version: its name and version.
+    """
+
+    version: str
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model.
+
+        Args:
+            model: the file.
+            inputs: the arrays of its inputs, in order.
+
+        Returns:
+            The outputs in order, arrays of dtype object where they are strings.
+
+        Raises:
+            NotRunError: the interface has no such inputs or outputs.
+            Exception: the engine refuses the model or the inputs.
+        """
+        ...
+
+
+class Anydml:
+    """anydml's own backend."""
+
+    def __init__(self) -> None:
+        import onnx
+
+        from anydml._version import __version__
+        from anydml.onnx import backend
+
+        self.version = f"anydml {__version__}"
+        self._load, self._backend = onnx.load, backend
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        return list(self._backend.prepare(self._load(model)).run(list(inputs)))
+
+
+class Reference:
+    """The reference evaluator of the package onnx."""
+
+    def __init__(self) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        self.version = f"onnx.reference {onnx.__version__}"
+        self._make = ReferenceEvaluator
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        made = self._make(str(model))
+        found: list[Any] = made.run(None, dict(zip(made.input_names, inputs, strict=True)))
+        return found
+
+
+class OnnxRuntime:
+    """ONNX Runtime on the CPU, with one thread and its default optimizations."""
+
+    def __init__(self) -> None:
+        import onnxruntime
+
+        self.version = f"ONNX Runtime {onnxruntime.__version__}"
+        self._library = onnxruntime
+        onnxruntime.set_default_logger_severity(4)
+        self._options = onnxruntime.SessionOptions()
+        self._options.intra_op_num_threads = self._options.inter_op_num_threads = 1
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        session = self._library.InferenceSession(str(model), self._options, providers=["CPUExecutionProvider"])
+        feeds = {each.name: self._value(array) for each, array in zip(session.get_inputs(), inputs, strict=True)}
+        names = [each.name for each in session.get_outputs()]
+        return [self._array(value) for value in session.run_with_ort_values(names, feeds)]
+
+    def _value(self, array: Any) -> Any:
+        make = self._library.OrtValue
+        if not isinstance(array, np.ndarray):
+            raise NotRunError("sequences are not given")
+        if array.dtype == object or array.dtype.name in np.sctypeDict:
+            return make.ortvalue_from_numpy(array)
+        _refuse_packed(array.dtype)
+        plain = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+        return make.ortvalue_from_numpy_with_onnx_type(plain, _element_type(array.dtype))
+
+    def _array(self, value: Any) -> Any:
+        if not value.is_tensor():
+            return value.to_list() if hasattr(value, "to_list") else value.numpy()
+        dtype = _dtype_of_element(value.element_type())
+        if dtype == object or dtype.name in np.sctypeDict:
+            return value.numpy()
+        _refuse_packed(dtype)
+        shape = value.shape()
+        data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtype.itemsize) if math.prod(shape) else b""
+        return np.frombuffer(data, dtype).reshape(shape)
+
+
+class OpenVino:
+    """OpenVINO on the CPU, with FLOAT as the precision of what it infers."""
+
+    def __init__(self) -> None:
+        import openvino
+
+        self.version = f"OpenVINO {openvino.__version__.partition('-')[0]}"
+        self._library = openvino
+        self._core = openvino.Core()
+        self._settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        compiled = self._core.compile_model(self._core.read_model(str(model)), "CPU", self._settings)
+        request = compiled.create_infer_request()
+        for k, array in enumerate(inputs):
+            request.set_input_tensor(k, self._tensor(array))
+        request.infer()
+        return [self._array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]
+
+    def _tensor(self, array: Any) -> Any:
+        if not isinstance(array, np.ndarray):
+            raise NotRunError("sequences are not given")
+        if array.dtype == object:
+            return self._library.Tensor(array.astype(str) if array.size else np.empty(array.shape, "U1"))
+        if array.dtype.name in np.sctypeDict:
+            return self._library.Tensor(np.ascontiguousarray(array).reshape(array.shape))
+        _refuse_packed(array.dtype)
+        types = {"bfloat16": "bf16", "float8e4m3fn": "f8e4m3", "float8e5m2": "f8e5m2", "float8e8m0": "f8e8m0"}
+        name = name_of(array.dtype)
+        if name not in types:
+            raise NotRunError(f"OpenVINO has no type {name}")
+        plain = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+        return self._library.Tensor(plain, list(array.shape), getattr(self._library.Type, types[name]))
+
+    def _array(self, tensor: Any) -> Any:
+        kind = tensor.element_type.get_type_name()
+        if kind == "string":
+            return np.array(tensor.str_data, object).reshape(tuple(tensor.shape))
+        types = {"bf16": "bfloat16", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2", "f8e8m0": "float8e8m0"}
+        if kind in types:
+            dtype = dtype_of(types[kind])
+            return np.frombuffer(np.array(tensor.data).tobytes(), dtype).reshape(tuple(tensor.shape))
+        return np.array(tensor.data)
+
+
+class Tract:
+    """tract by its Python package."""
+
+    def __init__(self) -> None:
+        import tract
+
+        self.version = f"tract {tract.version()}"
+        self._library = tract
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        runnable = self._library.onnx().load(str(model)).into_model().into_runnable()
+        for array in inputs:
+            if not isinstance(array, np.ndarray) or array.dtype == object or array.dtype.name not in np.sctypeDict:
+                raise NotRunError("tract's Python package takes no such tensors")
+        return [each.to_numpy() for each in runnable.run([self._tensor(array) for array in inputs])]
+
+    def _tensor(self, array: Any) -> Any:
+        if array.dtype.kind == "c":
+            raise NotRunError("tract's Python package takes no such tensors")
+        return self._library.Tensor.from_numpy(array)
+
+
+class Command:
+    """A program: it is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to."""
+
+    def __init__(self, command: str) -> None:
+        self.version = command
+        self._words = shlex.split(command)
+        if not self._words:
+            raise ModelError("--engine command: has no program", rule="write command:'program arguments'")
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        from anydml.referee.folders import DATA, loaded
+
+        with tempfile.TemporaryDirectory() as results:
+            given = [*self._words, str(model), str(model.parent / DATA), results]
+            done = subprocess.run(given, capture_output=True, text=True, errors="replace", check=False)
+            said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+            if done.returncode < 0:
+                raise CrashError(said)
+            if done.returncode:
+                raise OutsideError(said)
+            return loaded(Path(results), "output")
+
+
+class Written:
+    """Outputs that another machine has written beside the cases: CASE/NAME/output_0.pb, or CASE/NAME/error.txt."""
+
+    def __init__(self, name: str) -> None:
+        self.version, self._name = f"outputs in {name}", name
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Read the outputs of a model."""
+        from anydml.referee.folders import loaded
+
+        folder = model.parent / self._name
+        if (folder / "error.txt").exists():
+            raise OutsideError((folder / "error.txt").read_text("utf-8", "replace").strip())
+        if not folder.is_dir():
+            raise NotRunError(f"there is no folder {self._name} beside the case")
+        return loaded(folder, "output")
+
+
+ENGINES: Mapping[str, type[Any]] = {
+    "anydml": Anydml,
+    "onnxruntime": OnnxRuntime,
+    "reference": Reference,
+    "openvino": OpenVino,
+    "tract": Tract,
+}
+"""Engines by name."""
+
+PREFIXES: Mapping[str, type[Any]] = {"command": Command, "outputs": Written}
+"""Engines by what their names begin with, before a colon."""
+
+
+def check_engine(name: str) -> None:
+    """Check the name of an engine.
+
+    Raises:
+        ModelError: there is no such engine.
+    """
+    if name not in ENGINES and (name.partition(":")[0] not in PREFIXES or not name.partition(":")[2]):
+        known = f"{', '.join(ENGINES)}, command:PROGRAM or outputs:FOLDER"
+        raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {known}")
+
+
+def opened(name: str) -> Engine:
+    """Load an engine.
+
+    Raises:
+        ModelError: there is no such engine, or its package is not installed.
+    """
+    check_engine(name)
+    prefix, _, rest = name.partition(":")
+    try:
+        made: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
+    except ImportError as error:
+        raise ModelError(f"the engine {name} cannot be imported: {error}", rule="install its package") from None
+    return made
+
+
+def _element_type(dtype: np.dtype[Any]) -> int:
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def _dtype_of_element(number: int) -> np.dtype[Any]:
+    from onnx import TensorProto
+
+    return dtype_of(str(TensorProto.DataType.Name(number)).lower())
+
+
+def _refuse_packed(dtype: np.dtype[Any]) -> None:
+    if name_of(dtype) in PACKED:
+        raise NotRunError(f"the interface takes no tensors of {name_of(dtype)}")

@@ -1,0 +1,96 @@
+"""What a case has: types, versions, sizes, signs, edges. Coverage counts them, and causes are named by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from anydml.referee.nodes import Array, Node
+from anydml.referee.rules import Operator
+from anydml.referee.texts import dtypes, name_of, schema, versions
+
+FAR = 2**31 - 1
+"""A number from which on it is beyond every size."""
+
+MOST_VALUES = 16
+"""Elements of an input that is looked at as numbers."""
+
+
+def features_of(operator: Operator, node: Node) -> tuple[str, ...]:
+    """The features of a node, in words."""
+    return tuple(dict.fromkeys(_features(operator, node)))
+
+
+def _features(operator: Operator, node: Node) -> Iterator[str]:
+    declared = schema(node.operator, node.opset)
+    yield f"version {declared.since_version}"
+    formals = [each.name for each in declared.inputs]
+    for k, value in enumerate(node.inputs):
+        name = formals[min(k, len(formals) - 1)]
+        if value is None:
+            yield f"{name} omitted"
+            continue
+        yield f"{name} is {name_of(value.dtype)}"
+        yield f"{name} {'is an initializer' if k in node.constant else 'given at run time'}"
+        yield f"{name} of rank {value.ndim}"
+        if 0 in value.shape:
+            yield f"{name} is empty"
+        if 1 in value.shape:
+            yield f"{name} has a size of 1"
+        yield from _of_numbers(name, value)
+    for name in formals[len(node.inputs) :]:
+        yield f"{name} omitted"
+    for name in declared.attributes:
+        if name not in node.attributes:
+            yield f"{name} omitted"
+            continue
+        value = node.attributes[name]
+        yield f"{name} given"
+        if isinstance(value, str):
+            yield f"{name}={value}"
+        elif isinstance(value, int):
+            yield f"{name} {'below 0' if value < 0 else 'is 0' if value == 0 else 'above 0'}"
+        elif isinstance(value, list) and any(each < 0 for each in value):
+            yield f"{name} below 0"
+    for rule in operator.rules:
+        yield from rule.edges(node)
+
+
+def _of_numbers(name: str, value: Array) -> Iterator[str]:
+    if value.dtype.kind not in "iu" or value.size > MOST_VALUES or name == "data":
+        return
+    numbers = [int(each) for each in value.reshape(-1)]
+    if any(each < 0 for each in numbers):
+        yield f"{name} below 0"
+    if 0 in numbers:
+        yield f"{name} has 0"
+    if any(abs(each) >= FAR for each in numbers):
+        yield f"{name} beyond 2^31"
+
+
+@lru_cache(None)
+def reachable(operator: Operator) -> tuple[str, ...]:
+    """The features that the cases of an operator must reach: versions, types, attributes, omissions, edges."""
+    found: dict[str, None] = {}
+    for version, opsets in versions(operator.name):
+        declared = schema(operator.name, opsets[0])
+        found[f"version {version}"] = None
+        for formal in declared.inputs:
+            if formal.option.name == "Optional":
+                found[f"{formal.name} omitted"] = None
+            for name, _ in dtypes(operator.name, opsets[0], formal.name):
+                if not (operator.name == "NonZero" and name == "string"):
+                    found[f"{formal.name} is {name}"] = None
+        for name, attribute in declared.attributes.items():
+            if name not in NOT_DRAWN.get(operator.name, ()):
+                found[f"{name} given"] = None
+                if not attribute.required:
+                    found[f"{name} omitted"] = None
+    for rule in operator.rules:
+        if rule.name in ("axis", "axes", "indices"):
+            found[f"{rule.name} first"] = found[f"{rule.name} last"] = None
+    return tuple(found)
+
+
+NOT_DRAWN = {"Resize": ("antialias", "cubic_coeff_a", "exclude_outside")}
+"""Attributes that only what computes has."""

@@ -1,0 +1,238 @@
+"""Cases as folders of ONNX's backend tests: `model.onnx`, `test_data_set_0/*.pb`, and beside them `case.json`.
+
+A folder without `case.json`, as those of the package onnx, is a case whose outputs are compared as onnx does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
+
+from anydml._version import __version__
+from anydml.errors import ModelError
+from anydml.referee.cases import Case
+from anydml.referee.nodes import Array, Node
+from anydml.referee.texts import schema
+
+MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
+READINGS = "reading_"
+"""What the folders of other readings' outputs begin with."""
+
+
+class Stored(NamedTuple):
+    """A case in a folder.
+
+    Attributes:
+        name: the folder's name.
+        folder: where it is.
+        about: what `case.json` says; empty if there is none.
+    """
+
+    name: str
+    folder: Path
+    about: Mapping[str, Any]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the text allows the node."""
+        return not self.about.get("broken")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether outputs must be equal, bit by bit but for NaN."""
+        return bool(self.about)
+
+    @property
+    def operator(self) -> str:
+        """The operator; of a folder without `case.json`, the types of all nodes."""
+        if "operator" in self.about:
+            return str(self.about["operator"])
+        model = onnx.load(self.folder / MODEL, load_external_data=False)
+        return "+".join(dict.fromkeys(node.op_type for node in model.graph.node)) or "no node"
+
+    def inputs(self) -> list[Any]:
+        """The arrays that are given at run time, in the graph's order."""
+        return loaded(self.folder / DATA, "input")
+
+    def outputs(self) -> list[Any]:
+        """The outputs that are expected."""
+        return loaded(self.folder / DATA, "output")
+
+    def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
+        """Other readings of the text, and their outputs; None for one that refuses the node."""
+        found = self.about.get("readings", ())
+        return [
+            (each, None if each["refuses"] else loaded(self.folder / f"{READINGS}{k}", "output"))
+            for k, each in enumerate(found)
+        ]
+
+
+def model_of(node: Node, outputs: Sequence[tuple[np.dtype[Any], Sequence[int]]]) -> onnx.ModelProto:
+    """The model of one node, with the types of its outputs and no sizes of them."""
+    names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
+    results = [f"y{k}" for k in range(len(outputs))]
+    attributes = {
+        name: numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
+        for name, value in node.attributes.items()
+    }
+    made = helper.make_node(node.operator, names, results, name=node.operator, **attributes)
+    declared = schema(node.operator, node.opset).attributes
+    for attribute in made.attribute:
+        # An empty list does not say its type.
+        attribute.type = int(declared[attribute.name].type.value)
+    infos, constants = [], []
+    for k, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
+        if value is None:
+            continue
+        if k in node.constant:
+            constants.append(numpy_helper.from_array(value, name))
+        else:
+            infos.append(helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
+    types = [
+        helper.make_tensor_value_info(name, element_type(dtype), [None] * len(shape))
+        for name, (dtype, shape) in zip(results, outputs, strict=True)
+    ]
+    graph = helper.make_graph([made], node.operator, infos, types, constants)
+    opsets = [helper.make_opsetid("", node.opset)]
+    return helper.make_model(
+        graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets), producer_name="anydml"
+    )
+
+
+def element_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of a dtype."""
+    return int(TensorProto.STRING) if dtype == object else int(helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def write_case(case: Case, folder: Path) -> None:
+    """Write a case to a new folder."""
+    target = folder / case.name
+    (target / DATA).mkdir(parents=True)
+    known = [(value.dtype, value.shape) for value in case.outputs]
+    if not known:
+        # What an invalid node would result in is not known: of the type of what moves.
+        known = [(case.node.array(0).dtype, ())] * case.node.outputs
+    (target / MODEL).write_bytes(model_of(case.node, known).SerializeToString())
+    given = [value for k, value in enumerate(case.node.inputs) if value is not None and k not in case.node.constant]
+    _write_arrays(target / DATA, "input", given)
+    _write_arrays(target / DATA, "output", case.outputs)
+    for k, each in enumerate(case.alternatives):
+        if each.outputs is not None:
+            (target / f"{READINGS}{k}").mkdir()
+            _write_arrays(target / f"{READINGS}{k}", "output", each.outputs)
+    about = {
+        "operator": case.node.operator,
+        "opset": case.node.opset,
+        "document": case.document,
+        "sentence": case.sentence,
+        "broken": case.broken,
+        "readings": [
+            {"question": each.question, "words": each.words, "refuses": each.outputs is None}
+            for each in case.alternatives
+        ],
+        "features": case.features,
+    }
+    (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+
+
+def write_cases(cases: Iterable[Case], folder: Path, **said: Any) -> int:
+    """Write cases to a folder that does not exist or is empty; return their number.
+
+    Args:
+        cases: the cases.
+        folder: where to.
+        said: what the index of the folder says of them, such as the seed.
+
+    Raises:
+        ModelError: the folder has something in it, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
+    count = 0
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for case in cases:
+            write_case(case, folder)
+            count += 1
+        index = {"format": "onnx", "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
+        (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"{folder} cannot be written: {error.strerror}") from None
+    return count
+
+
+def _write_arrays(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
+    for k, value in enumerate(arrays):
+        (folder / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(value, f"{kind}_{k}").SerializeToString())
+
+
+def loaded(folder: Path, kind: str) -> list[Any]:
+    """The arrays of a folder's files of a kind, in order."""
+    paths = sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
+    return [read_array(path) for path in paths]
+
+
+def read_array(path: Path) -> Any:
+    """The array of a file; a list of arrays if the file has a sequence, and None for an empty optional value.
+
+    Raises:
+        ModelError: the file has none of these.
+    """
+    data = path.read_bytes()
+    try:
+        tensor = TensorProto.FromString(data)
+        value = numpy_helper.to_array(tensor)
+    except (DecodeError, ValueError, TypeError, KeyError):
+        raise ModelError(f"{path} is not a tensor of ONNX", rule="files of cases have one tensor each") from None
+    # Strings are bytes in older versions of onnx.
+    if value.dtype.kind in "SUO":
+        texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)]
+        value = np.array(texts, object).reshape(value.shape)
+    return value
+
+
+def find_cases(folder: Path) -> list[Stored]:
+    """The cases of a folder: folders with a `model.onnx` in it, or below it.
+
+    Raises:
+        ModelError: there is no such folder, it has no cases, or one of them is not whole.
+    """
+    if not folder.is_dir():
+        raise ModelError(f"there is no folder {folder}")
+    paths = [folder / MODEL] if (folder / MODEL).exists() else sorted(_models(folder))
+    if not paths:
+        raise ModelError(f"{folder} has no cases", rule="a case is a folder with model.onnx and test_data_set_0")
+    return [_stored(path.parent) for path in paths]
+
+
+def _models(folder: Path) -> Iterator[Path]:
+    for each in sorted(folder.iterdir()):
+        if (each / MODEL).exists():
+            yield each / MODEL
+        elif each.is_dir():
+            yield from _models(each)
+
+
+def _stored(folder: Path) -> Stored:
+    about: Mapping[str, Any] = {}
+    if (folder / ABOUT).exists():
+        try:
+            about = json.loads((folder / ABOUT).read_text("utf-8"))
+            ok = isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
+        except ValueError:
+            ok = False
+        if not ok:
+            raise ModelError(f"{folder / ABOUT} does not describe a case", rule="`anydml cases` writes these files")
+    if not (folder / DATA).is_dir():
+        raise ModelError(f"{folder} has no {DATA}", rule="a case is a folder with model.onnx and test_data_set_0")
+    found = Stored(folder.name, folder, about)
+    if found.is_valid and not any((folder / DATA).glob("output_*.pb")):
+        raise ModelError(f"{folder / DATA} has no outputs", rule="a valid case has output_0.pb and so on")
+    return found

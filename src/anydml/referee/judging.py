@@ -1,0 +1,234 @@
+"""Run an engine over cases, in processes that may crash or hang: that is a verdict, and the next case goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from anydml.errors import ModelError
+from anydml.referee.engines import check_engine
+from anydml.referee.folders import Stored, find_cases
+from anydml.referee.verdicts import CRASHES, FAILURES, HANGS, VERDICTS, Verdict, kind_of
+
+SECONDS, MEMORY = 20.0, 4 << 30
+"""Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
+
+STARTING = 120.0
+"""Seconds in which an engine must be loaded."""
+
+
+class Judged(NamedTuple):
+    """The verdicts of an engine over cases.
+
+    Attributes:
+        engine: the engine's name and version.
+        folder: the folder of the cases.
+        cases: the cases.
+        verdicts: one per case, in their order.
+        seconds: how long it took.
+        restarts: how often a worker was started again.
+    """
+
+    engine: str
+    folder: Path
+    cases: tuple[Stored, ...]
+    verdicts: tuple[Verdict, ...]
+    seconds: float
+    restarts: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of cases by verdict."""
+        found = Counter(each.verdict for each in self.verdicts)
+        return {verdict: found[verdict] for verdict in VERDICTS}
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no case differs, crashes, hangs, is refused, or is accepted though illegal."""
+        return not any(each.verdict in FAILURES for each in self.verdicts)
+
+
+def judge(
+    folder: Path | str,
+    engine: str,
+    jobs: int | None = None,
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Judged:
+    """Run an engine over the cases of a folder.
+
+    Args:
+        folder: a folder of cases, or one case.
+        engine: ``"anydml"``, ``"onnxruntime"``, ``"reference"``, ``"openvino"``, ``"tract"``, ``"command:PROGRAM"``, or
+            ``"outputs:FOLDER"`` for outputs that another machine has written beside the cases.
+        jobs: worker processes; by default one per core, 4 at most.
+        seconds: how long a case may take.
+        memory: bytes that a case may take; 0 for no limit.
+        progress: told how many cases are done.
+
+    Raises:
+        ModelError: the folder has no cases or one is not whole, there is no such engine, or it cannot be loaded.
+    """
+    check_engine(engine)
+    cases = find_cases(Path(folder))
+    todo: queue.SimpleQueue[tuple[int, Stored]] = queue.SimpleQueue()
+    for k, each in enumerate(cases):
+        todo.put((k, each))
+    run = _Run(engine, seconds, memory, todo, [None] * len(cases), progress)
+    started = time.perf_counter()
+    count = min(jobs or min(4, os.cpu_count() or 1), len(cases))
+    threads = [threading.Thread(target=run.work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if run.error:
+        raise ModelError(run.error)
+    verdicts = tuple(each for each in run.found if each is not None)
+    return Judged(run.version, Path(folder), tuple(cases), verdicts, time.perf_counter() - started, run.restarts)
+
+
+class _Run:
+    """The work of all threads: each has a process of its own."""
+
+    def __init__(
+        self,
+        engine: str,
+        seconds: float,
+        memory: int,
+        todo: queue.SimpleQueue[tuple[int, Stored]],
+        found: list[Verdict | None],
+        progress: Callable[[int], None],
+    ) -> None:
+        self.engine, self.seconds, self.memory, self.todo, self.found = engine, seconds, memory, todo, found
+        self.version = self.error = ""
+        self.restarts = self.done = 0
+        self._progress, self._lock = progress, threading.Lock()
+
+    def work(self) -> None:
+        """Take cases until there are none, or the engine cannot be loaded."""
+        worker: Worker | None = None
+        try:
+            while not self.error:
+                k, stored = self.todo.get_nowait()
+                if worker is None:
+                    worker = Worker(self.engine, self.memory)
+                    self.version = worker.version
+                self.found[k] = found = worker.answer(stored, self.seconds)
+                if found.verdict in (CRASHES, HANGS) and not worker.is_alive():
+                    worker.close()
+                    worker = None
+                    self.restarts += 1
+                with self._lock:
+                    self.done += 1
+                    self._progress(self.done)
+        except queue.Empty:
+            pass
+        except ModelError as error:
+            self.error = str(error)
+        finally:
+            if worker is not None:
+                worker.close()
+
+
+class Worker:
+    """A process of `anydml.referee.worker`.
+
+    Raises:
+        ModelError: the engine cannot be loaded.
+    """
+
+    def __init__(self, engine: str, memory: int) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
+        given = [sys.executable, "-m", "anydml.referee.worker", engine, str(memory)]
+        self._process = subprocess.Popen(
+            given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8"
+        )
+        answer = self._line(STARTING)
+        if answer is None or "error" in answer:
+            said = answer["error"] if answer else f"it ended while it was loaded: {self._said(0)}"
+            self.close()
+            raise ModelError(f"the engine {engine!r} cannot be used: {said}")
+        self.version: str = answer["version"]
+
+    def answer(self, stored: Stored, seconds: float) -> Verdict:
+        """The verdict of a case."""
+        before = self._errors.seek(0, os.SEEK_END)
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(str(stored.folder)) + "\n")
+            self._process.stdin.flush()
+            found = self._line(seconds)
+        except BrokenPipeError:
+            found = None
+        if found is not None:
+            return Verdict(**found)
+        base = Verdict(stored.name, stored.operator, CRASHES)
+        if self._is_late:
+            return base._replace(verdict=HANGS, kind=f"longer than {seconds:g} s", detail=f"longer than {seconds:g} s")
+        code = self._process.wait()
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        said = self._said(before)
+        return base._replace(kind=kind_of(f"{name} {said}"), detail=f"{name} {said}".strip())
+
+    def _line(self, seconds: float) -> Any:
+        """The next line of the process; None if it ends, or is ended because it takes longer."""
+        self._is_late = False
+
+        def end() -> None:
+            self._is_late = True
+            self._process.kill()
+
+        timer = threading.Timer(seconds, end)
+        timer.start()
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        timer.cancel()
+        return json.loads(line) if line.endswith("\n") else None
+
+    def _said(self, before: int) -> str:
+        self._errors.seek(before)
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[0] if lines else ""
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with_suppressed(stream.close)
+        if self._process.poll() is None:
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def with_suppressed(close: Callable[[], None]) -> None:
+    """Close a stream whose reader may have ended."""
+    try:
+        close()
+    except OSError:
+        return
+
+
+def names(cases: Sequence[Stored]) -> list[str]:
+    """The cases' names."""
+    return [each.name for each in cases]

@@ -1,0 +1,263 @@
+"""Operators whose results are numbers of their own: ConstantOfShape, NonZero, Range, Shape, Size; and blocks of pixels."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from anydml.referee.drawing import INT64_MAX, Draw
+from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, place
+from anydml.referee.rules import Operator, Rule, always, has
+from anydml.referee.shaping import whole
+from anydml.referee.texts import result_dtypes
+
+INT64 = np.dtype(np.int64)
+
+
+def numbers(values: list[int], dtype: np.dtype[Any] = INT64) -> Result:
+    """A vector of numbers."""
+    return Result((len(values),), dtype, lambda at: Constant(values[at[0]]))
+
+
+def _draw_constant(draw: Draw) -> Node:
+    shape = draw.sizes()
+    given = {}
+    if draw.is_likely(0.75):
+        dtype = draw.choice(result_dtypes("ConstantOfShape", draw.opset, "output"))[1]
+        given["value"] = draw.data(dtype, (1,))
+    return Node("ConstantOfShape", draw.opset, (draw.integers(shape),), given)
+
+
+def _constant(node: Node) -> list[Result]:
+    value = node.attributes.get("value", np.zeros(1, np.float32))
+    return [Result(tuple(node.integers(0)), value.dtype, lambda at: Constant(value.reshape(-1)[0]))]
+
+
+def _negative_size(node: Node, draw: Draw) -> Node | None:
+    sizes = node.integers(0)
+    return node.with_input(0, draw.integers([*sizes[:-1], -1])) if sizes else None
+
+
+CONSTANT_OF_SHAPE = Operator(
+    "ConstantOfShape",
+    _draw_constant,
+    _constant,
+    (
+        (
+            lambda node: "value" in node.attributes,
+            ("the value and datatype of the output tensor is taken from 'value'",),
+        ),
+        (always, ("the value in the output defaults to 0, and the datatype defaults to float32",)),
+    ),
+    (
+        Rule(
+            "sizes",
+            ("All values must be >= 0.",),
+            lambda node: min(node.integers(0), default=0) >= 0,
+            _negative_size,
+        ),
+    ),
+)
+
+
+def _draw_nonzero(draw: Draw) -> Node:
+    x = draw.data(draw.dtype("X", without=("string",)), draw.sizes())
+    holes = np.array([draw.is_likely(0.4) for _ in range(x.size)], bool).reshape(x.shape)
+    x = x.copy()
+    x[holes] = np.zeros((), x.dtype)
+    return Node("NonZero", draw.opset, (x,))
+
+
+def _is_nonzero(value: Any) -> bool:
+    return value != 0 or value != value
+
+
+def _nonzero(node: Node) -> list[Result]:
+    x = node.array(0)
+    found = [at for at in np.ndindex(*x.shape) if _is_nonzero(x[at])]
+    return [Result((x.ndim, len(found)), INT64, lambda at: Constant(found[at[1]][at[0]]))]
+
+
+NON_ZERO = Operator(
+    "NonZero",
+    _draw_nonzero,
+    _nonzero,
+    (
+        (
+            lambda node: node.array(0).ndim == 0,
+            (
+                "but for scalar input, NonZero produces output shape (0, N) instead of (1, N)",
+                "Returns the indices of the elements that are non-zero (in row-major order - by dimension).",
+            ),
+        ),
+        (always, ("Returns the indices of the elements that are non-zero (in row-major order - by dimension).",)),
+    ),
+    typed_by="X",
+    left_out=("strings: the text does not say which is zero",),
+)
+
+
+def _draw_range(draw: Draw) -> Node:
+    dtype = draw.dtype("start")
+    scale = Fraction(1, draw.choice([1, 2, 4])) if dtype.kind == "f" else Fraction(1)
+    delta = draw.choice([1, 1, 2, 3, 7, -1, -2, -5])
+    start, limit = draw.randint(-20, 20), draw.randint(-20, 20)
+    ends = [np.array(float(n * scale)).astype(dtype) for n in (start, limit, delta)]
+    return Node("Range", draw.opset, tuple(ends))
+
+
+def _range(node: Node) -> list[Result]:
+    start, limit, delta = (Fraction(float(node.array(k))) for k in range(3))
+    length = max(math.ceil((limit - start) / delta), 0)
+    dtype = node.array(0).dtype
+    return [Result((length,), dtype, lambda at: Constant(dtype.type(float(start + at[0] * delta))))]
+
+
+RANGE = Operator(
+    "Range",
+    _draw_range,
+    _range,
+    ((always, ("number_of_elements = max( ceil( (limit - start) / delta ) , 0 )",)),),
+    typed_by="start",
+    left_out=("numbers that a floating-point type rounds: the text does not say how often it does",),
+)
+
+
+def _draw_shape(draw: Draw) -> Node:
+    x = whole(draw)
+    given = {}
+    if draw.opset >= 15:
+        ends = [draw.randint(-x.ndim - 2, x.ndim + 2), -x.ndim, x.ndim, INT64_MAX, -INT64_MAX]
+        given = {name: draw.choice(ends) for name in ("start", "end") if draw.is_likely(0.6)}
+    return Node("Shape", draw.opset, (x,), given)
+
+
+def _shape(node: Node) -> list[Result]:
+    x = node.array(0)
+    rank = x.ndim
+    start, end = node.attributes.get("start", 0), node.attributes.get("end", rank)
+    first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))
+    return [numbers([*x.shape][first:last] if first < last else [])]
+
+
+SHAPE = Operator(
+    "Shape",
+    _draw_shape,
+    _shape,
+    (
+        (
+            lambda node: bool(node.attributes),
+            (
+                "Note that axes will be clamped to the range [0, r], where r is the rank of the input tensor if they are "
+                "out-of-range",
+                "Note that axes will be clamped to the range [0, r-1], where r is the rank of the input tensor if they are "
+                "out-of-range",
+            ),
+        ),
+        (always, ("outputs an 1D int64 tensor containing the shape of the input tensor",)),
+    ),
+    typed_by="data",
+)
+
+
+def _size(node: Node) -> list[Result]:
+    return [Result((), INT64, lambda at: Constant(node.array(0).size))]
+
+
+SIZE = Operator(
+    "Size",
+    lambda draw: Node("Size", draw.opset, (whole(draw),)),
+    _size,
+    ((always, ("outputs a int64 scalar that equals to the total number of elements of the input tensor",)),),
+    typed_by="data",
+)
+
+
+def _draw_depth_to_space(draw: Draw) -> Node:
+    n, c, h, w = (draw.choice([1, 2, 3]) for _ in range(4))
+    block = draw.choice([1, 2, 2, 3])
+    x = draw.data(draw.dtype("input"), (n if draw.is_likely(0.95) else 0, c * block * block, h, w))
+    given: dict[str, Any] = {"blocksize": block}
+    if draw.is_likely(0.75):
+        given["mode"] = draw.choice(["DCR", "CRD"])
+    return Node("DepthToSpace", draw.opset, (x,), given)
+
+
+def _depth_to_space(node: Node) -> list[Result]:
+    x, b = node.array(0), node.attribute("blocksize")
+    n, c, h, w = x.shape
+    depth = c // (b * b)
+
+    def source(at: Coordinate) -> Source:
+        batch, d, y, z = at
+        row, column = y % b, z % b
+        channel = (row * b + column) * depth + d if node.attribute("mode") == "DCR" else (d * b + row) * b + column
+        return 0, (batch, channel, y // b, z // b)
+
+    return [Result((n, depth, h * b, w * b), x.dtype, source)]
+
+
+DEPTH_TO_SPACE = Operator(
+    "DepthToSpace",
+    _draw_depth_to_space,
+    _depth_to_space,
+    (
+        (
+            has("mode", "CRD"),
+            (
+                "In the CRD mode, elements along the depth dimension from the input tensor are rearranged in the following "
+                "order: column, row, and the depth.",
+            ),
+        ),
+        (
+            always,
+            (
+                "In the DCR mode, elements along the depth dimension from the input tensor are rearranged in the following "
+                "order: depth, column, and then row.",
+            ),
+        ),
+    ),
+    typed_by="input",
+)
+
+
+def _draw_space_to_depth(draw: Draw) -> Node:
+    n, c, h, w = (draw.choice([1, 2, 3]) for _ in range(4))
+    block = draw.choice([1, 2, 2, 3])
+    x = draw.data(draw.dtype("input"), (n if draw.is_likely(0.95) else 0, c, h * block, w * block))
+    return Node("SpaceToDepth", draw.opset, (x,), {"blocksize": block})
+
+
+def _space_to_depth(node: Node) -> list[Result]:
+    x, b = node.array(0), node.attribute("blocksize")
+    n, c, h, w = x.shape
+
+    def source(at: Coordinate) -> Source:
+        batch, channel, y, z = at
+        row, column = place(channel // c, (b, b))
+        return 0, (batch, channel % c, y * b + row, z * b + column)
+
+    return [Result((n, c * b * b, h // b, w // b), x.dtype, source)]
+
+
+SPACE_TO_DEPTH = Operator(
+    "SpaceToDepth",
+    _draw_space_to_depth,
+    _space_to_depth,
+    (
+        (
+            always,
+            (
+                "values from the height and width dimensions are moved to the depth dimension",
+                "this op outputs a copy of the input tensor where values from the height and width dimensions are moved to the "
+                "depth dimension",
+            ),
+        ),
+    ),
+    typed_by="input",
+)
+
+OPERATORS = (CONSTANT_OF_SHAPE, NON_ZERO, RANGE, SHAPE, SIZE, DEPTH_TO_SPACE, SPACE_TO_DEPTH)

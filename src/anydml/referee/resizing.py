@@ -1,0 +1,270 @@
+"""Resize by nearest neighbour, in fractions, with what its text leaves open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from anydml.referee.drawing import Draw
+from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
+from anydml.referee.rules import Ambiguity, Operator, Reading, Rule, always, has
+
+HALF = Fraction(1, 2)
+ROUNDINGS: dict[str, Callable[[Any], int]] = {
+    "round_prefer_floor": lambda x: math.ceil(x - HALF),
+    "round_prefer_ceil": lambda x: math.floor(x + HALF),
+    "floor": math.floor,
+    "ceil": math.ceil,
+}
+MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
+SCALES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 0.3, 1.7)
+
+
+def modes(opset: int) -> list[str]:
+    """The transformations that the text of an opset has."""
+    more = ["tf_half_pixel_for_nn"] if opset < 13 else ["half_pixel_symmetric"] if opset >= 19 else []
+    return [*MODES, *more]
+
+
+def _draw_resize(draw: Draw) -> Node:
+    shape = draw.sizes(draw.choice([1, 2, 2, 3, 4]), least=1)
+    x = draw.data(draw.dtype("X"), shape)
+    mode = draw.choice(modes(draw.opset))
+    given: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
+    given["nearest_mode"] = draw.choice([*ROUNDINGS])
+    if mode == "half_pixel" and draw.is_likely(0.3):
+        del given["coordinate_transformation_mode"]
+    if given["nearest_mode"] == "round_prefer_floor" and draw.is_likely(0.3):
+        del given["nearest_mode"]
+    axes = [*range(x.ndim)]
+    if draw.opset >= 18 and draw.is_likely(0.4):
+        axes = draw.subset(axes, 1)
+        given["axes"] = [draw.signed(axis, x.ndim) for axis in axes]
+    roi: Array | None = None if draw.opset >= 13 else np.zeros(0, np.float32)
+    if mode == "tf_crop_and_resize":
+        ends = [[draw.choice([0, 0.25, 0.5, -0.25]) for _ in axes], [draw.choice([1, 0.75, 1.25]) for _ in axes]]
+        roi = np.array([*ends[0], *ends[1]], draw.choice([np.float32, np.float64]))
+        if x.dtype.kind == "f" and draw.is_likely(0.5):
+            given["extrapolation_value"] = 2.5
+    if draw.is_likely(0.5):
+        scales = np.array([draw.choice(SCALES) for _ in axes], np.float32)
+        inputs: list[Array | None] = [x, roi, scales]
+    else:
+        if draw.opset >= 18 and draw.is_likely(0.4):
+            given["keep_aspect_ratio_policy"] = draw.choice(["stretch", "not_larger", "not_smaller"])
+        none = None if draw.opset >= 13 else np.zeros(0, np.float32)
+        inputs = [x, roi, none, draw.integers([draw.choice([x.shape[axis], draw.randint(1, 7)]) for axis in axes])]
+    return Node("Resize", draw.opset, tuple(inputs), given)
+
+
+class Axis:
+    """One axis that is resized: its length, the scale and the length of the result, and the region of interest."""
+
+    def __init__(self, length: int, scale: Fraction, target: Fraction, count: int, roi: tuple[Fraction, Fraction]) -> None:
+        self.length, self.scale, self.target, self.count, self.roi = length, scale, target, count, roi
+
+    def original(self, mode: str, y: int, kind: Callable[[Any], Any] = Fraction) -> Any:
+        """`x_original` of a coordinate of the result.
+
+        Args:
+            mode: the transformation.
+            y: the coordinate.
+            kind: the numbers that are computed with.
+        """
+        half, at, scale, target = kind(0.5), kind(y), kind(self.scale), kind(self.target)
+        if mode == "half_pixel":
+            return (at + half) / scale - half
+        if mode == "half_pixel_symmetric":
+            adjustment = self.count / target
+            center = kind(self.length) / 2
+            return center * (1 - adjustment) + (at + half) / scale - half
+        if mode == "pytorch_half_pixel":
+            return (at + half) / scale - half if self.count > 1 else 0
+        if mode == "asymmetric":
+            return at / scale
+        if mode == "tf_half_pixel_for_nn":
+            return (at + half) / scale
+        last, start, end = self.length - 1, kind(self.roi[0]), kind(self.roi[1])
+        if mode == "align_corners":
+            return at * last / (target - 1) if target != 1 else 0
+        if self.count > 1:
+            return start * last + at * (end - start) * last / (self.count - 1)
+        return half * (start + end) * last
+
+
+def axes_of(node: Node) -> dict[int, Axis]:
+    """The axes that are resized."""
+    x, scales, sizes = node.array(0), node.optional(2), node.optional(3)
+    axes = [axis % x.ndim for axis in node.attributes.get("axes", range(x.ndim))]
+    roi = node.optional(1)
+    found = {}
+    is_by_scale = scales is not None and scales.size > 0
+    factors = [Fraction(float(s)) for s in scales] if is_by_scale and scales is not None else _factors(node, axes, sizes)
+    policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    for k, axis in enumerate(axes):
+        length, scale = x.shape[axis], factors[k]
+        target = scale * length
+        size = math.floor(target) if is_by_scale else math.floor(target + HALF) if policy != "stretch" else int(target)
+        region = (Fraction(0), Fraction(1))
+        if roi is not None and roi.size:
+            region = Fraction(float(roi[k])), Fraction(float(roi[len(axes) + k]))
+        found[axis] = Axis(length, scale, target, size, region)
+    return found
+
+
+def _factors(node: Node, axes: list[int], sizes: Array | None) -> list[Fraction]:
+    assert sizes is not None
+    factors = [Fraction(int(size), node.array(0).shape[axis]) for size, axis in zip(sizes, axes, strict=True)]
+    policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    if policy == "stretch":
+        return factors
+    return [(min if policy == "not_larger" else max)(factors)] * len(factors)
+
+
+def resized(node: Node, axes: dict[int, Axis], kind: Callable[[Any], Any] = Fraction) -> list[Result]:
+    """The result of axes.
+
+    Args:
+        node: the node.
+        axes: the axes that are resized.
+        kind: the numbers that `x_original` is computed with.
+    """
+    x, mode = node.array(0), node.attribute("coordinate_transformation_mode")
+    rounding = ROUNDINGS[node.attribute("nearest_mode")]
+    value = np.array(node.attribute("extrapolation_value"))
+    fill = Constant("" if x.dtype == object else value.astype(x.dtype)[()])
+    lines: list[list[int | None]] = []
+    for axis, length in enumerate(x.shape):
+        if axis not in axes:
+            lines.append([*range(length)])
+            continue
+        one = axes[axis]
+        line: list[int | None] = []
+        for y in range(one.count):
+            at = Fraction(float(found)) if not isinstance(found := one.original(mode, y, kind), Fraction) else found
+            is_outside = mode == "tf_crop_and_resize" and not 0 <= at <= length - 1
+            line.append(None if is_outside else min(max(rounding(at), 0), length - 1))
+        lines.append(line)
+
+    def source(at: Coordinate) -> Source:
+        there = []
+        for c, line in zip(at, lines, strict=True):
+            found = line[c]
+            if found is None:
+                return fill
+            there.append(found)
+        return 0, tuple(there)
+
+    return [Result(tuple(map(len, lines)), x.dtype, source)]
+
+
+def _resize(node: Node) -> list[Result]:
+    return resized(node, axes_of(node))
+
+
+def whole_length(node: Node) -> list[Result]:
+    """As the text says of `scale`: length_resized / length_original, where the length of the result is whole."""
+    axes = {k: Axis(a.length, Fraction(a.count, a.length), Fraction(a.count), a.count, a.roi) for k, a in axes_of(node).items()}
+    return resized(node, {k: a if a.count else axes_of(node)[k] for k, a in axes.items()})
+
+
+def corners_of_whole_length(node: Node) -> list[Result]:
+    """As `whole_length` for align_corners, whose formula divides by length_resized − 1."""
+    axes = {k: Axis(a.length, a.scale, Fraction(a.count), a.count, a.roi) for k, a in axes_of(node).items()}
+    return resized(node, axes)
+
+
+def single(value: Any) -> Any:
+    """A number as FLOAT."""
+    return np.float32(float(value))
+
+
+def double(value: Any) -> Any:
+    """A number as DOUBLE."""
+    return np.float64(float(value))
+
+
+def cropped(node: Node) -> list[Result]:
+    """Where the length of the result is floor(length · (end − start) · scale)."""
+    axes = axes_of(node)
+    is_crop = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and node.optional(3) is None
+    for axis in axes.values() if is_crop else ():
+        axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
+    return resized(node, axes)
+
+
+RESIZE = Operator(
+    "Resize",
+    _draw_resize,
+    _resize,
+    tuple(
+        (
+            has("coordinate_transformation_mode", mode),
+            (text, text.replace("1 ?", "1 ?"), text.replace(" : 0", ": 0")),
+        )
+        for mode, text in {
+            "half_pixel": "x_original = (x_resized + 0.5) / scale - 0.5",
+            "half_pixel_symmetric": "x_ori = offset + (x + 0.5) / scale - 0.5",
+            "pytorch_half_pixel": "x_original = length_resized > 1 ? (x_resized + 0.5) / scale - 0.5 : 0",
+            "align_corners": "x_original = x_resized * (length_original - 1) / (length_resized - 1)",
+            "asymmetric": "x_original = x_resized / scale",
+            "tf_half_pixel_for_nn": "x_original = (x_resized + 0.5) / scale",
+            "tf_crop_and_resize": "x_original = length_resized > 1 ? start_x * (length_original - 1)",
+        }.items()
+    )
+    + ((always, ("Resize the input tensor.",)),),
+    (
+        Rule(
+            "scales and sizes",
+            ("One of 'scales' and 'sizes' MUST be specified and it is an error if both are specified.",),
+            lambda node: sum(value is not None and value.size > 0 for value in (node.optional(2), node.optional(3))) == 1,
+            lambda node, draw: node._replace(
+                inputs=(*node.inputs[:2], np.ones(node.array(0).ndim, np.float32), draw.integers(node.array(0).shape)),
+                attributes={k: v for k, v in node.attributes.items() if k != "axes"},
+            ),
+        ),
+    ),
+    (
+        Ambiguity(
+            "`scale` is length_resized / length_original, and length_resized may be rounded down",
+            None,
+            (
+                Reading("the scale that is given", _resize),
+                Reading("the length of the result by that of the input", whole_length),
+            ),
+        ),
+        Ambiguity(
+            "whether length_resized of align_corners is rounded down",
+            None,
+            (
+                Reading("scale · length, as in ONNX's own test data", _resize),
+                Reading("the length of the result", corners_of_whole_length),
+            ),
+        ),
+        Ambiguity(
+            "how far x_original is rounded before it is compared with halves",
+            None,
+            (
+                Reading("not at all", _resize),
+                Reading("to FLOAT after each operation", lambda node: resized(node, axes_of(node), single)),
+                Reading("to DOUBLE after each operation", lambda node: resized(node, axes_of(node), double)),
+            ),
+        ),
+        Ambiguity(
+            "whether the region of tf_crop_and_resize shortens a result by scales",
+            None,
+            (
+                Reading("floor(length · scale), as onnx's shape inference", _resize),
+                Reading("floor(length · (end − start) · scale), as the text", cropped),
+            ),
+        ),
+    ),
+    typed_by="X",
+    left_out=("linear and cubic, which compute", "axes that are empty"),
+)
+
+OPERATORS = (RESIZE,)

@@ -1,0 +1,197 @@
+"""Rules of an operator's text: what a case must keep, the values at its edges, and how one of them is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.referee.drawing import Draw
+from anydml.referee.nodes import Array, Node, Result
+
+Quote = tuple[str, ...]
+"""A sentence of the text in the words that its versions have; the first that a version has counts."""
+
+
+class Rule(NamedTuple):
+    """A rule for the inputs and attributes of a node.
+
+    Attributes:
+        name: what it is about.
+        quote: the sentence.
+        holds: whether a node keeps it.
+        broken: a node that breaks it alone, made of one that keeps all; None where that node has no room for it.
+        edges: names of the first and last valid values that a node has.
+    """
+
+    name: str
+    quote: Quote
+    holds: Callable[[Node], bool]
+    broken: Callable[[Node, Draw], Node | None]
+    edges: Callable[[Node], list[str]] = lambda node: []
+
+
+class Reading(NamedTuple):
+    """One way to read a text that is silent or contradicts itself.
+
+    Attributes:
+        words: what is read.
+        results: the results by it; None if it refuses the node.
+    """
+
+    words: str
+    results: Callable[[Node], list[Result]] | None
+
+
+class Ambiguity(NamedTuple):
+    """A question that a text leaves open.
+
+    Attributes:
+        question: what is open.
+        is_met: whether a node depends on the answer; None: where the readings' results differ.
+        readings: the answers; the first is anydml's.
+    """
+
+    question: str
+    is_met: Callable[[Node], bool] | None
+    readings: tuple[Reading, ...]
+
+
+class Operator(NamedTuple):
+    """An operator of ONNX for the referee.
+
+    Attributes:
+        name: its type.
+        draw: a random valid node; None if this try came to nothing.
+        formula: its results.
+        decides: sentences that decide its results, each for the nodes that it speaks of, the most special first.
+        rules: what a valid node keeps.
+        ambiguities: what the text leaves open.
+        typed_by: the input whose types the text lists for what moves.
+        left_out: valid nodes that are never drawn, in words.
+    """
+
+    name: str
+    draw: Callable[[Draw], Node | None]
+    formula: Callable[[Node], list[Result]]
+    decides: tuple[tuple[Callable[[Node], bool], Quote], ...]
+    rules: tuple[Rule, ...] = ()
+    ambiguities: tuple[Ambiguity, ...] = ()
+    typed_by: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+def always(node: Node) -> bool:
+    """True of every node."""
+    return True
+
+
+def has(name: str, value: object) -> Callable[[Node], bool]:
+    """Whether an attribute has a value."""
+    return lambda node: bool(node.attribute(name) == value)
+
+
+Bound = Callable[[Node], int]
+
+
+def attribute_between(name: str, low: Bound, high: Bound, quote: Quote) -> Rule:
+    """The rule that an attribute is within bounds, both inclusive; an omitted one keeps it."""
+
+    def holds(node: Node) -> bool:
+        return name not in node.attributes or low(node) <= node.attributes[name] <= high(node)
+
+    def broken(node: Node, draw: Draw) -> Node | None:
+        value = draw.choice([low(node) - 1, high(node) + 1])
+        return node._replace(attributes={**node.attributes, name: value})
+
+    def edges(node: Node) -> list[str]:
+        value = node.attributes.get(name)
+        ends = {"first": low, "last": high}
+        return [f"{name} {end}" for end, bound in ends.items() if value is not None and value == bound(node)]
+
+    return Rule(name, quote, holds, broken, edges)
+
+
+Bounds = Callable[[Node], tuple[Array, Array]]
+
+
+def input_between(name: str, number: int, bounds: Bounds, quote: Quote) -> Rule:
+    """The rule that each element of an input is within its bounds, both inclusive; an omitted one keeps it.
+
+    Args:
+        name: the input.
+        number: its number.
+        bounds: the lowest and the highest valid elements, which broadcast to the input.
+        quote: the sentence.
+    """
+
+    def holds(node: Node) -> bool:
+        value = node.optional(number)
+        if value is None or not value.size:
+            return True
+        low, high = bounds(node)
+        return bool(((value >= low) & (value <= high)).all())
+
+    def broken(node: Node, draw: Draw) -> Node | None:
+        value = node.optional(number)
+        if value is None or not value.size:
+            return None
+        low, high = (np.broadcast_to(bound, value.shape).reshape(-1) for bound in bounds(node))
+        changed = value.copy().reshape(-1)
+        k = draw.randrange(changed.size)
+        changed[k] = draw.choice([int(low[k]) - 1, int(high[k]) + 1])
+        return node.with_input(number, changed.reshape(value.shape))
+
+    def edges(node: Node) -> list[str]:
+        value = node.optional(number)
+        if value is None or not value.size:
+            return []
+        low, high = bounds(node)
+        found = {"first": (value == low).any(), "last": (value == high).any()}
+        return [f"{name} {end}" for end, there in found.items() if there]
+
+    return Rule(name, quote, holds, broken, edges)
+
+
+def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quote: Quote) -> Rule:
+    """The rule that an attribute is one of some values."""
+
+    def holds(node: Node) -> bool:
+        return name not in node.attributes or node.attributes[name] in values(node)
+
+    def broken(node: Node, draw: Draw) -> Node | None:
+        return node._replace(attributes={**node.attributes, name: wrong})
+
+    return Rule(name, quote, holds, broken)
+
+
+def of_shape(name: str, holds: Callable[[Node], bool], broken: Callable[[Node, Draw], Node | None], quote: Quote) -> Rule:
+    """A rule about the sizes of inputs."""
+    return Rule(name, quote, holds, broken)
+
+
+def rank_of(number: int = 0) -> Bound:
+    """The rank of an input."""
+    return lambda node: node.array(number).ndim
+
+
+def lowest_axis(node: Node) -> int:
+    """Minus the rank of the first input."""
+    return -node.array(0).ndim
+
+
+def highest_axis(node: Node) -> int:
+    """The rank of the first input, minus one."""
+    return node.array(0).ndim - 1
+
+
+AXIS_IN_RANGE: Quote = (
+    "Accepted range is [-r, r-1] where r = rank(data)",
+    "Accepted range is [-r, r-1] where r = rank(inputs)",
+    "Accepted range is [-rank, rank-1] where r = rank(input)",
+    "Accepted range is [-r, r-1] where r = rank(input)",
+    "Accepted range is [-r, r-1], where r = rank(data)",
+)
+
+AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)

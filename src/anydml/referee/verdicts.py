@@ -1,0 +1,139 @@
+"""Verdicts: what an engine makes of a case, compared with what the text asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.referee.cases import same
+from anydml.referee.engines import CrashError, Engine, NotRunError
+from anydml.referee.folders import MODEL, Stored
+from anydml.referee.texts import name_of
+
+AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
+    "agrees", "differs", "refuses", "crashes", "hangs", "accepts", "not run",
+)  # fmt: skip
+"""Verdicts: `refuses` a legal case, `accepts` an illegal one; `not run` says nothing of the engine."""
+
+VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
+FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
+"""Those that make `anydml judge` end with 1."""
+
+MOST_WORDS = 160
+"""Characters of an engine's message that name a cause."""
+
+
+class Verdict(NamedTuple):
+    """What an engine made of a case.
+
+    Attributes:
+        case: the case's name.
+        operator: its operator.
+        verdict: one of `VERDICTS`.
+        kind: what differs, or the message without names and numbers: verdicts of one kind may have one cause.
+        detail: what was found and what is expected, or the engine's message.
+        reading: the reading of an ambiguous text that the engine takes; empty for the first, or if there is one only.
+        question: what the text leaves open; empty if nothing.
+    """
+
+    case: str
+    operator: str
+    verdict: str
+    kind: str = ""
+    detail: str = ""
+    reading: str = ""
+    question: str = ""
+
+
+def verdict_of(stored: Stored, engine: Engine) -> Verdict:
+    """Run an engine on a case, and compare.
+
+    Raises:
+        ModelError: a file of the case cannot be read.
+    """
+    inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
+    base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
+    try:
+        found = [as_array(value) for value in engine.run(stored.folder / MODEL, inputs)]
+    except NotRunError as error:
+        return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
+    except CrashError as error:
+        return base._replace(verdict=CRASHES, kind=kind_of(str(error)), detail=str(error))
+    except MemoryError:
+        return base._replace(verdict=REFUSES, kind="not enough memory", detail="not enough memory")
+    # Engines raise what they like.
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        if not stored.is_valid:
+            return base._replace(detail=said)
+        if refusing := [each for each, outputs in readings if outputs is None]:
+            return base._replace(detail=said, reading=refusing[0]["words"])
+        return base._replace(verdict=REFUSES, kind=kind_of(said), detail=said)
+    if not stored.is_valid:
+        return base._replace(verdict=ACCEPTS, kind=f"breaks {stored.about['broken']}", detail=stored.about["sentence"])
+    kind, detail = difference(found, expected, stored.is_exact)
+    if not kind:
+        return base
+    for each, outputs in readings:
+        if outputs is not None and not difference(found, outputs, stored.is_exact)[0]:
+            return base._replace(reading=each["words"])
+    return base._replace(verdict=DIFFERS, kind=kind, detail=detail)
+
+
+def as_array(value: Any) -> Any:
+    """An output as an array, strings of dtype object; lists stay lists."""
+    if isinstance(value, (list, tuple)):
+        return [as_array(each) for each in value]
+    found = np.asarray(value)
+    if found.dtype.kind in "USO":
+        words = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in found.reshape(-1)]
+        found = np.array([*words, None], object)[:-1].reshape(found.shape)
+    return found
+
+
+def difference(found: list[Any], expected: list[Any], is_exact: bool) -> tuple[str, str]:
+    """What differs, and how; two empty texts if nothing does."""
+    if len(found) != len(expected):
+        return "number of outputs", f"{len(found)} outputs, not {len(expected)}"
+    for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+        if isinstance(one, list) or isinstance(other, list):
+            return "sequences", f"output {k} is a sequence"
+        if one.shape != other.shape:
+            return "shape", f"output {k} has sizes {[*one.shape]}, not {[*other.shape]}"
+        if one.dtype != other.dtype:
+            return "type", f"output {k} is of {name_of(one.dtype)}, not {name_of(other.dtype)}"
+        if same(one, other) or (not is_exact and _is_near(one, other)):
+            continue
+        wrong = [at for at in np.ndindex(*one.shape) if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))]
+        at = wrong[0]
+        first = f"the first at {[*map(int, at)]}: {one[at]}, not {other[at]}"
+        return "elements", f"{len(wrong)} of {one.size} elements of output {k}, {first}"
+    return "", ""
+
+
+def _is_near(one: Any, other: Any) -> bool:
+    """Whether onnx's own runner takes two arrays for equal."""
+    if one.dtype == object:
+        return False
+    try:
+        np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=1e-3, atol=1e-7)
+    except (AssertionError, TypeError, ValueError):
+        return False
+    return True
+
+
+def kind_of(said: str) -> str:
+    """An engine's message without places, names and numbers."""
+    line = " ".join(said.split())
+    line = re.sub(r"(/[\w.+-]+)+(:\d+)*|0x[0-9a-f]+", "…", line)
+    line = re.sub(r"'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|\([^)]*\)", "…", line)
+    line = re.sub(r"-?\d+(\.\d+)?", "#", line)
+    return re.sub(r"(…[\s,:]*)+", "… ", line)[:MOST_WORDS].strip()
+
+
+def unreadable(stored: Stored, error: ModelError) -> Verdict:
+    """The verdict of a case whose files cannot be read."""
+    return Verdict(stored.name, str(stored.about.get("operator", "")), NOT_RUN, "unreadable case", str(error))

@@ -1,0 +1,61 @@
+"""A process that runs one engine over cases, a line of JSON each: ``python -m anydml.referee.worker ENGINE MEMORY``.
+
+It reads the folder of a case from its input and writes a verdict to its output. What the engine prints goes to the
+errors instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from anydml.errors import AnydmlError
+from anydml.referee.engines import opened
+from anydml.referee.folders import find_cases
+from anydml.referee.verdicts import unreadable, verdict_of
+
+
+def main(engine: str, memory: int) -> None:
+    """Answer cases until the input ends.
+
+    Args:
+        engine: the engine's name.
+        memory: bytes that it may take beyond what it holds when it is loaded; 0 for no limit.
+    """
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
+        os.dup2(2, 1)
+        warnings.simplefilter("ignore")
+        try:
+            made = opened(engine)
+        except AnydmlError as error:
+            print(json.dumps({"error": str(error)}), file=answers, flush=True)
+            return
+        _limit(memory)
+        print(json.dumps({"version": made.version}), file=answers, flush=True)
+        for line in sys.stdin:
+            stored = find_cases(Path(json.loads(line)))[0]
+            try:
+                found = verdict_of(stored, made)
+            except AnydmlError as error:
+                found = unreadable(stored, error)
+            print(json.dumps(found._asdict()), file=answers, flush=True)
+
+
+def _limit(memory: int) -> None:
+    """Limit the address space, where the system has such a limit."""
+    if not memory or sys.platform == "win32":
+        return
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+        most = pages * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

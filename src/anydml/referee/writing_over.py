@@ -1,0 +1,324 @@
+"""Operators that write over elements: ScatterElements, ScatterND, TensorScatter, OneHot, EyeLike, Trilu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from anydml.referee.drawing import Draw
+from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, count, place, wrapped, zero
+from anydml.referee.picking import OUT_OF_BOUNDS, along_axis, tuple_bounds
+from anydml.referee.rules import AXIS, Operator, Rule, always, attribute_between, has, input_between, one_of
+from anydml.referee.texts import result_dtypes
+
+Origins = dict[Coordinate, Coordinate]
+"""Where the elements that are written over come from, by their places."""
+
+
+def _draw_scatter_elements(draw: Draw) -> Node:
+    x = draw.data(draw.dtype("data"), draw.sizes(draw.randint(1, 4)))
+    axis = draw.axis(x.ndim)
+    shape = [draw.choice([size, draw.randint(0, size)]) for size in x.shape]
+    indices = np.zeros(shape, draw.index_dtype("indices"))
+    at = wrapped(axis, x.ndim)
+    lines = np.moveaxis(indices, at, 0)
+    for rest in np.ndindex(*lines.shape[1:]):
+        # No index twice: the text forbids it.
+        chosen = draw.sample(range(x.shape[at]), shape[at])
+        lines[(slice(None), *rest)] = [draw.signed(k, x.shape[at]) for k in chosen]
+    given: dict[str, Any] = {"axis": axis} if draw.is_likely(0.8) or at else {}
+    if draw.opset >= 16 and draw.is_likely(0.3):
+        given["reduction"] = "none"
+    return Node("ScatterElements", draw.opset, (x, indices, draw.data(x.dtype, tuple(shape))), given)
+
+
+def _scatter_elements(node: Node) -> list[Result]:
+    x, indices = node.array(0), node.array(1)
+    axis = wrapped(node.attribute("axis"), x.ndim)
+    origins: Origins = {}
+    for at in np.ndindex(*indices.shape):
+        origins[(*at[:axis], wrapped(int(indices[at]), x.shape[axis]), *at[axis + 1 :])] = at
+    return [Result(x.shape, x.dtype, lambda at: (2, origins[at]) if at in origins else (0, at))]
+
+
+SCATTER_ELEMENTS = Operator(
+    "ScatterElements",
+    _draw_scatter_elements,
+    _scatter_elements,
+    (
+        (
+            always,
+            (
+                "the index-value for dimension = axis is obtained from the value of the corresponding entry in `indices` and "
+                "the index-value for dimension != axis is obtained from the index of the entry itself",
+            ),
+        ),
+    ),
+    (
+        AXIS,
+        input_between("indices", 1, along_axis, OUT_OF_BOUNDS),
+        one_of(
+            "reduction",
+            lambda node: ["none", "add", "mul", "max", "min"],
+            "mean",
+            ("Type of reduction to apply: none (default), add, mul",),
+        ),
+    ),
+    typed_by="data",
+    left_out=("an index twice, whose result the text leaves open", "reductions, which compute"),
+)
+
+
+def _draw_scatter_nd(draw: Draw) -> Node:
+    x = draw.data(draw.dtype("data"), draw.sizes(draw.randint(1, 4), least=1))
+    length = draw.randint(1, x.ndim)
+    cells = count(x.shape[:length])
+    leading = draw.sizes(draw.choice([0, 1, 1, 2]))
+    if count(leading) > cells:
+        leading = (cells,)
+    chosen = draw.sample(range(cells), count(leading))
+    tuples = [[draw.signed(i, n) for i, n in zip(place(k, x.shape[:length]), x.shape, strict=False)] for k in chosen]
+    indices = np.array(tuples, np.int64).reshape(*leading, length)
+    given: dict[str, Any] = {"reduction": "none"} if draw.opset >= 16 and draw.is_likely(0.3) else {}
+    return Node("ScatterND", draw.opset, (x, indices, draw.data(x.dtype, (*leading, *x.shape[length:]))), given)
+
+
+def _scatter_nd(node: Node) -> list[Result]:
+    x, indices = node.array(0), node.array(1)
+    length = indices.shape[-1]
+    origins: Origins = {}
+    for at in np.ndindex(*indices.shape[:-1]):
+        origins[tuple(wrapped(int(i), n) for i, n in zip(indices[at], x.shape, strict=False))] = at
+
+    def source(at: Coordinate) -> Source:
+        origin = origins.get(at[:length])
+        return (0, at) if origin is None else (2, (*origin, *at[length:]))
+
+    return [Result(x.shape, x.dtype, source)]
+
+
+SCATTER_ND = Operator(
+    "ScatterND",
+    _draw_scatter_nd,
+    _scatter_nd,
+    (
+        (
+            always,
+            (
+                "and then updating its value to values specified by `updates` at specific index positions specified by "
+                "`indices`",
+            ),
+        ),
+    ),
+    (input_between("indices", 1, tuple_bounds, OUT_OF_BOUNDS),),
+    typed_by="data",
+    left_out=("an index twice, whose result the text leaves open", "reductions, which compute"),
+)
+
+
+def _draw_tensor_scatter(draw: Draw) -> Node:
+    shape = draw.sizes(draw.choice([2, 3, 3, 4]), least=1)
+    x = draw.data(draw.dtype("past_cache"), shape)
+    axis = draw.choice([axis for axis in range(-x.ndim, x.ndim) if axis % x.ndim])
+    at, mode = axis % x.ndim, draw.choice(["linear", "circular"])
+    length = draw.randint(1, shape[at])
+    most = shape[at] - length if mode == "linear" else shape[at] - 1
+    update = draw.data(x.dtype, (*shape[:at], length, *shape[at + 1 :]))
+    starts = [draw.integers([draw.choice([most, draw.randint(0, most)]) for _ in range(shape[0])])]
+    given: dict[str, Any] = {"axis": axis, "mode": mode}
+    if at == x.ndim - 2 and draw.is_likely(0.3):
+        del given["axis"]
+    return Node("TensorScatter", draw.opset, (x, update, *(starts if draw.is_likely(0.8) else [])), given)
+
+
+def _tensor_scatter(node: Node) -> list[Result]:
+    x, update, starts = node.array(0), node.array(1), node.integers(2) or [0] * node.array(0).shape[0]
+    axis = wrapped(node.attribute("axis"), x.ndim)
+    size, length = x.shape[axis], update.shape[axis]
+
+    def source(at: Coordinate) -> Source:
+        c = at[axis] - starts[at[0]]
+        if node.attribute("mode") == "circular":
+            c %= size
+        return (1, (*at[:axis], c, *at[axis + 1 :])) if 0 <= c < length else (0, at)
+
+    return [Result(x.shape, x.dtype, source)]
+
+
+def _past_the_end(node: Node, draw: Draw) -> Node | None:
+    starts = node.optional(2)
+    if starts is None or node.attribute("mode") != "linear":
+        return None
+    wrong = starts.copy()
+    wrong[-1] = node.array(0).shape[node.attribute("axis")]
+    return node.with_input(2, wrong)
+
+
+TENSOR_SCATTER = Operator(
+    "TensorScatter",
+    _draw_tensor_scatter,
+    _tensor_scatter,
+    (
+        (has("mode", "circular"), ("the write index is modulo max_sequence_length",)),
+        (always, ("present_cache[cache_idx] = update[update_idx]",)),
+    ),
+    (
+        Rule(
+            "write_indices",
+            ("`linear` mode requires write_indices+sequence_length<=max_sequence_length",),
+            lambda node: node.attribute("mode") != "linear"
+            or max(node.integers(2), default=0) + node.array(1).shape[node.attribute("axis")]
+            <= node.array(0).shape[node.attribute("axis")],
+            _past_the_end,
+        ),
+    ),
+    typed_by="past_cache",
+)
+
+
+def _draw_one_hot(draw: Draw) -> Node:
+    shape = draw.sizes(most_rank=3)
+    depth = draw.choice([1, 2, 3, 5])
+    kind, of_depth = draw.dtype("indices"), draw.dtype("depth")
+    low = 0 if kind.kind == "u" else -depth - 2
+    numbers = [draw.choice([draw.randint(low, depth + 2), depth - 1, 0 if low == 0 else -depth]) for _ in range(count(shape))]
+    indices = np.array(numbers, np.float64)
+    if kind.kind == "f" and draw.is_likely(0.4):
+        indices += 0.25 * np.sign(indices)
+    values = draw.data(draw.dtype("values"), (2,))
+    given = {"axis": draw.axis(len(shape) + 1)} if draw.is_likely(0.75) else {}
+    depths = np.array(depth).astype(of_depth).reshape([1] if draw.is_likely(0.4) else [])
+    return Node("OneHot", draw.opset, (indices.reshape(shape).astype(kind), depths, values), given)
+
+
+def _one_hot(node: Node) -> list[Result]:
+    indices, depth, values = node.array(0), node.integers(1)[0], node.array(2)
+    axis = wrapped(node.attribute("axis"), indices.ndim + 1)
+
+    def source(at: Coordinate) -> Source:
+        k = int(indices[at[:axis] + at[axis + 1 :]])
+        return 2, (1 if wrapped(k, depth) == at[axis] else 0,)
+
+    return [Result((*indices.shape[:axis], depth, *indices.shape[axis:]), values.dtype, source)]
+
+
+ONE_HOT = Operator(
+    "OneHot",
+    _draw_one_hot,
+    _one_hot,
+    (
+        (
+            lambda node: node.array(0).dtype.kind == "f",
+            ("In case 'indices' is of non-integer type, the values will be casted to int64 before use.",),
+        ),
+        (
+            lambda node: bool((np.abs(node.array(0).astype(np.float64) + 0.5) > node.integers(1)[0]).any()),
+            (
+                "with values outside the range [-depth, depth-1] will result in one-hot representation with all 'off_value' "
+                "values in the output tensor",
+            ),
+        ),
+        (
+            always,
+            ("The locations represented by the index values in the 'indices' input tensor will have 'on_value'",),
+        ),
+    ),
+    (
+        attribute_between(
+            "axis",
+            lambda node: -node.array(0).ndim - 1,
+            lambda node: node.array(0).ndim,
+            ("Accepted range is [-r-1, r] where r = rank(indices).",),
+        ),
+        Rule(
+            "number of values",
+            ("Rank 1 tensor containing exactly two elements",),
+            lambda node: node.array(2).shape == (2,),
+            lambda node, draw: node.with_input(2, np.concatenate([node.array(2), node.array(2)[:1]])),
+        ),
+    ),
+    typed_by="values",
+)
+
+
+def _draw_eye_like(draw: Draw) -> Node:
+    shape = (draw.choice([0, 1, 2, 3, 5]), draw.choice([1, 2, 3, 5]))
+    given: dict[str, Any] = {}
+    if draw.is_likely(0.7):
+        given["k"] = draw.choice([draw.randint(-shape[0] - 1, shape[1] + 1), -shape[0], shape[1]])
+    if draw.is_likely(0.5):
+        chosen = draw.choice(result_dtypes("EyeLike", draw.opset, "output"))[1]
+        given["dtype"] = helper.np_dtype_to_tensor_dtype(chosen)
+    return Node("EyeLike", draw.opset, (draw.data(draw.dtype("input"), shape),), given)
+
+
+def _eye_like(node: Node) -> list[Result]:
+    x, chosen = node.array(0), node.attribute("dtype")
+    dtype = x.dtype if chosen is None else np.dtype(helper.tensor_dtype_to_np_dtype(chosen))
+    one, nothing, k = Constant(np.array(1).astype(dtype)[()]), zero(dtype), node.attribute("k")
+    return [Result(x.shape, dtype, lambda at: one if at[1] == at[0] + k else nothing)]
+
+
+EYE_LIKE = Operator(
+    "EyeLike",
+    _draw_eye_like,
+    _eye_like,
+    (
+        (lambda node: node.attribute("k") != 0, ("If T2 is the output, this op sets T2[i, i+k] = 1.",)),
+        (always, ("Generate a 2D tensor (matrix) with ones on the diagonal and zeros everywhere else.",)),
+    ),
+    (
+        Rule(
+            "rank of input",
+            ("Only 2D tensors are supported, i.e. input T1 must be of rank 2.",),
+            lambda node: node.array(0).ndim == 2,
+            lambda node, draw: node.with_input(0, node.array(0)[None]),
+        ),
+    ),
+    typed_by="input",
+)
+
+
+def _draw_trilu(draw: Draw) -> Node:
+    shape = (*draw.sizes(draw.choice([0, 0, 1, 2])), draw.choice([0, 1, 2, 3, 4]), draw.choice([0, 1, 2, 3, 4]))
+    x = draw.data(draw.dtype("input"), shape)
+    given = {"upper": draw.choice([0, 1])} if draw.is_likely(0.8) else {}
+    k = draw.choice([draw.randint(-5, 5), draw.randint(-1, 1), -(2**40), 2**40])
+    return Node("Trilu", draw.opset, (x, *([np.array(k, np.int64)] if draw.is_likely(0.8) else [])), given)
+
+
+def _trilu(node: Node) -> list[Result]:
+    x, k = node.array(0), (node.integers(1) or [0])[0]
+
+    def source(at: Coordinate) -> Source:
+        above = at[-1] - at[-2] - k
+        return (0, at) if (above >= 0 if node.attribute("upper") else above <= 0) else zero(x.dtype)
+
+    return [Result(x.shape, x.dtype, source)]
+
+
+TRILU = Operator(
+    "Trilu",
+    _draw_trilu,
+    _trilu,
+    (
+        (
+            lambda node: bool(node.attribute("upper")),
+            ("The upper triangular part consists of the elements on and above the given diagonal (k).",),
+        ),
+        (always, ("The lower triangular part consists of elements on and below the diagonal.",)),
+    ),
+    (
+        Rule(
+            "rank of input",
+            ("Input tensor of rank 2 or higher.",),
+            lambda node: node.array(0).ndim >= 2,
+            lambda node, draw: node.with_input(0, node.array(0).reshape(-1)),
+        ),
+    ),
+    typed_by="input",
+)
+
+OPERATORS = (SCATTER_ELEMENTS, SCATTER_ND, TENSOR_SCATTER, ONE_HOT, EYE_LIKE, TRILU)
