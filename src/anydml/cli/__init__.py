@@ -21,6 +21,7 @@ from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_on
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.other_options import answer_of
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
+from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores
 from anydml.engines import ENGINES
@@ -170,6 +171,8 @@ anydml.add_command(convert)
 anydml.add_command(verify)
 anydml.add_command(manifest)
 anydml.add_command(rechunk)
+anydml.add_command(cases)
+anydml.add_command(judge)
 
 
 @anydml.command(short_help="Show the operators, and what each feature level supports.")

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,22 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.referee.outside import Command, NotRunError, Written
 from anydml.referee.texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
 """Types of several elements a byte, which only some interfaces take."""
-
-
-class NotRunError(Exception):
-    """The engine's interface cannot be given the case, which says nothing of the engine."""
-
-
-class OutsideError(Exception):
-    """What an engine outside of this process says of a case that it refuses."""
-
-
-class CrashError(Exception):
-    """An engine outside of this process ended by a signal."""
 
 
 class Engine(Protocol):
@@ -91,8 +77,7 @@ class Reference:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         made = self._make(str(model))
-        found: list[Any] = made.run(None, dict(zip(made.input_names, inputs, strict=True)))
-        return found
+        return [*made.run(None, dict(zip(made.input_names, inputs, strict=True)))]
 
 
 class OnnxRuntime:
@@ -110,30 +95,41 @@ class OnnxRuntime:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         session = self._library.InferenceSession(str(model), self._options, providers=["CPUExecutionProvider"])
-        feeds = {each.name: self._value(array) for each, array in zip(session.get_inputs(), inputs, strict=True)}
+        types = [each.type.removeprefix("tensor(").removesuffix(")") for each in session.get_outputs()]
         names = [each.name for each in session.get_outputs()]
-        return [self._array(value) for value in session.run_with_ort_values(names, feeds)]
+        feeds = {each.name: array for each, array in zip(session.get_inputs(), inputs, strict=True)}
+        if all(map(_is_plain, inputs)) and not any(map(_is_special, types)):
+            return list(session.run(names, feeds))
+        if any(isinstance(array, np.ndarray) and array.dtype.hasobject for array in inputs):
+            raise NotRunError("the interface takes no strings beside a type that NumPy does not have")
+        found = session.run_with_ort_values(names, {name: self._value(array) for name, array in feeds.items()})
+        return [self._array(value, kind) for value, kind in zip(found, types, strict=True)]
 
     def _value(self, array: Any) -> Any:
         make = self._library.OrtValue
-        if not isinstance(array, np.ndarray):
-            raise NotRunError("sequences are not given")
-        if array.dtype == object or array.dtype.name in np.sctypeDict:
+        if _is_plain(array):
             return make.ortvalue_from_numpy(array)
         _refuse_packed(array.dtype)
         plain = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
         return make.ortvalue_from_numpy_with_onnx_type(plain, _element_type(array.dtype))
 
-    def _array(self, value: Any) -> Any:
-        if not value.is_tensor():
-            return value.to_list() if hasattr(value, "to_list") else value.numpy()
-        dtype = _dtype_of_element(value.element_type())
-        if dtype == object or dtype.name in np.sctypeDict:
+    def _array(self, value: Any, kind: str) -> Any:
+        if not _is_special(kind):
             return value.numpy()
+        dtype, shape = dtype_of(kind), value.shape()
         _refuse_packed(dtype)
-        shape = value.shape()
-        data = ctypes.string_at(value.data_ptr(), math.prod(shape) * dtype.itemsize) if math.prod(shape) else b""
-        return np.frombuffer(data, dtype).reshape(shape)
+        size = math.prod(shape) * dtype.itemsize
+        return np.frombuffer(ctypes.string_at(value.data_ptr(), size) if size else b"", dtype).reshape(shape)
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether NumPy has the type of an array, or it is a list of arrays."""
+    return not isinstance(array, np.ndarray) or array.dtype.hasobject or array.dtype.name in np.sctypeDict
+
+
+def _is_special(kind: str) -> bool:
+    """Whether an element type of ONNX is none of NumPy's."""
+    return kind in ("bfloat16", *PACKED) or kind.startswith("float8")
 
 
 class OpenVino:
@@ -159,7 +155,7 @@ class OpenVino:
     def _tensor(self, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
             raise NotRunError("sequences are not given")
-        if array.dtype == object:
+        if array.dtype.hasobject:
             return self._library.Tensor(array.astype(str) if array.size else np.empty(array.shape, "U1"))
         if array.dtype.name in np.sctypeDict:
             return self._library.Tensor(np.ascontiguousarray(array).reshape(array.shape))
@@ -195,7 +191,7 @@ class Tract:
         """Run a model."""
         runnable = self._library.onnx().load(str(model)).into_model().into_runnable()
         for array in inputs:
-            if not isinstance(array, np.ndarray) or array.dtype == object or array.dtype.name not in np.sctypeDict:
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject or array.dtype.name not in np.sctypeDict:
                 raise NotRunError("tract's Python package takes no such tensors")
         return [each.to_numpy() for each in runnable.run([self._tensor(array) for array in inputs])]
 
@@ -203,48 +199,6 @@ class Tract:
         if array.dtype.kind == "c":
             raise NotRunError("tract's Python package takes no such tensors")
         return self._library.Tensor.from_numpy(array)
-
-
-class Command:
-    """A program: it is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to."""
-
-    def __init__(self, command: str) -> None:
-        self.version = command
-        self._words = shlex.split(command)
-        if not self._words:
-            raise ModelError("--engine command: has no program", rule="write command:'program arguments'")
-
-    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
-        """Run a model."""
-        from anydml.referee.folders import DATA, loaded
-
-        with tempfile.TemporaryDirectory() as results:
-            given = [*self._words, str(model), str(model.parent / DATA), results]
-            done = subprocess.run(given, capture_output=True, text=True, errors="replace", check=False)
-            said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-            if done.returncode < 0:
-                raise CrashError(said)
-            if done.returncode:
-                raise OutsideError(said)
-            return loaded(Path(results), "output")
-
-
-class Written:
-    """Outputs that another machine has written beside the cases: CASE/NAME/output_0.pb, or CASE/NAME/error.txt."""
-
-    def __init__(self, name: str) -> None:
-        self.version, self._name = f"outputs in {name}", name
-
-    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
-        """Read the outputs of a model."""
-        from anydml.referee.folders import loaded
-
-        folder = model.parent / self._name
-        if (folder / "error.txt").exists():
-            raise OutsideError((folder / "error.txt").read_text("utf-8", "replace").strip())
-        if not folder.is_dir():
-            raise NotRunError(f"there is no folder {self._name} beside the case")
-        return loaded(folder, "output")
 
 
 ENGINES: Mapping[str, type[Any]] = {
@@ -290,12 +244,6 @@ def _element_type(dtype: np.dtype[Any]) -> int:
     from onnx import helper
 
     return int(helper.np_dtype_to_tensor_dtype(dtype))
-
-
-def _dtype_of_element(number: int) -> np.dtype[Any]:
-    from onnx import TensorProto
-
-    return dtype_of(str(TensorProto.DataType.Name(number)).lower())
 
 
 def _refuse_packed(dtype: np.dtype[Any]) -> None:

@@ -108,7 +108,7 @@ def model_of(node: Node, outputs: Sequence[tuple[np.dtype[Any], Sequence[int]]])
 
 def element_type(dtype: np.dtype[Any]) -> int:
     """ONNX's number of a dtype."""
-    return int(TensorProto.STRING) if dtype == object else int(helper.np_dtype_to_tensor_dtype(dtype))
+    return int(TensorProto.STRING) if dtype.hasobject else int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def write_case(case: Case, folder: Path) -> None:
@@ -193,7 +193,9 @@ def read_array(path: Path) -> Any:
         raise ModelError(f"{path} is not a tensor of ONNX", rule="files of cases have one tensor each") from None
     # Strings are bytes in older versions of onnx.
     if value.dtype.kind in "SUO":
-        texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)]
+        texts = [
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)
+        ]
         value = np.array(texts, object).reshape(value.shape)
     return value
 
@@ -225,7 +227,9 @@ def _stored(folder: Path) -> Stored:
     if (folder / ABOUT).exists():
         try:
             about = json.loads((folder / ABOUT).read_text("utf-8"))
-            ok = isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
+            ok = (
+                isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
+            )
         except ValueError:
             ok = False
         if not ok:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -153,8 +153,16 @@ class Worker:
     def __init__(self, engine: str, memory: int) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the process
         given = [sys.executable, "-m", "anydml.referee.worker", engine, str(memory)]
+        # Looking up a backtrace takes longer than most cases.
+        quiet = {**os.environ, "RUST_BACKTRACE": "0"}
         self._process = subprocess.Popen(
-            given, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, encoding="utf-8"
+            given,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+            env=quiet,
         )
         answer = self._line(STARTING)
         if answer is None or "error" in answer:
@@ -227,8 +235,3 @@ def with_suppressed(close: Callable[[], None]) -> None:
         close()
     except OSError:
         return
-
-
-def names(cases: Sequence[Stored]) -> list[str]:
-    """The cases' names."""
-    return [each.name for each in cases]

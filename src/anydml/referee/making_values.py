@@ -1,4 +1,4 @@
-"""Operators whose results are numbers of their own: ConstantOfShape, NonZero, Range, Shape, Size; and blocks of pixels."""
+"""Operators whose results are numbers of their own: ConstantOfShape, NonZero, Range, Shape, Size."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import INT64_MAX, Draw
-from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, place
-from anydml.referee.rules import Operator, Rule, always, has
+from anydml.referee.nodes import Constant, Node, Result
+from anydml.referee.rules import Operator, Rule, always
 from anydml.referee.shaping import whole
 from anydml.referee.texts import result_dtypes
 
@@ -72,7 +72,7 @@ def _draw_nonzero(draw: Draw) -> Node:
 
 
 def _is_nonzero(value: Any) -> bool:
-    return value != 0 or value != value
+    return bool(value != 0)
 
 
 def _nonzero(node: Node) -> list[Result]:
@@ -151,9 +151,11 @@ SHAPE = Operator(
         (
             lambda node: bool(node.attributes),
             (
-                "Note that axes will be clamped to the range [0, r], where r is the rank of the input tensor if they are "
+                "Note that axes will be clamped to the range [0, r], where r is the rank of the "
+                "input tensor if they are "
                 "out-of-range",
-                "Note that axes will be clamped to the range [0, r-1], where r is the rank of the input tensor if they are "
+                "Note that axes will be clamped to the range [0, r-1], where r is the rank of the "
+                "input tensor if they are "
                 "out-of-range",
             ),
         ),
@@ -176,88 +178,4 @@ SIZE = Operator(
 )
 
 
-def _draw_depth_to_space(draw: Draw) -> Node:
-    n, c, h, w = (draw.choice([1, 2, 3]) for _ in range(4))
-    block = draw.choice([1, 2, 2, 3])
-    x = draw.data(draw.dtype("input"), (n if draw.is_likely(0.95) else 0, c * block * block, h, w))
-    given: dict[str, Any] = {"blocksize": block}
-    if draw.is_likely(0.75):
-        given["mode"] = draw.choice(["DCR", "CRD"])
-    return Node("DepthToSpace", draw.opset, (x,), given)
-
-
-def _depth_to_space(node: Node) -> list[Result]:
-    x, b = node.array(0), node.attribute("blocksize")
-    n, c, h, w = x.shape
-    depth = c // (b * b)
-
-    def source(at: Coordinate) -> Source:
-        batch, d, y, z = at
-        row, column = y % b, z % b
-        channel = (row * b + column) * depth + d if node.attribute("mode") == "DCR" else (d * b + row) * b + column
-        return 0, (batch, channel, y // b, z // b)
-
-    return [Result((n, depth, h * b, w * b), x.dtype, source)]
-
-
-DEPTH_TO_SPACE = Operator(
-    "DepthToSpace",
-    _draw_depth_to_space,
-    _depth_to_space,
-    (
-        (
-            has("mode", "CRD"),
-            (
-                "In the CRD mode, elements along the depth dimension from the input tensor are rearranged in the following "
-                "order: column, row, and the depth.",
-            ),
-        ),
-        (
-            always,
-            (
-                "In the DCR mode, elements along the depth dimension from the input tensor are rearranged in the following "
-                "order: depth, column, and then row.",
-            ),
-        ),
-    ),
-    typed_by="input",
-)
-
-
-def _draw_space_to_depth(draw: Draw) -> Node:
-    n, c, h, w = (draw.choice([1, 2, 3]) for _ in range(4))
-    block = draw.choice([1, 2, 2, 3])
-    x = draw.data(draw.dtype("input"), (n if draw.is_likely(0.95) else 0, c, h * block, w * block))
-    return Node("SpaceToDepth", draw.opset, (x,), {"blocksize": block})
-
-
-def _space_to_depth(node: Node) -> list[Result]:
-    x, b = node.array(0), node.attribute("blocksize")
-    n, c, h, w = x.shape
-
-    def source(at: Coordinate) -> Source:
-        batch, channel, y, z = at
-        row, column = place(channel // c, (b, b))
-        return 0, (batch, channel % c, y * b + row, z * b + column)
-
-    return [Result((n, c * b * b, h // b, w // b), x.dtype, source)]
-
-
-SPACE_TO_DEPTH = Operator(
-    "SpaceToDepth",
-    _draw_space_to_depth,
-    _space_to_depth,
-    (
-        (
-            always,
-            (
-                "values from the height and width dimensions are moved to the depth dimension",
-                "this op outputs a copy of the input tensor where values from the height and width dimensions are moved to the "
-                "depth dimension",
-            ),
-        ),
-    ),
-    typed_by="input",
-)
-
-OPERATORS = (CONSTANT_OF_SHAPE, NON_ZERO, RANGE, SHAPE, SIZE, DEPTH_TO_SPACE, SPACE_TO_DEPTH)
+OPERATORS = (CONSTANT_OF_SHAPE, NON_ZERO, RANGE, SHAPE, SIZE)

@@ -89,7 +89,7 @@ Formula = Callable[[Node], list[Result]]
 
 def zero(dtype: np.dtype[Any]) -> Constant:
     """The element that texts call zero: of strings, the empty one."""
-    return Constant("" if dtype == object else np.zeros((), dtype)[()])
+    return Constant("" if dtype.hasobject else np.zeros((), dtype)[()])
 
 
 def evaluate(node: Node, formula: Formula) -> list[Array]:

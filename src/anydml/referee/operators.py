@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anydml.referee import (
+    blocks,
+    diagonals,
     making_values,
     padding,
     parts,
@@ -12,11 +14,16 @@ from anydml.referee import (
     repeating,
     resizing,
     shaping,
+    slicing,
+    squeezing,
     writing_over,
 )
 from anydml.referee.rules import Operator
 
-_MODULES = (shaping, repeating, parts, padding, picking, writing_over, making_values, resizing)
+_MODULES = (
+    shaping, squeezing, repeating, parts, slicing, padding, picking, writing_over, diagonals, blocks, making_values,
+    resizing,
+)  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for each in module.OPERATORS}
 """Operators by type."""

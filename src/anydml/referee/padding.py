@@ -17,6 +17,7 @@ from anydml.referee.rules import (
     always,
     has,
     input_between,
+    zero_of_strings,
 )
 from anydml.referee.shaping import whole
 
@@ -126,14 +127,18 @@ PAD = Operator(
     (
         (
             has("mode", "reflect"),
-            ("pads with the reflection of the vector mirrored on the first and last values of the vector along each axis",),
+            (
+                "pads with the reflection of the vector mirrored on the first and last values of the "
+                "vector along each axis",
+            ),
         ),
         (has("mode", "edge"), ("pads with the edge values of array",)),
         (has("mode", "wrap"), ("wrap-around padding as if the data tensor forms a torus",)),
         (
             lambda node: any(min(ends) < 0 for ends in pads_of(node)),
             (
-                "indicating the number of padding elements to add or remove (if negative) at the beginning and end of each "
+                "indicating the number of padding elements to add or remove (if negative) at the "
+                "beginning and end of each "
                 "axis",
             ),
         ),
@@ -143,8 +148,13 @@ PAD = Operator(
         input_between("axes", 3, _axis_bounds, AXIS_IN_RANGE),
         Rule(
             "length of pads",
-            ("`pads` should be a 1D tensor of shape [2 * num_axes]", "`pads` should be a 1D tensor of shape [2 * input_rank]"),
-            lambda node: len(node.integers(1)) == 2 * (node.array(0).ndim if node.optional(3) is None else len(node.integers(3))),
+            (
+                "`pads` should be a 1D tensor of shape [2 * num_axes]",
+                "`pads` should be a 1D tensor of shape [2 * input_rank]",
+            ),
+            lambda node: (
+                len(node.integers(1)) == 2 * (node.array(0).ndim if node.optional(3) is None else len(node.integers(3)))
+            ),
             lambda node, draw: node.with_input(1, draw.integers([*node.integers(1), 0])),
         ),
         Rule(
@@ -174,7 +184,10 @@ PAD = Operator(
         ),
     ),
     typed_by="data",
-    left_out=("an empty axis that is padded in a mode other than constant", "an axis twice: the text leaves it undefined"),
+    left_out=(
+        "an empty axis that is padded in a mode other than constant",
+        "an axis twice: the text leaves it undefined",
+    ),
 )
 
 
@@ -226,10 +239,13 @@ CENTER_CROP_PAD = Operator(
         Rule(
             "axes",
             AXIS_IN_RANGE,
-            lambda node: all(-node.array(0).ndim <= axis < node.array(0).ndim for axis in node.attributes.get("axes", ())),
+            lambda node: all(
+                -node.array(0).ndim <= axis < node.array(0).ndim for axis in node.attributes.get("axes", ())
+            ),
             _wrong_axes,
         ),
     ),
+    (zero_of_strings(_center_crop_pad),),
     typed_by="input_data",
     left_out=("an axis twice: the text leaves it undefined",),
 )

@@ -21,7 +21,10 @@ OUT_OF_BOUNDS: Quote = (
 
 def drawn_indices(draw: Draw, shape: Sizes, size: int, kind: Any) -> Array:
     """Indices of an axis from either end; the first and last are likely."""
-    numbers = [draw.choice([draw.randrange(-size, size), draw.choice([-size, size - 1, 0, -1])]) for _ in range(int(np.prod(shape)))]
+    numbers = [
+        draw.choice([draw.randrange(-size, size), draw.choice([-size, size - 1, 0, -1])])
+        for _ in range(int(np.prod(shape)))
+    ]
     return np.array(numbers, kind).reshape(shape)
 
 
@@ -162,7 +165,8 @@ GATHER_ND = Operator(
         (
             always,
             (
-                "The output tensor is obtained by mapping each index-tuple in the `indices` tensor to the corresponding slice "
+                "The output tensor is obtained by mapping each index-tuple in the `indices` tensor "
+                "to the corresponding slice "
                 "of the input `data`",
             ),
         ),
@@ -207,7 +211,10 @@ COMPRESS = Operator(
         ),
         (
             always,
-            ("Selects slices from an input tensor along a given axis where condition evaluates to True for each axis index.",),
+            (
+                "Selects slices from an input tensor along a given axis where condition evaluates to "
+                "True for each axis index.",
+            ),
         ),
     ),
     (AXIS,),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Node, Result
+from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
 
 Quote = tuple[str, ...]
 """A sentence of the text in the words that its versions have; the first that a version has counts."""
@@ -50,7 +50,7 @@ class Ambiguity(NamedTuple):
     Attributes:
         question: what is open.
         is_met: whether a node depends on the answer; None: where the readings' results differ.
-        readings: the answers; the first is anydml's.
+        readings: the answers; the first is that of the formula.
     """
 
     question: str
@@ -166,7 +166,9 @@ def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quo
     return Rule(name, quote, holds, broken)
 
 
-def of_shape(name: str, holds: Callable[[Node], bool], broken: Callable[[Node, Draw], Node | None], quote: Quote) -> Rule:
+def of_shape(
+    name: str, holds: Callable[[Node], bool], broken: Callable[[Node, Draw], Node | None], quote: Quote
+) -> Rule:
     """A rule about the sizes of inputs."""
     return Rule(name, quote, holds, broken)
 
@@ -195,3 +197,32 @@ AXIS_IN_RANGE: Quote = (
 )
 
 AXIS = attribute_between("axis", lowest_axis, highest_axis, AXIS_IN_RANGE)
+
+
+def zero_of_strings(formula: Callable[[Node], list[Result]], number: int = 0) -> Ambiguity:
+    """The question what zero is, where a text sets elements of strings to zero.
+
+    Args:
+        formula: the results where it is the empty string.
+        number: the input that is moved.
+    """
+
+    def named(node: Node) -> list[Result]:
+        def other(result: Result) -> Result:
+            def source(at: Coordinate) -> Source:
+                found = result.source(at)
+                return Constant("0") if isinstance(found, Constant) else found
+
+            return result._replace(source=source)
+
+        return [other(result) for result in formula(node)]
+
+    return Ambiguity(
+        "which string is zero",
+        lambda node: node.array(number).dtype.hasobject,
+        (
+            Reading("the empty one", formula),
+            Reading("the digit", named),
+            Reading("none, so strings are refused", None),
+        ),
+    )

@@ -1,4 +1,4 @@
-"""Operators that give the same elements another shape or order: Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Identity."""
+"""Operators that give the same elements another shape or order: Transpose, Reshape, Flatten, Identity."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrapped
-from anydml.referee.rules import Operator, Quote, Rule, always, attribute_between, input_between, rank_of
+from anydml.referee.rules import Operator, Rule, always, attribute_between, rank_of
 
 
 def whole(draw: Draw, most_rank: int = 5, least_rank: int = 0, parameter: str = "data") -> Array:
@@ -116,7 +116,7 @@ def _reshape(node: Node) -> list[Result]:
 
 
 def _other_count(node: Node, draw: Draw) -> Node | None:
-    wanted = [n for n in node.integers(1)]
+    wanted = node.integers(1)
     if not node.array(0).size or 0 in wanted or not wanted:
         return None
     return node.with_input(1, draw.integers([n for n in wanted if n != -1] + [node.array(0).size + 1]))
@@ -150,7 +150,8 @@ RESHAPE = Operator(
         Rule(
             "number of elements",
             (
-                "The input tensor's shape and the output tensor's shape are required to have the same number of elements.",
+                "The input tensor's shape and the output tensor's shape are required to have the "
+                "same number of elements.",
                 "Reshape the input tensor similar to numpy.reshape.",
             ),
             _is_reshaped_whole,
@@ -204,149 +205,6 @@ FLATTEN = Operator(
 )
 
 
-def given_axes(draw: Draw, x: Array, axes: list[int], operator: str, rank: int) -> Node:
-    """A node with axes as an attribute before opset 13, and as an input since."""
-    signed = [draw.signed(axis, rank) for axis in axes]
-    if draw.opset < 13:
-        return Node(operator, draw.opset, (x,), {"axes": signed})
-    return Node(operator, draw.opset, (x, draw.integers(signed)))
-
-
-def axes_of(node: Node) -> list[int] | None:
-    """Axes from an attribute or input; None if there are none."""
-    if node.opset < 13:
-        found: list[int] | None = node.attributes.get("axes")
-        return found
-    return None if node.optional(1) is None else node.integers(1)
-
-
-def _draw_squeeze(draw: Draw) -> Node:
-    x = whole(draw, 6)
-    ones = [k for k, size in enumerate(x.shape) if size == 1]
-    if not ones or draw.is_likely(0.25):
-        return Node("Squeeze", draw.opset, (x,))
-    return given_axes(draw, x, draw.subset(ones, 1), "Squeeze", x.ndim)
-
-
-def _squeeze(node: Node) -> list[Result]:
-    x, axes = node.array(0), axes_of(node)
-    if axes is None:
-        gone = {k for k, size in enumerate(x.shape) if size == 1}
-    else:
-        gone = {wrapped(axis, x.ndim) for axis in axes}
-    return reordered(node, tuple(size for k, size in enumerate(x.shape) if k not in gone))
-
-
-def _axes_in(low: Any, high: Any, quote: Quote) -> Rule:
-    """The rule that axes, of an attribute or input, are in a range."""
-
-    def holds(node: Node) -> bool:
-        return all(low(node) <= axis <= high(node) for axis in axes_of(node) or [])
-
-    def broken(node: Node, draw: Draw) -> Node | None:
-        axes = axes_of(node)
-        if not axes:
-            return None
-        wrong = [*axes[:-1], draw.choice([low(node) - 1, high(node) + 1])]
-        if node.opset < 13:
-            return node._replace(attributes={"axes": wrong})
-        return node.with_input(1, draw.integers(wrong))
-
-    def edges(node: Node) -> list[str]:
-        axes = axes_of(node) or []
-        return [f"axes {end}" for end, bound in (("first", low), ("last", high)) if bound(node) in axes]
-
-    return Rule("axes", quote, holds, broken, edges)
-
-
-def _squeeze_more(node: Node, draw: Draw) -> Node | None:
-    x = node.array(0)
-    more = [k for k, size in enumerate(x.shape) if size > 1]
-    return given_axes(draw, x, [draw.choice(more)], "Squeeze", x.ndim) if more else None
-
-
-SQUEEZE = Operator(
-    "Squeeze",
-    _draw_squeeze,
-    _squeeze,
-    (
-        (
-            lambda node: axes_of(node) is None,
-            (
-                "If `axes` is not provided, all the single dimensions will be removed from the shape.",
-                "If axes is not provided, all the single dimensions will be removed from the shape.",
-            ),
-        ),
-        (always, ("Remove single-dimensional entries from the shape of a tensor.",)),
-    ),
-    (
-        _axes_in(
-            lambda node: -node.array(0).ndim,
-            lambda node: node.array(0).ndim - 1,
-            ("Accepted range is [-r, r-1] where r = rank(data).",),
-        ),
-        Rule(
-            "sizes of axes",
-            ("If an axis is selected with shape entry not equal to one, an error is raised.",),
-            lambda node: all(node.array(0).shape[axis] == 1 for axis in axes_of(node) or []),
-            _squeeze_more,
-        ),
-    ),
-    typed_by="data",
-)
-
-
-def _draw_unsqueeze(draw: Draw) -> Node:
-    x = whole(draw, 4)
-    rank = x.ndim + draw.choice([1, 1, 2, 3])
-    return given_axes(draw, x, draw.sample(range(rank), rank - x.ndim), "Unsqueeze", rank)
-
-
-def _unsqueeze(node: Node) -> list[Result]:
-    x, axes = node.array(0), axes_of(node) or []
-    rank = x.ndim + len(axes)
-    new, old = {wrapped(axis, rank) for axis in axes}, iter(x.shape)
-    return reordered(node, tuple(1 if k in new else next(old) for k in range(rank)))
-
-
-def _unsqueezed_twice(node: Node, draw: Draw) -> Node | None:
-    axes = axes_of(node) or []
-    x = node.array(0)
-    return given_axes(draw, x, [0, *[0 for _ in axes]], "Unsqueeze", x.ndim + len(axes) + 1)
-
-
-def _are_distinct(node: Node) -> bool:
-    axes = axes_of(node) or []
-    rank = node.array(0).ndim + len(axes)
-    return len({wrapped(axis, rank) for axis in axes}) == len(axes)
-
-
-UNSQUEEZE = Operator(
-    "Unsqueeze",
-    _draw_unsqueeze,
-    _unsqueeze,
-    (
-        (
-            always,
-            (
-                "this operator will insert a dimension of value `1` into the corresponding index of the output tensor "
-                "(`expanded`)",
-                "Insert single-dimensional entries to the shape of an input tensor",
-            ),
-        ),
-    ),
-    (
-        _axes_in(
-            lambda node: -node.array(0).ndim - len(axes_of(node) or []),
-            lambda node: node.array(0).ndim + len(axes_of(node) or []) - 1,
-            ("should be within the (inclusive) range [-output_rank , output_rank - 1]",),
-        ),
-        Rule("axes twice", ("It is an error if it contains duplicates.",), _are_distinct, _unsqueezed_twice),
-    ),
-    typed_by="data",
-)
-
-
 def _identity(node: Node) -> list[Result]:
     return reordered(node, node.array(0).shape)
 
@@ -360,4 +218,4 @@ IDENTITY = Operator(
     left_out=("sequences and optional values",),
 )
 
-OPERATORS = (TRANSPOSE, RESHAPE, FLATTEN, SQUEEZE, UNSQUEEZE, IDENTITY)
+OPERATORS = (TRANSPOSE, RESHAPE, FLATTEN, IDENTITY)

@@ -89,7 +89,9 @@ def dtype_of(name: str) -> np.dtype[Any]:
 @lru_cache(None)
 def name_of(dtype: np.dtype[Any]) -> str:
     """ONNX's name of a dtype."""
-    return "string" if dtype == object else str(TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype))).lower()
+    return (
+        "string" if dtype.hasobject else str(TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype))).lower()
+    )
 
 
 @lru_cache(None)

@@ -9,8 +9,9 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.referee.cases import same
-from anydml.referee.engines import CrashError, Engine, NotRunError
+from anydml.referee.engines import Engine
 from anydml.referee.folders import MODEL, Stored
+from anydml.referee.outside import CrashError, NotRunError
 from anydml.referee.texts import name_of
 
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
@@ -89,7 +90,9 @@ def as_array(value: Any) -> Any:
         return [as_array(each) for each in value]
     found = np.asarray(value)
     if found.dtype.kind in "USO":
-        words = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in found.reshape(-1)]
+        words = [
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in found.reshape(-1)
+        ]
         found = np.array([*words, None], object)[:-1].reshape(found.shape)
     return found
 
@@ -107,16 +110,23 @@ def difference(found: list[Any], expected: list[Any], is_exact: bool) -> tuple[s
             return "type", f"output {k} is of {name_of(one.dtype)}, not {name_of(other.dtype)}"
         if same(one, other) or (not is_exact and _is_near(one, other)):
             continue
-        wrong = [at for at in np.ndindex(*one.shape) if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))]
+        wrong = [
+            at
+            for at in np.ndindex(*one.shape)
+            if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))
+        ]
+        kind = "elements"
+        if one.dtype.kind in "fc" and all(one[at] == other[at] == 0 for at in wrong):
+            kind = "the sign of zeros"
         at = wrong[0]
         first = f"the first at {[*map(int, at)]}: {one[at]}, not {other[at]}"
-        return "elements", f"{len(wrong)} of {one.size} elements of output {k}, {first}"
+        return kind, f"{len(wrong)} of {one.size} elements of output {k}, {first}"
     return "", ""
 
 
 def _is_near(one: Any, other: Any) -> bool:
     """Whether onnx's own runner takes two arrays for equal."""
-    if one.dtype == object:
+    if one.dtype.hasobject:
         return False
     try:
         np.testing.assert_allclose(one.astype(np.float64), other.astype(np.float64), rtol=1e-3, atol=1e-7)
@@ -127,9 +137,13 @@ def _is_near(one: Any, other: Any) -> bool:
 
 def kind_of(said: str) -> str:
     """An engine's message without places, names and numbers."""
-    line = " ".join(said.split())
+    line = " ".join(said.partition("Stack backtrace")[0].split())
+    # The innermost of several causes.
+    line = line.rpartition("Caused by:")[2].strip() or line
     line = re.sub(r"(/[\w.+-]+)+(:\d+)*|0x[0-9a-f]+", "…", line)
-    line = re.sub(r"'[^']*'|\"[^\"]*\"|\{[^}]*\}|\[[^\]]*\]|\([^)]*\)", "…", line)
+    before = ""
+    while before != line:
+        before, line = line, re.sub(r"'[^']*'|\"[^\"]*\"|\{[^{}]*\}|\[[^\[\]]*\]|\([^()]*\)", "…", line)
     line = re.sub(r"-?\d+(\.\d+)?", "#", line)
     return re.sub(r"(…[\s,:]*)+", "… ", line)[:MOST_WORDS].strip()
 

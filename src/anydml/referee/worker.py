@@ -13,7 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from anydml.errors import AnydmlError
+from anydml.errors import AnydmlError, ModelError
 from anydml.referee.engines import opened
 from anydml.referee.folders import find_cases
 from anydml.referee.verdicts import unreadable, verdict_of
@@ -40,17 +40,21 @@ def main(engine: str, memory: int) -> None:
             stored = find_cases(Path(json.loads(line)))[0]
             try:
                 found = verdict_of(stored, made)
-            except AnydmlError as error:
+            except ModelError as error:
                 found = unreadable(stored, error)
             print(json.dumps(found._asdict()), file=answers, flush=True)
 
 
 def _limit(memory: int) -> None:
-    """Limit the address space, where the system has such a limit."""
-    if not memory or sys.platform == "win32":
+    """Write no dumps of memory, and limit the address space, where the system has such limits."""
+    if sys.platform == "win32":
         return
     import resource
 
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not memory:
+        return
     with contextlib.suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
         most = pages * resource.getpagesize() + memory

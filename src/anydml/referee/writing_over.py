@@ -1,17 +1,24 @@
-"""Operators that write over elements: ScatterElements, ScatterND, TensorScatter, OneHot, EyeLike, Trilu."""
+"""Operators that write over elements: ScatterElements, ScatterND, TensorScatter, OneHot."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from onnx import helper
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Constant, Coordinate, Node, Result, Source, count, place, wrapped, zero
+from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place, wrapped
 from anydml.referee.picking import OUT_OF_BOUNDS, along_axis, tuple_bounds
-from anydml.referee.rules import AXIS, Operator, Rule, always, attribute_between, has, input_between, one_of
-from anydml.referee.texts import result_dtypes
+from anydml.referee.rules import (
+    AXIS,
+    Operator,
+    Rule,
+    always,
+    attribute_between,
+    has,
+    input_between,
+    one_of,
+)
 
 Origins = dict[Coordinate, Coordinate]
 """Where the elements that are written over come from, by their places."""
@@ -51,7 +58,8 @@ SCATTER_ELEMENTS = Operator(
         (
             always,
             (
-                "the index-value for dimension = axis is obtained from the value of the corresponding entry in `indices` and "
+                "the index-value for dimension = axis is obtained from the value of the "
+                "corresponding entry in `indices` and "
                 "the index-value for dimension != axis is obtained from the index of the entry itself",
             ),
         ),
@@ -168,9 +176,11 @@ TENSOR_SCATTER = Operator(
         Rule(
             "write_indices",
             ("`linear` mode requires write_indices+sequence_length<=max_sequence_length",),
-            lambda node: node.attribute("mode") != "linear"
-            or max(node.integers(2), default=0) + node.array(1).shape[node.attribute("axis")]
-            <= node.array(0).shape[node.attribute("axis")],
+            lambda node: (
+                node.attribute("mode") != "linear"
+                or max(node.integers(2), default=0) + node.array(1).shape[node.attribute("axis")]
+                <= node.array(0).shape[node.attribute("axis")]
+            ),
             _past_the_end,
         ),
     ),
@@ -183,7 +193,9 @@ def _draw_one_hot(draw: Draw) -> Node:
     depth = draw.choice([1, 2, 3, 5])
     kind, of_depth = draw.dtype("indices"), draw.dtype("depth")
     low = 0 if kind.kind == "u" else -depth - 2
-    numbers = [draw.choice([draw.randint(low, depth + 2), depth - 1, 0 if low == 0 else -depth]) for _ in range(count(shape))]
+    numbers = [
+        draw.choice([draw.randint(low, depth + 2), depth - 1, 0 if low == 0 else -depth]) for _ in range(count(shape))
+    ]
     indices = np.array(numbers, np.float64)
     if kind.kind == "f" and draw.is_likely(0.4):
         indices += 0.25 * np.sign(indices)
@@ -216,7 +228,8 @@ ONE_HOT = Operator(
         (
             lambda node: bool((np.abs(node.array(0).astype(np.float64) + 0.5) > node.integers(1)[0]).any()),
             (
-                "with values outside the range [-depth, depth-1] will result in one-hot representation with all 'off_value' "
+                "with values outside the range [-depth, depth-1] will result in one-hot "
+                "representation with all 'off_value' "
                 "values in the output tensor",
             ),
         ),
@@ -243,82 +256,4 @@ ONE_HOT = Operator(
 )
 
 
-def _draw_eye_like(draw: Draw) -> Node:
-    shape = (draw.choice([0, 1, 2, 3, 5]), draw.choice([1, 2, 3, 5]))
-    given: dict[str, Any] = {}
-    if draw.is_likely(0.7):
-        given["k"] = draw.choice([draw.randint(-shape[0] - 1, shape[1] + 1), -shape[0], shape[1]])
-    if draw.is_likely(0.5):
-        chosen = draw.choice(result_dtypes("EyeLike", draw.opset, "output"))[1]
-        given["dtype"] = helper.np_dtype_to_tensor_dtype(chosen)
-    return Node("EyeLike", draw.opset, (draw.data(draw.dtype("input"), shape),), given)
-
-
-def _eye_like(node: Node) -> list[Result]:
-    x, chosen = node.array(0), node.attribute("dtype")
-    dtype = x.dtype if chosen is None else np.dtype(helper.tensor_dtype_to_np_dtype(chosen))
-    one, nothing, k = Constant(np.array(1).astype(dtype)[()]), zero(dtype), node.attribute("k")
-    return [Result(x.shape, dtype, lambda at: one if at[1] == at[0] + k else nothing)]
-
-
-EYE_LIKE = Operator(
-    "EyeLike",
-    _draw_eye_like,
-    _eye_like,
-    (
-        (lambda node: node.attribute("k") != 0, ("If T2 is the output, this op sets T2[i, i+k] = 1.",)),
-        (always, ("Generate a 2D tensor (matrix) with ones on the diagonal and zeros everywhere else.",)),
-    ),
-    (
-        Rule(
-            "rank of input",
-            ("Only 2D tensors are supported, i.e. input T1 must be of rank 2.",),
-            lambda node: node.array(0).ndim == 2,
-            lambda node, draw: node.with_input(0, node.array(0)[None]),
-        ),
-    ),
-    typed_by="input",
-)
-
-
-def _draw_trilu(draw: Draw) -> Node:
-    shape = (*draw.sizes(draw.choice([0, 0, 1, 2])), draw.choice([0, 1, 2, 3, 4]), draw.choice([0, 1, 2, 3, 4]))
-    x = draw.data(draw.dtype("input"), shape)
-    given = {"upper": draw.choice([0, 1])} if draw.is_likely(0.8) else {}
-    k = draw.choice([draw.randint(-5, 5), draw.randint(-1, 1), -(2**40), 2**40])
-    return Node("Trilu", draw.opset, (x, *([np.array(k, np.int64)] if draw.is_likely(0.8) else [])), given)
-
-
-def _trilu(node: Node) -> list[Result]:
-    x, k = node.array(0), (node.integers(1) or [0])[0]
-
-    def source(at: Coordinate) -> Source:
-        above = at[-1] - at[-2] - k
-        return (0, at) if (above >= 0 if node.attribute("upper") else above <= 0) else zero(x.dtype)
-
-    return [Result(x.shape, x.dtype, source)]
-
-
-TRILU = Operator(
-    "Trilu",
-    _draw_trilu,
-    _trilu,
-    (
-        (
-            lambda node: bool(node.attribute("upper")),
-            ("The upper triangular part consists of the elements on and above the given diagonal (k).",),
-        ),
-        (always, ("The lower triangular part consists of elements on and below the diagonal.",)),
-    ),
-    (
-        Rule(
-            "rank of input",
-            ("Input tensor of rank 2 or higher.",),
-            lambda node: node.array(0).ndim >= 2,
-            lambda node, draw: node.with_input(0, node.array(0).reshape(-1)),
-        ),
-    ),
-    typed_by="input",
-)
-
-OPERATORS = (SCATTER_ELEMENTS, SCATTER_ND, TENSOR_SCATTER, ONE_HOT, EYE_LIKE, TRILU)
+OPERATORS = (SCATTER_ELEMENTS, SCATTER_ND, TENSOR_SCATTER, ONE_HOT)

@@ -1,0 +1,92 @@
+"""`anydml cases` and `anydml judge`: cases whose results a document decides, and verdicts on engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from anydml.cli.output import LocalPath, check_target, overwrites, say
+
+FAILED = 1
+"""Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
+
+
+@click.command(short_help="Write random cases of operators, with the results that the document asks for.")
+@click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
+@click.option("--out", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
+@click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same cases.")
+@click.option("--invalid", is_flag=True, help="Cases that break one rule each, to see who accepts them.")
+@click.option("--coverage", is_flag=True, help="List what the cases of each operator do not reach.")
+def cases(operators: tuple[str, ...], out: str, count: int, seed: int, invalid: bool, coverage: bool) -> None:
+    """Write random cases of each OPERATOR, an operator of ONNX; of all that move data by default.
+
+    A case is a folder as those of ONNX's backend tests: model.onnx, test_data_set_0/input_0.pb and so on, and beside
+    them case.json, which names the sentence of ONNX's text that decides it, and other readings where it is ambiguous.
+    """
+    from anydml.referee.cases import make_cases
+    from anydml.referee.coverage import Coverage
+    from anydml.referee.folders import write_cases
+
+    drawn = make_cases(operators, count, seed, is_valid=not invalid)
+    seen = Coverage()
+    written = write_cases(seen.counting(drawn), Path(out), seed=seed, operators=[*operators], invalid=invalid)
+    ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
+    say(f"{written} cases of {len(seen.reached)} operators written to '{out}'{ambiguous}")
+    if not invalid:
+        missing = seen.missing()
+        say(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
+        for line in missing if coverage else ():
+            say(f"    {line}")
+
+
+@click.command(short_help="Run an engine over cases and compare.")
+@click.argument("folder", metavar="DIR", type=LocalPath())
+@click.option("--engine", required=True, metavar="ENGINE",
+              help="anydml, onnxruntime, reference, openvino, tract, command:PROGRAM, or outputs:FOLDER.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Limit of a case.")
+@click.option("--memory", type=click.IntRange(0), default=4096, show_default=True, metavar="MIB",
+              help="Limit of a case; 0 for none.")  # fmt: skip
+@click.option("--json", is_flag=True, help="Print a JSON document.")
+@click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
+@click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")
+@click.option("--html", metavar="PAGE.html", type=LocalPath(), help="Write a page with pictures.")
+@click.option(
+    "--shrink", metavar="DIR", type=LocalPath(), help="Write the smallest case of each cause to a new folder."
+)
+@overwrites
+def judge(
+    folder: str, engine: str, jobs: int | None, seconds: float, memory: int, html: str | None, shrink: str | None,
+    overwrite: bool, **forms: Any,
+) -> int:  # fmt: skip
+    """Run an engine over the cases of DIR, each in a process that may crash or hang, and report what it makes of them.
+
+    DIR has folders as `anydml cases` writes them, or as the package onnx has them. A program of command: is given
+    the model, the folder of the inputs, and the folder to write output_0.pb and so on to; it refuses a case by a code
+    other than 0. outputs:FOLDER reads what another machine has written beside the cases, as CASE/FOLDER/output_0.pb.
+
+    The exit code is 0 if all agree, 1 if a case differs, crashes, hangs, is refused, or is accepted though illegal, and
+    2 if DIR or ENGINE cannot be used.
+    """
+    chosen = [name for name, wanted in forms.items() if wanted]
+    if len(chosen) > 1:
+        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
+    check_target("--html", html, ".html", [], overwrite)
+    from anydml.referee.documents import FORMS, lines_of, page
+    from anydml.referee.judging import judge as judged_by
+
+    judged = judged_by(folder, engine, jobs, seconds, memory << 20)
+    for line in FORMS[chosen[0]](judged).splitlines() if chosen else lines_of(judged):
+        say(line)
+    if html is not None:
+        page(judged).save(html)
+    if shrink is not None:
+        from anydml.referee.shrinking import shrink_all
+
+        for line in shrink_all(judged, engine, Path(shrink), seconds, memory << 20):
+            if not chosen:
+                say(line)
+    return 0 if judged.is_clean else FAILED

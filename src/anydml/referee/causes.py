@@ -1,0 +1,113 @@
+"""Verdicts grouped by cause: what differs, and what the cases that fail have in common and the others have not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from anydml.referee.folders import Stored
+from anydml.referee.judging import Judged
+from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, Verdict
+
+
+class Cause(NamedTuple):
+    """Failures of one operator that may have one cause.
+
+    Attributes:
+        operator: the operator.
+        verdict: what the engine did.
+        kind: what differs, or what the engine said.
+        common: a feature that all of them have and few that agree; empty if there is none.
+        failed: the number of cases that failed and have it.
+        having: the number of cases that have it.
+        verdicts: the cases.
+        example: the smallest of them.
+    """
+
+    operator: str
+    verdict: str
+    kind: str
+    common: str
+    failed: int
+    having: int
+    verdicts: tuple[Verdict, ...]
+    example: Stored
+
+    def __str__(self) -> str:
+        text = f"{len(self.verdicts)} × {self.operator} {self.verdict}: {self.kind}"
+        return f"{text}; {self.common} ({self.failed} of {self.having})" if self.common else text
+
+
+def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Cause]:
+    """The causes of an engine's failures, the most frequent first.
+
+    Args:
+        judged: the verdicts.
+        failures: the verdicts that count.
+    """
+    by_name = {each.name: each for each in judged.cases}
+    groups: dict[tuple[str, str, str], list[Verdict]] = defaultdict(list)
+    agreeing: dict[str, list[set[str]]] = defaultdict(list)
+    for each in judged.verdicts:
+        if each.verdict in failures:
+            groups[each.operator, each.verdict, each.kind].append(each)
+        elif each.verdict == AGREES:
+            agreeing[each.operator].append(set(by_name[each.case].about.get("features", ())))
+    found = []
+    for (operator, verdict, kind), verdicts in groups.items():
+        rest = verdicts
+        while rest:
+            common, having, these = _tell_tale([by_name[each.case] for each in rest], agreeing[operator])
+            chosen = [each for each in rest if each.case in these]
+            example = min((by_name[each.case] for each in chosen), key=_weight)
+            failed = len(chosen)
+            found.append(Cause(operator, verdict, kind, common, failed, having, tuple(chosen), example))
+            rest = [each for each in rest if each.case not in these]
+    return sorted(found, key=lambda cause: (-len(cause.verdicts), cause.operator, cause.kind))
+
+
+def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, int, set[str]]:
+    """The feature that tells most failing cases from those that agree, how many cases have it, and which fail."""
+    names = {each.name for each in failing}
+    if not agreeing:
+        return "", len(names), names
+    having: dict[str, set[str]] = defaultdict(set)
+    for each in failing:
+        for feature in each.about.get("features", ()):
+            having[feature].add(each.name)
+    best: tuple[float, int, str] = (0.0, 0, "")
+    base = len(failing) / (len(failing) + len(agreeing))
+    for feature, those in sorted(having.items()):
+        others = sum(feature in each for each in agreeing)
+        share = len(those) / (len(those) + others)
+        score = share * len(those) / len(failing)
+        if share > max(1.5 * base, 0.1) and score > best[0]:
+            best = score, len(those) + others, feature
+    if not best[2]:
+        return "", len(names), names
+    return best[2], best[1], having[best[2]]
+
+
+def _weight(stored: Stored) -> tuple[int, str]:
+    """How large a case is, in bytes of its files."""
+    return sum(path.stat().st_size for path in stored.folder.rglob("*.pb")), stored.name
+
+
+def by_operator(judged: Judged) -> dict[str, dict[str, int]]:
+    """Counts of verdicts by operator, in the order of the cases."""
+    found: dict[str, dict[str, int]] = {}
+    for each in judged.verdicts:
+        counts = found.setdefault(each.operator, {})
+        counts[each.verdict] = counts.get(each.verdict, 0) + 1
+    return found
+
+
+def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
+    """What the engine takes where a text leaves something open: counts by operator and question."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for each in judged.verdicts:
+        if each.question and each.verdict != NOT_RUN:
+            taken = found.setdefault((each.operator, each.question), {})
+            said = each.reading or ("the first reading" if each.verdict == AGREES else each.verdict)
+            taken[said] = taken.get(said, 0) + 1
+    return found

@@ -1,0 +1,175 @@
+"""Reports of what an engine makes of cases: text, JSON, JUnit XML, SARIF, and a page with pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import onnx
+from onnx import numpy_helper
+
+from anydml._version import __version__
+from anydml.errors import AnydmlError
+from anydml.explain import Explanation
+from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
+from anydml.referee.folders import MODEL, Stored
+from anydml.referee.judging import Judged
+from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, VERDICTS
+from anydml.text import printable
+
+SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+MOST_PICTURES = 40
+MOST_CAUSES = 60
+"""Causes that are listed as text, and drawn."""
+
+
+def lines_of(judged: Judged) -> Iterator[str]:
+    """Yield a table of operators, the causes, and the readings taken, as text."""
+    yield f"{judged.engine}: {len(judged.verdicts)} cases of {judged.folder} in {judged.seconds:.0f} s"
+    shown = [verdict for verdict in VERDICTS if judged.counts[verdict]]
+    rows = [("operator", *shown)]
+    for operator, found in by_operator(judged).items():
+        rows.append((operator, *(str(found.get(verdict, 0) or "") for verdict in shown)))
+    rows.append(("all", *(str(judged.counts[verdict]) for verdict in shown)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *rest in rows:
+        cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        yield "  ".join(["", first.ljust(widths[0]), *cells]).rstrip()
+    causes = causes_of(judged)
+    for cause in causes[:MOST_CAUSES]:
+        first_one = next(each for each in cause.verdicts if each.case == cause.example.name)
+        yield f"{cause}"
+        yield f"    {cause.example.name}: {_line(first_one.detail)}"
+        if cause.verdict != REFUSES and cause.example.about:
+            yield f"    {cause.example.about['document']}: {cause.example.about['sentence']}"
+    if len(causes) > MOST_CAUSES:
+        yield f"and {len(causes) - MOST_CAUSES} more causes"
+    for (operator, question), taken in readings_of(judged).items():
+        said = ", ".join(f"{count} × {words}" for words, count in taken.items())
+        yield f"{operator}, ambiguous: {question}: {said}"
+    if inexact := sum(not each.is_exact for each in judged.cases):
+        yield f"{inexact} cases without case.json were compared as onnx does: rtol 1e-3, atol 1e-7"
+
+
+def _line(text: str, most: int = 300) -> str:
+    return " ".join(text.split())[:most]
+
+
+def as_json(judged: Judged) -> str:
+    """Return a JSON document, in ASCII.
+
+    Its keys are `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator), `causes` (each
+    with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, and `verdicts`
+    (one per case).
+    """
+    causes = [
+        {
+            **{key: value for key, value in cause._asdict().items() if key not in ("verdicts", "example")},
+            "cases": [each.case for each in cause.verdicts],
+            "example": cause.example.name,
+        }
+        for cause in causes_of(judged)
+    ]
+    readings = [
+        {"operator": operator, "question": question, "taken": taken}
+        for (operator, question), taken in readings_of(judged).items()
+    ]
+    return json.dumps(
+        {
+            "engine": judged.engine,
+            "folder": str(judged.folder),
+            "seconds": round(judged.seconds, 3),
+            "counts": judged.counts,
+            "operators": by_operator(judged),
+            "causes": causes,
+            "readings": readings,
+            "verdicts": [each._asdict() for each in judged.verdicts],
+        }
+    )
+
+
+def as_junit(judged: Judged) -> str:
+    """Return JUnit XML, in ASCII: a test per case, which fails unless the engine agrees, or is skipped if not run."""
+    failed = sum(judged.counts[verdict] for verdict in FAILURES)
+    counts = {
+        "tests": str(len(judged.verdicts)), "failures": str(failed), "skipped": str(judged.counts[NOT_RUN]),
+        "time": f"{judged.seconds:.3f}",
+    }  # fmt: skip
+    suite = ElementTree.Element("testsuite", {"name": printable(judged.engine), **counts})
+    for each in judged.verdicts:
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(each.operator), name=printable(each.case))
+        if each.verdict == NOT_RUN:
+            ElementTree.SubElement(case, "skipped", message=printable(_line(each.detail)))
+        elif each.verdict != AGREES:
+            message = printable(f"{each.verdict}: {_line(each.detail)}")
+            ElementTree.SubElement(case, "failure", type=each.verdict, message=message)
+    ElementTree.indent(suite)
+    text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
+    return text.decode()
+
+
+def as_sarif(judged: Judged) -> str:
+    """Return SARIF 2.1.0, in ASCII: a result per cause, which leads to its smallest case."""
+    causes = causes_of(judged)
+    rules = dict.fromkeys(f"{cause.operator}/{cause.verdict}" for cause in causes)
+    driver = {
+        "name": "anydml judge",
+        "version": __version__,
+        "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", " ")}} for rule in rules],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "results": [_result(judged, cause) for cause in causes],
+        "properties": {"engine": judged.engine, "counts": judged.counts},
+    }
+    return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
+    uri = quote((cause.example.folder / MODEL).as_posix())
+    about = cause.example.about
+    decided = f" {about['document']}: {about['sentence']}" if about else ""
+    detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
+    place = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}}
+    return {
+        "ruleId": f"{cause.operator}/{cause.verdict}",
+        "level": "error",
+        "message": {"text": f"{judged.engine}: {cause}. {_line(detail)}.{decided}"},
+        "locations": [place],
+    }
+
+
+def page(judged: Judged) -> Explanation:
+    """Return a page with a picture of what must go where in the smallest case of each cause that can be drawn."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in judged.counts.items() if count)
+    sections: list[Any] = []
+    causes = causes_of(judged)
+    for cause in causes:
+        if cause.verdict != REFUSES and len(sections) < MOST_PICTURES:
+            detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
+            title = f"{cause}. {cause.example.name}: {_line(detail)}. {cause.example.about.get('sentence', '')}"
+            sections += [dataclasses.replace(each, title=title) for each in _pictures(cause.example)[:1]]
+    return Explanation(f"{judged.engine}: {counts}", sections, [*lines_of(judged)])
+
+
+def _pictures(stored: Stored) -> Any:
+    """What anydml moves in the model of a case, its inputs being constants but for the first; none if it cannot."""
+    from anydml.explain import explain
+
+    model = onnx.load(stored.folder / MODEL)
+    infos = [*model.graph.input]
+    for info, value in [*zip(infos, stored.inputs(), strict=False)][1:]:
+        model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+        model.graph.input.remove(info)
+    try:
+        return explain(model).sections
+    except (AnydmlError, ValueError, TypeError):
+        return ()
+
+
+FORMS: dict[str, Callable[[Judged], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}
+"""Functions by the names of their options."""

@@ -1,0 +1,138 @@
+"""Slice, whose starts and ends are clamped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anydml.referee.drawing import FAR, Draw
+from anydml.referee.nodes import Array, Coordinate, Node, Result, Source
+from anydml.referee.rules import AXIS_IN_RANGE, Ambiguity, Operator, Reading, Rule, always, input_between
+from anydml.referee.shaping import whole
+
+
+def _draw_slice(draw: Draw) -> Node:
+    x = whole(draw, least_rank=1)
+    axes = draw.subset(range(x.ndim), 1)
+    has_axes = draw.is_likely(0.75)
+    if not has_axes:
+        axes = axes[:0] or [*range(draw.randint(1, x.ndim))]
+    kind = draw.index_dtype("starts")
+    most = np.iinfo(kind)
+    far = [n for n in FAR if most.min <= n <= most.max]
+
+    def bound(size: int) -> int:
+        return draw.choice([draw.randint(-size - 2, size + 2), draw.randint(-size, size), draw.choice(far)])
+
+    starts, ends = ([bound(x.shape[axis]) for axis in axes] for _ in range(2))
+    steps = [draw.choice([1, 1, 2, 3, -1, -1, -2, draw.choice(far)]) for _ in axes]
+    inputs = [draw.integers(starts, kind), draw.integers(ends, kind)]
+    if has_axes:
+        inputs.append(draw.integers([draw.signed(axis, x.ndim) for axis in axes], kind))
+    if not has_axes and draw.is_likely(0.6):
+        return Node("Slice", draw.opset, (x, *inputs, None, draw.integers(steps, kind)))
+    if has_axes and draw.is_likely(0.7):
+        inputs.append(draw.integers(steps, kind))
+    return Node("Slice", draw.opset, (x, *inputs))
+
+
+def effective(node: Node) -> list[tuple[int, int, int]]:
+    """Start, step and count of each axis, by the text since opset 13."""
+    x = node.array(0)
+    starts, ends = node.integers(1), node.integers(2)
+    axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
+    steps = node.integers(4) if node.optional(4) is not None else [1] * len(starts)
+    found = [(0, 1, size) for size in x.shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = x.shape[axis]
+        first = start + size if start < 0 else start
+        last = end + size if end < 0 else end
+        if step > 0:
+            first, last = min(max(first, 0), size), min(max(last, 0), size)
+            length = -(-(last - first) // step)
+        else:
+            first, last = min(max(first, 0), size - 1), min(max(last, -1), size - 1)
+            length = -(-(first - last) // -step)
+        found[axis] = first, step, max(0, length)
+    return found
+
+
+def _slice(node: Node) -> list[Result]:
+    x, axes = node.array(0), effective(node)
+
+    def source(at: Coordinate) -> Source:
+        return 0, tuple(first + step * c for c, (first, step, _) in zip(at, axes, strict=True))
+
+    return [Result(tuple(length for _, _, length in axes), x.dtype, source)]
+
+
+def as_numpy(node: Node) -> Node:
+    """A Slice whose starts are those of Python's slices: before the first element stays there when stepping back."""
+    x, starts = node.array(0), node.integers(1)
+    axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
+    steps = node.integers(4) if node.optional(4) is not None else [1] * len(starts)
+    ends = node.integers(2)
+    for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        if step < 0 and starts[k] < -x.shape[axis]:
+            starts[k], ends[k] = 0, 0
+    kind = node.array(1).dtype
+    return node.with_input(1, np.array(starts, kind)).with_input(2, np.array(ends, kind))
+
+
+def _steps_zero(node: Node, draw: Draw) -> Node | None:
+    steps = node.optional(4)
+    return None if steps is None else node.with_input(4, np.zeros_like(steps))
+
+
+def _axis_bounds(node: Node) -> tuple[Array, Array]:
+    rank = node.array(0).ndim
+    return np.array(-rank), np.array(rank - 1)
+
+
+def _goes_back(node: Node) -> bool:
+    return any(step < 0 for step in node.integers(4))
+
+
+SLICE = Operator(
+    "Slice",
+    _draw_slice,
+    _slice,
+    (
+        (
+            _goes_back,
+            (
+                "or to range `[0, dims[axes[i]]-1]` for negative stepping",
+                "If a negative value is passed for step, it represents slicing backward.",
+            ),
+        ),
+        (
+            always,
+            (
+                "All negative values in `starts[i]` and `ends[i]` have `dims[axes[i]]` added to them",
+                "it represents number of elements before the end of that dimension",
+            ),
+        ),
+    ),
+    (
+        input_between("axes", 3, _axis_bounds, AXIS_IN_RANGE),
+        Rule(
+            "steps",
+            ("'steps' cannot be 0.",),
+            lambda node: 0 not in node.integers(4),
+            _steps_zero,
+        ),
+    ),
+    (
+        Ambiguity(
+            "before opset 13 the text does not say where a backward slice that starts before the first element begins",
+            None,
+            (
+                Reading("clamped to the first element, as since opset 13", _slice),
+                Reading("nothing, as NumPy's slices", lambda node: _slice(as_numpy(node) if node.opset < 13 else node)),
+            ),
+        ),
+    ),
+    typed_by="data",
+    left_out=("an axis twice: the text leaves it undefined",),
+)
+
+OPERATORS = (SLICE,)
