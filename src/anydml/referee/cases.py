@@ -161,13 +161,14 @@ def placed(node: Node, draw: Draw) -> Node:
 def valid_case(operator: Operator, node: Node, name: str) -> Case:
     """The case of a valid node."""
     outputs = tuple(evaluate(node, operator.formula))
-    found = []
+    found: list[Alternative] = []
     for ambiguity in operator.ambiguities:
         if ambiguity.is_met is not None and not ambiguity.is_met(node):
             continue
         for reading in ambiguity.readings[1:]:
             others = None if reading.results is None else tuple(evaluate(node, reading.results))
-            if others is None or not all(map(same, others, outputs)):
+            known = [outputs, *(each.outputs for each in found if each.outputs is not None)]
+            if others is None or not any(all(map(same, others, each)) for each in known):
                 found.append(Alternative(ambiguity.question, reading.words, others))
     sentence = deciding(operator, node)
     where = document(node.operator, node.opset)

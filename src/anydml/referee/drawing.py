@@ -71,7 +71,7 @@ class Draw(random.Random):
         """INT32 or INT64, as the text allows."""
         return self.choice(dtypes(self.operator, self.opset, parameter))[1]
 
-    def data(self, dtype: np.dtype[Any], shape: Sizes) -> Array:
+    def data(self, dtype: np.dtype[Any], shape: Sizes, is_special: bool = True) -> Array:
         """Elements that differ from each other where the type has as many values, with special ones among them."""
         total = count(shape)
         if dtype.hasobject:
@@ -85,7 +85,7 @@ class Draw(random.Random):
             return numbers.astype(np.float32).astype(dtype).reshape(shape)
         first = self.randrange(1, 30)
         found = np.arange(first, first + total).astype(dtype)
-        special = _specials(dtype)
+        special = _specials(dtype) if is_special or dtype.kind in "iu" else []
         for k in range(total):
             if special and self.is_likely(0.06):
                 found[k] = self.choice(special)

@@ -218,6 +218,11 @@ def _center_crop_pad(node: Node) -> list[Result]:
     return [Result(tuple(shape), x.dtype, source)]
 
 
+def _edges(node: Node) -> list[str]:
+    axes, rank = node.attributes.get("axes", ()), node.array(0).ndim
+    return [f"axes {end}" for end, axis in (("first", -rank), ("last", rank - 1)) if axis in axes]
+
+
 def _wrong_axes(node: Node, draw: Draw) -> Node | None:
     axes = node.attributes.get("axes")
     rank = node.array(0).ndim
@@ -243,6 +248,7 @@ CENTER_CROP_PAD = Operator(
                 -node.array(0).ndim <= axis < node.array(0).ndim for axis in node.attributes.get("axes", ())
             ),
             _wrong_axes,
+            _edges,
         ),
     ),
     (zero_of_strings(_center_crop_pad),),

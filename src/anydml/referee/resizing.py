@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -32,11 +33,14 @@ def modes(opset: int) -> list[str]:
 
 def _draw_resize(draw: Draw) -> Node:
     shape = draw.sizes(draw.choice([1, 2, 2, 3, 4]), least=1)
-    x = draw.data(draw.dtype("X"), shape)
+    # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
+    x = draw.data(draw.dtype("X"), shape, is_special=False)
     # What stands outside of strings is not said.
     mode = draw.choice([each for each in modes(draw.opset) if not x.dtype.hasobject or each != "tf_crop_and_resize"])
     given: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": mode}
     given["nearest_mode"] = draw.choice([*ROUNDINGS])
+    if draw.is_likely(0.2):
+        del given["mode"]
     if mode == "half_pixel" and draw.is_likely(0.3):
         del given["coordinate_transformation_mode"]
     if given["nearest_mode"] == "round_prefer_floor" and draw.is_likely(0.3):
@@ -48,7 +52,7 @@ def _draw_resize(draw: Draw) -> Node:
     roi: Array | None = None if draw.opset >= 13 else np.zeros(0, np.float32)
     if mode == "tf_crop_and_resize":
         ends = [[draw.choice([0, 0.25, 0.5, -0.25]) for _ in axes], [draw.choice([1, 0.75, 1.25]) for _ in axes]]
-        roi = np.array([*ends[0], *ends[1]], draw.choice([np.float32, np.float64]))
+        roi = np.array([*ends[0], *ends[1]], draw.dtype("roi"))
         if x.dtype.kind == "f" and draw.is_likely(0.5):
             given["extrapolation_value"] = 2.5
     if draw.is_likely(0.5):
@@ -69,6 +73,8 @@ class Axis:
         self, length: int, scale: Fraction, target: Fraction, count: int, roi: tuple[Fraction, Fraction]
     ) -> None:
         self.length, self.scale, self.target, self.count, self.roi = length, scale, target, count, roi
+        # `length_resized` of align_corners, and of the modes that ask whether it is more than 1.
+        self.corners, self.resized = target, Fraction(count)
 
     def original(self, mode: str, y: int, kind: Callable[[Any], Any] = Fraction) -> Any:
         """`x_original` of a coordinate of the result.
@@ -86,16 +92,17 @@ class Axis:
             center = kind(self.length) / 2
             return center * (1 - adjustment) + (at + half) / scale - half
         if mode == "pytorch_half_pixel":
-            return (at + half) / scale - half if self.count > 1 else 0
+            return (at + half) / scale - half if self.resized > 1 else 0
         if mode == "asymmetric":
             return at / scale
         if mode == "tf_half_pixel_for_nn":
             return (at + half) / scale
         last, start, end = self.length - 1, kind(self.roi[0]), kind(self.roi[1])
         if mode == "align_corners":
-            return at * last / (target - 1) if target != 1 else 0
-        if self.count > 1:
-            return start * last + at * (end - start) * last / (self.count - 1)
+            corners = kind(self.corners)
+            return at * last / (corners - 1) if corners != 1 else 0
+        if self.resized > 1:
+            return start * last + at * (end - start) * last / (kind(self.resized) - 1)
         return half * (start + end) * last
 
 
@@ -171,19 +178,43 @@ def _resize(node: Node) -> list[Result]:
     return resized(node, axes_of(node))
 
 
-def whole_length(node: Node) -> list[Result]:
+def by_length(axis: Axis) -> None:
     """As the text says of `scale`: length_resized / length_original, where the length of the result is whole."""
-    axes = {
-        k: Axis(a.length, Fraction(a.count, a.length), Fraction(a.count), a.count, a.roi)
-        for k, a in axes_of(node).items()
-    }
-    return resized(node, {k: a if a.count else axes_of(node)[k] for k, a in axes.items()})
+    axis.scale = Fraction(axis.count, axis.length) if axis.count else axis.scale
+    axis.target = axis.scale * axis.length
 
 
-def corners_of_whole_length(node: Node) -> list[Result]:
-    """As `whole_length` for align_corners, whose formula divides by length_resized − 1."""
-    axes = {k: Axis(a.length, a.scale, Fraction(a.count), a.count, a.roi) for k, a in axes_of(node).items()}
-    return resized(node, axes)
+def is_whole(axis: Axis) -> None:
+    """Where `length_resized` is whole in every mode."""
+    axis.corners = Fraction(axis.count)
+
+
+def is_fraction(axis: Axis) -> None:
+    """Where `length_resized` is scale · length in every mode."""
+    axis.resized = axis.target
+
+
+def shortened(axis: Axis) -> None:
+    """Where the length of the result is floor(length · (end − start) · scale)."""
+    axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
+
+
+def read_as(*changes: Callable[[Axis], None], kind: Callable[[Any], Any] = Fraction) -> Callable[[Node], list[Result]]:
+    """The result by other readings.
+
+    Args:
+        changes: what each does to an axis.
+        kind: the numbers that are computed with.
+    """
+
+    def results(node: Node) -> list[Result]:
+        axes = axes_of(node)
+        for change in changes:
+            for axis in axes.values():
+                change(axis)
+        return resized(node, axes, kind)
+
+    return results
 
 
 def single(value: Any) -> Any:
@@ -196,13 +227,25 @@ def double(value: Any) -> Any:
     return np.float64(float(value))
 
 
-def cropped(node: Node) -> list[Result]:
-    """Where the length of the result is floor(length · (end − start) · scale)."""
-    axes = axes_of(node)
-    is_crop = node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and node.optional(3) is None
-    for axis in axes.values() if is_crop else ():
-        axis.count = max(0, math.floor(axis.length * (axis.roi[1] - axis.roi[0]) * axis.scale))
-    return resized(node, axes)
+def _is_cropped(node: Node) -> bool:
+    """Whether a region may shorten a result by scales."""
+    return node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize" and node.optional(3) is None
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether the length of a result is rounded."""
+    return any(axis.target != axis.count for axis in axes_of(node).values())
+
+
+_KINDS = {"": Fraction, "rounded to FLOAT": single, "rounded to DOUBLE": double}
+_WIDTHS = {"": (), "length_resized is whole": (is_whole,), "length_resized is scale · length": (is_fraction,)}
+_SCALES = {"": (), "scale is length_resized / length_original": (by_length,)}
+_TOGETHER = tuple(
+    Reading("; ".join(said), read_as(*by_scale, *by_width, kind=kind))
+    for (a, by_scale), (b, by_width), (c, kind) in itertools.product(_SCALES.items(), _WIDTHS.items(), _KINDS.items())
+    if len(said := [word for word in (a, b, c) if word]) > 1
+)
+"""Several readings at once."""
 
 
 RESIZE = Operator(
@@ -243,18 +286,19 @@ RESIZE = Operator(
     (
         Ambiguity(
             "`scale` is length_resized / length_original, and length_resized may be rounded down",
-            None,
+            _is_rounded,
             (
                 Reading("the scale that is given", _resize),
-                Reading("the length of the result by that of the input", whole_length),
+                Reading("the length of the result by that of the input", read_as(by_length)),
             ),
         ),
         Ambiguity(
-            "whether length_resized of align_corners is rounded down",
-            None,
+            "whether length_resized is rounded down",
+            _is_rounded,
             (
-                Reading("scale · length, as in ONNX's own test data", _resize),
-                Reading("the length of the result", corners_of_whole_length),
+                Reading("not in align_corners, as in ONNX's own test data, but where it is compared with 1", _resize),
+                Reading("always", read_as(is_whole)),
+                Reading("never", read_as(is_fraction)),
             ),
         ),
         Ambiguity(
@@ -262,17 +306,22 @@ RESIZE = Operator(
             None,
             (
                 Reading("not at all", _resize),
-                Reading("to FLOAT after each operation", lambda node: resized(node, axes_of(node), single)),
-                Reading("to DOUBLE after each operation", lambda node: resized(node, axes_of(node), double)),
+                Reading("to FLOAT after each operation", read_as(kind=single)),
+                Reading("to DOUBLE after each operation", read_as(kind=double)),
             ),
         ),
         Ambiguity(
             "whether the region of tf_crop_and_resize shortens a result by scales",
-            None,
+            _is_cropped,
             (
                 Reading("floor(length · scale), as onnx's shape inference", _resize),
-                Reading("floor(length · (end − start) · scale), as the text", cropped),
+                Reading("floor(length · (end − start) · scale), as the text", read_as(shortened)),
             ),
+        ),
+        Ambiguity(
+            "several of these questions at once",
+            _is_rounded,
+            (Reading("the first reading of each", _resize), *_TOGETHER),
         ),
     ),
     typed_by="X",

@@ -136,6 +136,8 @@ def _draw_tensor_scatter(draw: Draw) -> Node:
     update = draw.data(x.dtype, (*shape[:at], length, *shape[at + 1 :]))
     starts = [draw.integers([draw.choice([most, draw.randint(0, most)]) for _ in range(shape[0])])]
     given: dict[str, Any] = {"axis": axis, "mode": mode}
+    if mode == "linear" and draw.is_likely(0.3):
+        del given["mode"]
     if at == x.ndim - 2 and draw.is_likely(0.3):
         del given["axis"]
     return Node("TensorScatter", draw.opset, (x, update, *(starts if draw.is_likely(0.8) else [])), given)
