@@ -130,8 +130,14 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
 
     findings = list(describe(model, sizes))
     for found in findings:
-        if (desc := found.desc) is not None:
+        if (desc := found.desc) is None:
+            continue
+        # ONNX has indices of types that no engine reads as indices.
+        wrong = next((each for each in desc.problems() if each.field.startswith("IndicesTensor.")), None)
+        if wrong is None:
             yield _operator(f"{found.node}: {desc!r}", desc, desc.layouts(), {}, device)
+        else:
+            yield f"{found.node}: {wrong}"
     yield from (str(found.error) for found in findings if found.error is not None)
     yield from left_out(findings)
     if text := out_of_scope(findings):

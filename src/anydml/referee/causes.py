@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from anydml.referee.folders import Stored
 from anydml.referee.judging import Judged
-from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, Verdict
+from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 
 
 class Cause(NamedTuple):
@@ -58,6 +58,9 @@ def causes_of(judged: Judged, failures: tuple[str, ...] = FAILURES) -> list[Caus
         rest = verdicts
         while rest:
             common, having, these = _tell_tale([by_name[each.case] for each in rest], agreeing[operator])
+            if verdict == REFUSES and len(these) < len(rest):
+                # A message says more than features do.
+                common, having, these = "", 0, {each.case for each in rest}
             chosen = [each for each in rest if each.case in these]
             example = min((by_name[each.case] for each in chosen), key=_weight)
             failed = len(chosen)

@@ -183,10 +183,11 @@ class Worker:
             found = None
         if found is not None:
             return Verdict(**found)
+        # Its output may end before it does.
+        code = self._process.wait()
         base = Verdict(stored.name, stored.operator, CRASHES)
         if self._is_late:
             return base._replace(verdict=HANGS, kind=f"longer than {seconds:g} s", detail=f"longer than {seconds:g} s")
-        code = self._process.wait()
         name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         said = self._said(before)
         return base._replace(kind=kind_of(f"{name} {said}"), detail=f"{name} {said}".strip())

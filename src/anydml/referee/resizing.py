@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -237,7 +237,7 @@ def _is_rounded(node: Node) -> bool:
     return any(axis.target != axis.count for axis in axes_of(node).values())
 
 
-_KINDS = {"": Fraction, "rounded to FLOAT": single, "rounded to DOUBLE": double}
+_KINDS: Mapping[str, Callable[[Any], Any]] = {"": Fraction, "rounded to FLOAT": single, "rounded to DOUBLE": double}
 _WIDTHS = {"": (), "length_resized is whole": (is_whole,), "length_resized is scale · length": (is_fraction,)}
 _SCALES = {"": (), "scale is length_resized / length_original": (by_length,)}
 _TOGETHER = tuple(

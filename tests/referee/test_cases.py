@@ -1,0 +1,152 @@
+"""Cases: their results are those of other implementations, each has its sentence, and the folders are onnx's."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from anydml.errors import ModelError
+from anydml.onnx import backend
+from anydml.referee import find_cases, make_cases, write_cases
+from anydml.referee.cases import same
+from anydml.referee.coverage import Coverage
+from anydml.referee.folders import MODEL, model_of
+from anydml.referee.operators import OPERATORS
+from anydml.referee.shrinking import node_of
+from anydml.referee.texts import says, versions
+from anydml.referee.verdicts import as_array
+
+EXACT = sorted(
+    OPERATORS.keys()
+    - {"GatherElements", "OneHot", "Pad", "Resize", "Shape", "Slice", "Trilu", "Unsqueeze", "CenterCropPad"}
+)
+"""Operators in which onnx's own evaluator agrees with its text."""
+
+
+def modelled(case):
+    return model_of(case.node, [(value.dtype, value.shape) for value in case.outputs])
+
+
+def given(case):
+    return [value for k, value in enumerate(case.node.inputs) if value is not None and k not in case.node.constant]
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_anydml_agrees_with_every_case(name):
+    for case in make_cases([name], 10, seed=3):
+        if any(each.outputs is None for each in case.alternatives):
+            continue
+        found = backend.prepare(modelled(case)).run(given(case))
+        assert all(map(same, map(as_array, found), case.outputs)), case
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_onnx_agrees_with_every_case(name):
+    for case in make_cases([name], 6, seed=4):
+        model = modelled(case)
+        onnx.checker.check_model(model, full_check=True)
+        if any(value.size == 0 for value in given(case)) and name in ("Flatten", "NonZero"):
+            continue
+        made = ReferenceEvaluator(model)
+        found = made.run(None, dict(zip(made.input_names, given(case), strict=True)))
+        assert all(map(same, map(as_array, found), case.outputs)), case
+
+
+@pytest.mark.parametrize("name", ["Slice", "Gather", "Pad", "Resize", "OneHot", "Shape"])
+def test_the_seed_gives_the_same_cases(name):
+    one, other = (list(make_cases([name], 12, seed=9)) for _ in range(2))
+    assert [case.sentence for case in one] == [case.sentence for case in other]
+    for a, b in zip(one, other, strict=True):
+        assert a.node.attributes.keys() == b.node.attributes.keys()
+        assert all(map(same, a.outputs, b.outputs))
+    assert any(
+        not np.array_equal(a.outputs[0], b.outputs[0]) for a, b in zip(one, make_cases([name], 12, seed=8), strict=True)
+    )
+
+
+def test_every_sentence_is_one_of_the_text():
+    for case in make_cases(count=150, seed=2):
+        assert says(case.node.operator, case.node.opset, case.sentence), case
+    for case in make_cases(count=100, seed=2, is_valid=False):
+        assert says(case.node.operator, case.node.opset, case.sentence), case
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_a_sentence_of_some_version_is_said_of_each_quote(name):
+    operator = OPERATORS[name]
+    every = [opsets[0] for _, opsets in versions(name)]
+    for _, quote in operator.decides:
+        assert any(says(name, opset, each) for each in quote for opset in every), quote
+    for opset in every:
+        assert any(says(name, opset, each) for each in operator.decides[-1][1]), opset
+
+
+def test_an_invalid_case_breaks_its_rule_and_anydml_refuses_it():
+    for case in make_cases(count=150, seed=5, is_valid=False):
+        rules = {rule.name: rule for rule in OPERATORS[case.node.operator].rules}
+        assert not rules[case.broken].holds(case.node), case
+
+
+def test_folders_are_read_as_they_were_written(tmp_path):
+    made = list(make_cases(count=66, seed=6))
+    assert write_cases(made, tmp_path / "new") == 66
+    found = find_cases(tmp_path / "new")
+    by_name = {case.name: case for case in made}
+    for stored in found:
+        case = by_name[stored.name]
+        assert stored.about["sentence"] == case.sentence
+        node = node_of(stored)
+        assert node.attributes.keys() == case.node.attributes.keys()
+        assert all(a is b is None or same(as_array(a), b) for a, b in zip(node.inputs, case.node.inputs, strict=True))
+        assert all(map(same, map(as_array, stored.outputs()), case.outputs))
+        assert len(stored.readings()) == len(case.alternatives)
+
+
+@pytest.mark.parametrize("name, sizes", [("Slice", [1]), ("Pad", [0]), ("Resize", [])], ids=["Slice", "Pad", "Resize"])
+def test_what_is_ambiguous_has_readings(name, sizes):
+    found = [case for case in make_cases([name], 150, seed=1) if case.alternatives]
+    assert found
+    for case in found:
+        for each in case.alternatives:
+            assert each.outputs is None or not all(map(same, each.outputs, case.outputs))
+
+
+def test_coverage_counts_what_is_reached():
+    seen = Coverage()
+    assert len(list(seen.counting(make_cases(["Gather", "Where"], 200, seed=1)))) == 200
+    assert seen.count - len(seen.missing()) >= seen.count - 2
+    few = Coverage()
+    list(few.counting(make_cases(["Gather"], 1, seed=1)))
+    assert any(line.startswith("Gather: axis ") for line in few.missing())
+
+
+def test_other_operators_and_folders_are_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"there are no cases of 'Softmax'.*Gather"):
+        next(make_cases(["Softmax"], 1))
+    with pytest.raises(ModelError, match="no rule of NonZero can be broken"):
+        next(make_cases(["NonZero"], 1, is_valid=False))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/a").write_text("")
+    with pytest.raises(ModelError, match="is not an empty folder"):
+        write_cases([], tmp_path / "full")
+    with pytest.raises(ModelError, match="has no cases"):
+        find_cases(tmp_path / "full")
+    with pytest.raises(ModelError, match="there is no folder"):
+        find_cases(tmp_path / "none")
+    write_cases(make_cases(["Gather"], 1), tmp_path / "one")
+    case = find_cases(tmp_path / "one")[0].folder
+    (case / "test_data_set_0/output_0.pb").unlink()
+    with pytest.raises(ModelError, match="has no outputs"):
+        find_cases(tmp_path / "one")
+    (case / "case.json").write_text("[]")
+    with pytest.raises(ModelError, match="does not describe a case"):
+        find_cases(tmp_path / "one")
+    model = onnx.load(case / MODEL)
+    model.graph.node.append(model.graph.node[0])
+    onnx.save(model, case / MODEL)
+    (case / "case.json").unlink()
+    (case / "test_data_set_0/output_0.pb").write_bytes(b"")
+    with pytest.raises(ModelError, match="has 2 nodes"):
+        node_of(find_cases(tmp_path / "one")[0])

@@ -1,0 +1,202 @@
+"""Verdicts: what is wrong, refused, crashes or hangs is told from what agrees, and no case ends the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from anydml.cli import main
+from anydml.errors import ModelError
+from anydml.referee import causes_of, find_cases, judge, make_cases, write_cases
+from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
+from anydml.referee.shrinking import shrink_all
+from anydml.referee.verdicts import kind_of
+
+PROGRAM = """
+import os, shutil, signal, sys
+from pathlib import Path
+
+model, inputs, outputs = map(Path, sys.argv[1:])
+kind = next(each for each in (b"Gather", b"Expand", b"Size", b"Shape") if each in model.read_bytes())
+if kind == b"Gather":
+    os.kill(os.getpid(), signal.SIGKILL)
+if kind == b"Size":
+    sys.exit("Size is not supported")
+given = "input_0.pb" if kind == b"Expand" and (inputs / "input_0.pb").exists() else "output_0.pb"
+shutil.copy(inputs / given, outputs / "output_0.pb")
+"""
+"""An engine that is right about Shape, as it copies what is expected, and wrong about Expand."""
+
+PATCHED = """
+import os, sys, time
+if "anydml.referee.worker" in sys.orig_argv:
+    from anydml.onnx import backend
+
+    right = backend.prepare
+
+    class Reversed:
+        def __init__(self, made):
+            self.made = made
+
+        def run(self, inputs):
+            return [each.reshape(-1)[::-1].reshape(each.shape) for each in self.made.run(inputs)]
+
+    def prepare(model):
+        kind = model.graph.node[0].op_type
+        if kind == "Gather":
+            os._exit(3)
+        if kind == "Size":
+            time.sleep(60)
+        return Reversed(right(model)) if kind == "Expand" else right(model)
+
+    backend.prepare = prepare
+"""
+"""What makes anydml wrong in a worker, which starts with it as `sitecustomize`."""
+
+
+@pytest.fixture
+def patched(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(PATCHED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cases") / "all"
+    write_cases(make_cases(["Gather", "Expand", "Size", "Shape"], 12, seed=1), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("engine") / "engine.py"
+    path.write_text(PROGRAM)
+    return f"command:{sys.executable} {path}"
+
+
+@pytest.fixture(scope="module")
+def judged(cases, program):
+    return judge(cases, program, jobs=2)
+
+
+def verdicts(judged):
+    found = {}
+    for each in judged.verdicts:
+        found.setdefault(each.operator, set()).add(each.verdict)
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals")
+def test_what_a_program_does_is_a_verdict(judged):
+    found = verdicts(judged)
+    assert found["Gather"] == {"crashes"}
+    assert found["Size"] == {"refuses"}
+    assert found["Shape"] == {"agrees"}
+    assert "differs" in found["Expand"]
+    assert not judged.is_clean
+    assert len(judged.verdicts) == 12
+
+
+def test_anydml_agrees(cases):
+    judged = judge(cases, "anydml", jobs=1)
+    assert judged.counts["agrees"] == 12
+    assert judged.is_clean
+    assert judged.engine.startswith("anydml ")
+
+
+def test_a_worker_that_ends_does_not_end_the_run(patched, tmp_path):
+    for operator, count in (("Gather", 2), ("Shape", 1), ("Size", 1), ("Where", 2)):
+        write_cases(make_cases([operator], count), tmp_path / "cases" / operator)
+    judged = judge(tmp_path / "cases", "anydml", jobs=1, seconds=6)
+    found = verdicts(judged)
+    assert found == {"Gather": {"crashes"}, "Size": {"hangs"}, "Where": {"agrees"}, "Shape": {"agrees"}}
+    assert judged.restarts == 3
+
+
+def test_reports_say_the_same(judged):
+    told = json.loads(as_json(judged))
+    suite = ElementTree.fromstring(as_junit(judged))
+    failed = sum(told["counts"][verdict] for verdict in ("differs", "refuses", "crashes", "hangs", "accepts"))
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("12", str(failed))
+    assert sum(len(cause["cases"]) for cause in told["causes"]) == failed
+    (run,) = json.loads(as_sarif(judged))["runs"]
+    assert len(run["results"]) == len(told["causes"])
+    text = "\n".join(lines_of(judged))
+    assert "Size is not supported" in text
+    assert all(cause.operator in text for cause in causes_of(judged))
+    assert page(judged).html().startswith("<!doctype html>")
+
+
+def test_other_machines_outputs(cases, program, tmp_path):
+    for stored in find_cases(cases):
+        (stored.folder / "there").mkdir()
+        if stored.operator == "Size":
+            (stored.folder / "there/error.txt").write_text("no such operator")
+        elif stored.operator != "Shape":
+            for path in (stored.folder / "test_data_set_0").glob("output_*"):
+                (stored.folder / "there" / path.name).write_bytes(path.read_bytes())
+    found = verdicts(judge(cases, "outputs:there", jobs=1))
+    assert found == {"Gather": {"agrees"}, "Expand": {"agrees"}, "Size": {"refuses"}, "Shape": {"differs"}}
+
+
+def test_a_difference_shrinks(patched, tmp_path):
+    write_cases(make_cases(["Expand"], 6, seed=1), tmp_path / "cases")
+    judged = judge(tmp_path / "cases", "anydml", jobs=1)
+    lines = list(shrink_all(judged, "anydml", tmp_path / "small"))
+    assert len(lines) == len(causes_of(judged)) > 0
+    small = find_cases(tmp_path / "small")
+    assert all(stored.outputs()[0].size == 2 for stored in small)
+    pasted = (small[0].folder / "paste.txt").read_text("utf-8")
+    assert "ONNX's Changelog.md, Expand-" in pasted
+    assert len(pasted.splitlines()) <= 10
+
+
+def test_illegal_cases_that_are_accepted(tmp_path):
+    write_cases(make_cases(["Gather"], 6, seed=1, is_valid=False), tmp_path / "wrong")
+    assert judge(tmp_path / "wrong", "anydml", jobs=1).is_clean
+    for stored in find_cases(tmp_path / "wrong"):
+        (stored.folder / "got").mkdir()
+    judged = judge(tmp_path / "wrong", "outputs:got", jobs=1)
+    assert judged.counts["accepts"] == 6
+
+
+def test_the_commands(tmp_path, capsys):
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)])
+        return ended.value.code, capsys.readouterr()
+
+    code, said = run("cases", "Where", "--count", "5", "--out", tmp_path / "w", "--coverage")
+    assert not code
+    assert "5 cases of 1 operators written" in said.out
+    assert "Where: X is " in said.out
+    code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--jobs", "1", "--html", tmp_path / "p.html")
+    assert code == 0
+    assert "Where" in said.out
+    assert (tmp_path / "p.html").exists()
+    code, said = run("judge", tmp_path / "w", "--engine", "nobody")
+    assert (code, "there is no engine 'nobody'" in said.err, said.out) == (2, True, "")
+    code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--json", "--sarif")
+    assert (code, "exclude each other" in said.err) == (2, True)
+    code, said = run("cases", "Where", "--out", tmp_path / "w")
+    assert (code, "is not an empty folder" in said.err) == (2, True)
+
+
+def test_an_engine_that_is_not_there(cases, monkeypatch):
+    with pytest.raises(ModelError, match=r"cannot be used: it ended|cannot be imported|has no program"):
+        judge(cases, "command: ", jobs=1)
+
+
+@pytest.mark.parametrize(
+    "said, kind",
+    [
+        ("ValueError: axis 3 is out of [1, 2]", "ValueError: axis # is out of …"),
+        ("Fail: /a/b.cc:12 'x' and 'y'", "Fail: … and …"),
+        ("outer Caused by: inner 5 Stack backtrace: 1", "inner #"),
+    ],
+)
+def test_messages_of_one_kind(said, kind):
+    assert kind_of(said) == kind
