@@ -13,7 +13,7 @@ FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
 
 
-@click.command(short_help="Write random cases of operators, with the results that the document asks for.")
+@click.command(short_help="Write random cases of operators with their results.")
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @click.option("--out", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
