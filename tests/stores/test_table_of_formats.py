@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "stores.md"
 def table():
     """The rows of the table, each with its cells by the names of columns."""
     text = PAGE.read_text("utf-8").partition("## Formats\n")[2]
-    rows = [line.strip("|").split("|") for line in text.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    rows = [line.strip("|").split("|") for line in re.split(r"\n###? ", text)[0].splitlines() if line.startswith("|")]
     header, _, *cells = [[cell.strip() for cell in row] for row in rows]
     return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in cells}
 

@@ -23,6 +23,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 MOST_HEADER = 10_000
 """Maximum bytes of a header, as in NumPy for files that are not trusted."""
 
+MOST_START = 12 + MOST_HEADER
+"""Maximum bytes before the elements."""
+
 MOST_DIMENSIONS = 64
 """NumPy's maximum."""
 
@@ -59,7 +62,9 @@ class NpyFile:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = None) -> NpyFile:
+def read_header(
+    path: Path, place: JsonPath, start: int = 0, size: int | None = None, first: bytes | bytearray | None = None
+) -> NpyFile:
     """Read the header of a .npy file, version 1 to 3.
 
     Args:
@@ -67,6 +72,7 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
         place: location for errors.
         start: position of the .npy file in `path`, in bytes.
         size: its size in bytes; None if it extends to the end of `path`.
+        first: its first bytes, up to `MOST_START`, where `path` has them in another form.
 
     Raises:
         ModelError: it is not a .npy file, its elements are not plain bytes, or its header is too long or contradicts
@@ -76,7 +82,8 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
     try:
         with path.open("rb") as file:
             file.seek(start)
-            first = file.read(12 + MOST_HEADER if size is None else min(size, 12 + MOST_HEADER))
+            if first is None:
+                first = file.read(MOST_START if size is None else min(size, MOST_START))
             size = file.seek(0, 2) - start if size is None else size
     except OSError as error:
         raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
@@ -103,7 +110,7 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
     return found
 
 
-def _parse(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Return the shape, order, dtype and length of the header at the start of a file."""
     stream = io.BytesIO(start)
     version = npy_format.read_magic(stream)

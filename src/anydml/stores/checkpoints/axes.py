@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.checkpoints.axis import Axis
+from anydml.stores.checkpoints.companions import companion
 from anydml.stores.checkpoints.known_axes import (
     Model,
     Unknown,
@@ -69,8 +70,9 @@ class Axes:
         if found is None and (weight := weight_of(name, model)) is not None:
             found = axis_of_scales(name, weight, self.of(weight, model, where), model)
         elif found is None:
-            found = known_axis(name, model)
-            if not model.says_heads and isinstance(found, Axis) and (part := projection_of(name)) is not None:
+            others = companion(name, model)
+            weight, found = (name, known_axis(name, model)) if others is None else others
+            if not model.says_heads and isinstance(found, Axis) and (part := projection_of(weight)) is not None:
                 self._assumed.add(part)
         place = JsonPath(where)
         if isinstance(found, Unknown):

@@ -15,6 +15,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import AxisIntervals
+from anydml.stores.checkpoints.companions import depends_on
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
@@ -141,7 +142,7 @@ class Placed:
             stages = self._stages(name) if placement.pp > 1 else ()
             expert = _EXPERT.match(name) if placement.ep > 1 else None
             group = expert and int(expert[1]) * placement.ep // self._experts
-            about = weight and id(self.tensors[weight].value)
+            about = weight and id(self.tensors[weight].value), depends_on(name, self._model)
             key = id(tensor.value), tensor.dtype, pattern, about, stages, group
             found[name] = known.setdefault(key, len(known))
         return found

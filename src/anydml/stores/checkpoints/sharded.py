@@ -69,6 +69,10 @@ def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bo
 
 def _check_equal(name: str, first: StoredPiece, other: StoredPiece) -> None:
     """Refuse replicas that differ, because either might be right."""
+    if packed := next((each.store for each in (first, other) if each.store.packed is not None), None):
+        raise (JsonPath(str(packed.path)) / name).error(
+            "is compressed, so that it is not compared with that of other ranks: write it again without compression"
+        )
     try:
         with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
             is_equal = all(

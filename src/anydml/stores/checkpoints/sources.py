@@ -146,6 +146,8 @@ def sources_of(
         remarks += beside_index(opened[0])
         if (count := _count_of(opened[0])) > 1 and opened[0].path.is_file():
             remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
+    if packed := sum(store.packed is not None for each in opened for store in each.stores.values()):
+        remarks.append(f"unpacks {counted(packed, 'compressed tensor')} while they are read")
     others = [name for each in opened for name in each.others]
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
 

@@ -1,4 +1,4 @@
-"""Zip files with uncompressed entries, and ``.npz`` files, whose arrays are such entries."""
+"""Zip files, and ``.npz`` files, whose entries are arrays, compressed or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import BinaryIO, NamedTuple
 from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.store import FileContent, Store
+from anydml.stores.formats.packed import Packed
+from anydml.stores.formats.store import FileContent, Store, reader_of
 
 _LOCAL = struct.Struct("<4s22xHH")
 """The header before an entry: its signature, and the sizes of the name and of the extra field after it."""
@@ -21,10 +22,17 @@ MOST_ENTRIES = 1 << 20
 
 
 class ZipEntry(NamedTuple):
-    """Offset and size of an entry in the file, in bytes."""
+    """An entry of a zip file.
+
+    Attributes:
+        offset: of its content in the file, or, if that is compressed, 0.
+        size: of its content, in bytes.
+        packed: what unpacks it; None if it is not compressed.
+    """
 
     offset: int
     size: int
+    packed: Packed | None = None
 
 
 class _Part(io.RawIOBase):
@@ -54,7 +62,9 @@ class _Part(io.RawIOBase):
         return content
 
 
-def entries(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> dict[str, ZipEntry]:
+def entries(
+    path: Path, place: JsonPath, start: int = 0, length: int | None = None, may_be_packed: bool = False
+) -> dict[str, ZipEntry]:
     """The entries of a zip file, by name.
 
     Args:
@@ -62,15 +72,16 @@ def entries(path: Path, place: JsonPath, start: int = 0, length: int | None = No
         place: for errors.
         start: offset of the zip file in that file.
         length: its bytes; None if it extends to the end of the file.
+        may_be_packed: whether entries may be compressed.
 
     Raises:
-        ModelError: it is no zip file, is broken, or has a compressed or encrypted entry.
+        ModelError: it is no zip file, is broken, or has an encrypted entry, or one that is compressed in another way.
     """
     with place.reading():
-        return _entries(path, place, start, length)
+        return _entries(path, place, start, length, may_be_packed)
 
 
-def _entries(path: Path, place: JsonPath, start: int, length: int | None) -> dict[str, ZipEntry]:
+def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be_packed: bool) -> dict[str, ZipEntry]:
     found: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
@@ -84,18 +95,24 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None) -> dic
                     continue
                 if "/code/__torch__" in each.filename:
                     raise place.error("is a model of TorchScript: save the state_dict() of torch.jit.load(…) instead")
-                if each.compress_type != zipfile.ZIP_STORED or each.flag_bits & 1:
-                    raise place.error(f"has {show(each.filename)}, which is compressed or encrypted: write it again "
-                                      "without compression, as numpy.savez does")  # fmt: skip
+                is_packed = may_be_packed and each.compress_type == zipfile.ZIP_DEFLATED
+                if not (is_packed or each.compress_type == zipfile.ZIP_STORED) or each.flag_bits & 1:
+                    how = "encrypted, or compressed in another way than by deflate" if may_be_packed else (
+                        "compressed or encrypted")  # fmt: skip
+                    raise place.error(f"has {show(each.filename)}, which is {how}: write it again without compression")
                 file.seek(each.header_offset)
                 local = file.read(_LOCAL.size)
                 if len(local) < _LOCAL.size or local[:4] != b"PK\x03\x04" or each.filename in found:
                     raise place.error(f"has {show(each.filename)} twice, or where no entry begins")
                 _, name, extra = _LOCAL.unpack(local)
                 offset = each.header_offset + _LOCAL.size + name + extra
-                if each.file_size != each.compress_size or offset + each.file_size > size:
+                if (not is_packed and each.file_size != each.compress_size) or offset + each.compress_size > size:
                     raise place.error(f"has {show(each.filename)}, which is longer than the file")
-                found[each.filename] = ZipEntry(start + offset, each.file_size)
+                if is_packed:
+                    said = start + offset, each.compress_size, each.file_size, each.CRC
+                    found[each.filename] = ZipEntry(0, each.file_size, Packed(path, each.filename, *said))
+                else:
+                    found[each.filename] = ZipEntry(start + offset, each.file_size)
     except ModelError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
@@ -107,14 +124,22 @@ def read_npz(path: Path, place: JsonPath) -> FileContent:
     """The arrays of a .npz file.
 
     Raises:
-        ModelError: the file is broken or compressed.
+        ModelError: the file is broken, or compressed in another way than NumPy does.
     """
     return FileContent({store.name: store for store in _arrays(path, place)}, {})
 
 
 def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:
-    for name, entry in entries(path, place).items():
+    for name, entry in entries(path, place, may_be_packed=True).items():
         if not name.endswith(".npy"):
             raise (place / name).error("is no .npy file, which all entries of a .npz file are")
-        header = npy.read_header(path, place / name, entry.offset, entry.size)
-        yield Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.order)
+        first = None
+        if entry.packed is not None:
+            first = bytearray(min(entry.size, npy.MOST_START))
+            with path.open("rb") as file:
+                entry.packed.fill(memoryview(first), 0, reader_of(file))
+        header = npy.read_header(path, place / name, entry.offset, entry.size, first)
+        store = Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.order)
+        if entry.packed is not None:
+            store.stored, store.packed = header.dtype, entry.packed
+        yield store

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import in_elements, name_of
 from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.stores.formats.packed import Packed, Read
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,6 +45,17 @@ def state_of(found: os.stat_result) -> tuple[int, ...]:
     Programs set the first time as they like, but the second only by the clock.
     """
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def reader_of(file: BinaryIO) -> Read:
+    """What fills a view with the bytes of an open file from an offset on."""
+
+    def read(view: memoryview, at: int) -> None:
+        file.seek(at)
+        if file.readinto(view) != len(view):  # type: ignore[attr-defined]
+            raise JsonPath(file.name).error("has become shorter since it was opened")
+
+    return read
 
 
 class _HasShape(Protocol):
@@ -122,6 +134,7 @@ class Store(StoredArray):
         stored: dtype of the elements in the file, where they are cast when they are read; otherwise None. If it has a
             field, this says what is done first: as in `resolved`.
         seen: what changes with the file, when its header was read; None if that is not known.
+        packed: what unpacks its content, in which `offset` is, where that is compressed; `stored` is then a dtype, too.
 
     Examples:
         >>> from anydml import stores
@@ -139,6 +152,7 @@ class Store(StoredArray):
     order: tuple[int, ...] | None = None
     stored: np.dtype[Any] | None = None
     seen: tuple[int, ...] | None = None
+    packed: Packed | None = None
 
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:
@@ -168,8 +182,12 @@ class Store(StoredArray):
         with place.reading(), self.path.open("rb") as file:
             if self.seen not in (None, state_of(os.fstat(file.fileno()))):
                 raise place.error("has changed since it was opened: open it again")
-            file.seek(self.offset)
-            count = file.readinto(read.reshape(-1).view(np.uint8).data)
+            count, view = read.nbytes, read.reshape(-1).view(np.uint8).data
+            if self.packed is not None:
+                self.packed.fill(view, self.offset, reader_of(file))
+            else:
+                file.seek(self.offset)
+                count = file.readinto(view)
         if count != read.nbytes:
             raise place.error("has become shorter since it was opened")
         result = read if self.stored is None else resolved(read, self.dtype)

@@ -167,7 +167,8 @@ class FileBlocking(Blocking):
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
         real = {path: os.path.realpath(path) for path in {each.path for each in self.intervals.values()}}
         for number, lies in self.intervals.items():
-            yield repr((number, real[lies.path], lies.offset, lies.size, lies.cast and lies.cast.stored)).encode()
+            cast = lies.cast and (lies.cast.stored, lies.cast.offset, lies.cast.name)
+            yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:
             yield repr((kind.moves, *map(RunCopies.state, kind.copies))).encode()

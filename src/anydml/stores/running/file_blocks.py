@@ -51,7 +51,7 @@ class FileBlocks(BlocksWriter):
             return self._opened.file(part(interval.path), self.is_writing)
         file = self._opened.file(interval.path)
         if (store := interval.cast) is not None and store.stored is not None:
-            return CastFile(file, store.offset, store.stored, store.dtype)
+            return CastFile(file, store)
         return file
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:

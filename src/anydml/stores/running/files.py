@@ -12,13 +12,13 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
-from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
+from anydml.stores.formats.store import PAGE, Array, Numbers, Store, resolved
 from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 
 AT_ONCE = 512 << 10
@@ -188,26 +188,35 @@ class PlainFile:
 
 
 class CastFile:
-    """Elements of a file that are cast when they are read, as the bytes of a `PlainFile`.
+    """Elements of a file that are unpacked or cast when they are read, as the bytes of a `PlainFile`.
 
     Args:
         file: that is read.
-        offset: of the first element, in bytes.
-        stored: dtype of the elements in the file.
-        dtype: to which they are cast, by NumPy or ml_dtypes.
+        store: the array in it, whose dtype by NumPy or ml_dtypes elements get.
     """
 
-    def __init__(self, file: PlainFile, offset: int, stored: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-        self._file, self._offset, self._stored, self._dtype = file, offset, stored, dtype
+    def __init__(self, file: PlainFile, store: Store) -> None:
+        self._file, self._offset, self._packed, self._dtype = file, store.offset, store.packed, store.dtype
+        self._stored = store.dtype if store.stored is None else store.stored
+
+    def _read(self, view: memoryview, at: int) -> None:
+        """Read bytes as they are stored."""
+        if self._packed is None:
+            self._file.read(view, at)
+        else:
+            self._packed.fill(view, at, self._file.read)
 
     def read(self, view: memoryview, at: int) -> None:
         """Fill a view with cast elements, from an offset among these on."""
+        if self._stored == self._dtype:
+            self._read(view, self._offset + at)
+            return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
         for first in range(0, result.size, AT_ONCE // size):
             part = result[first : first + AT_ONCE // size]
             read = np.empty(part.size, self._stored)
             place = self._offset + (at // self._dtype.itemsize + first) * size
-            self._file.read(read.view(np.uint8).data, place)
+            self._read(read.view(np.uint8).data, place)
             part[...] = resolved(read, self._dtype)
 
     def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:

@@ -75,7 +75,7 @@ class GridBlocks(BlocksWriter):
         kept_in = folder if number in self._blocking.kept else None
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
-            file, store = CastFile(file, store.offset, store.stored, store.dtype), replace(store, offset=0)
+            file, store = CastFile(file, store), replace(store, offset=0)
         reader = ChunkReader(store, self._blocking.span, kept_in, file)
         self._opened.more.callback(reader.close)
         return reader

@@ -1,0 +1,170 @@
+"""Axes of tensors that stand for a weight together: what GPTQ, AWQ and LLM.int8 pack, and the factors of LoRA.
+
+They are shared as the weight would be, of which ranks have rows (outputs) or columns (inputs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.stores.checkpoints.axis import ALL, Axis
+from anydml.stores.checkpoints.known_axes import Model, Unknown, known_axis
+from anydml.text import counted
+
+_PARTS = ("qweight", "qzeros", "scales", "g_idx")
+_PACKED = re.compile(rf"(.*)\.({'|'.join(_PARTS)})", re.DOTALL)
+_FACTOR = re.compile(r"(.*)\.lora_([AB])((?:\.[^.]+)?)\.weight", re.DOTALL)
+_INTEGERS = re.compile(r"(.*)\.(weight|SCB|weight_format)", re.DOTALL)
+
+_FLOATS = np.dtype(np.float32)
+
+
+class _Weight(NamedTuple):
+    """A weight that is not there as such."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] = _FLOATS
+
+
+class Companion(NamedTuple):
+    """A tensor that stands for a weight together with others.
+
+    Attributes:
+        weight: the name of the weight.
+        axis: how ranks share the tensor.
+    """
+
+    weight: str
+    axis: Axis | Unknown
+
+
+def companion(name: str, model: Model) -> Companion | None:
+    """How ranks share a tensor that is one of several for a weight; None if it is no such tensor, or alone."""
+    for pattern, look in ((_PACKED, _of_packed), (_FACTOR, _of_factors), (_INTEGERS, _of_integers)):
+        if found := pattern.fullmatch(name):
+            return look(found, model)
+    return None
+
+
+def depends_on(name: str, model: Model) -> tuple[Any, ...]:
+    """What `companion` looks at beside a tensor; equal for tensors of which ranks have the same intervals."""
+    module, _, last = name.rpartition(".")
+    if last == "weight" and (found := _FACTOR.fullmatch(name)):
+        others = [f"{found[1]}.lora_{each}{found[3]}.weight" for each in "AB"]
+    elif last in ("weight", "SCB", "weight_format"):
+        if f"{module}.SCB" not in model.tensors:
+            return ()
+        others = [f"{module}.weight", f"{module}.SCB"]
+    elif last in _PARTS:
+        others = [f"{module}.{each}" for each in _PARTS]
+    else:
+        return ()
+    order = model.tensors.get(f"{module}.weight_format")
+    tensors = (model.tensors.get(each) for each in others)
+    return (
+        *((each.shape, each.dtype) if each is not None else None for each in tensors),
+        None if order is None else _number(order),
+    )
+
+
+def _shared(module: str, sizes: tuple[int, int], model: Model) -> Axis | Unknown:
+    """How ranks would share the weight of a module, with rows and columns."""
+    weight = f"{module}.weight"
+    found = known_axis(weight, model._replace(tensors={weight: _Weight(sizes)}))
+    if isinstance(found, Axis) and found.axis == 0 and isinstance(found.heads, int) and found.heads % model.ranks:
+        return Unknown(f"whose heads in {show(weight)} are copied to several ranks")
+    return found
+
+
+def _of_packed(found: re.Match[str], model: Model) -> Companion | None:
+    """GPTQ, whose words hold several inputs, and AWQ, whose words hold several outputs."""
+    module, part = found[1], found[2]
+    words, zeros, scales = (model.tensors.get(f"{module}.{each}") for each in ("qweight", "qzeros", "scales"))
+    if words is None or zeros is None or scales is None:
+        return None
+    weight = f"{module}.weight"
+    shapes = [each.shape for each in (words, zeros, scales)]
+    if any(len(shape) != 2 or 0 in shape for shape in shapes):
+        return Companion(weight, Unknown(f"whose shapes {[[*each] for each in shapes]} are not those of GPTQ or AWQ"))
+    outputs, groups, held = scales.shape[1], scales.shape[0], scales.shape[1] // zeros.shape[1]
+    is_by_inputs = words.shape[1] == outputs
+    if (
+        zeros.shape != (groups, outputs // held)
+        or outputs % held
+        or (not is_by_inputs and words.shape[1] != outputs // held)
+    ):
+        return Companion(weight, Unknown("which packs another number of elements into a word than GPTQ or AWQ do"))
+    inputs = words.shape[0] * (held if is_by_inputs else 1)
+    shared = _shared(module, (outputs, inputs), model)
+    if isinstance(shared, Unknown) or shared.axis is None:
+        return Companion(weight, shared)
+    ranks = 1 if model.are_parts else model.ranks
+    if shared.axis == 0:
+        if outputs % ranks or outputs // ranks % held:
+            return Companion(weight, _divided(counted(held, "output"), outputs, ranks))
+        return Companion(weight, ALL if part == "g_idx" else Axis(1))
+    # With g_idx, inputs name their groups in the whole weight; without it, each group is of inputs in a row.
+    has_names, size = f"{module}.g_idx" in model.tensors, inputs // groups
+    unit = held if is_by_inputs else 1
+    if inputs % ranks or inputs // ranks % unit:
+        return Companion(weight, _divided(counted(unit, "input"), inputs, ranks))
+    if part in ("qweight", "g_idx") or (not has_names and groups > 1):
+        if not has_names and groups > 1 and inputs // ranks % size:
+            return Companion(weight, _divided(counted(size, "input"), inputs, ranks))
+        return Companion(weight, Axis(0))
+    return Companion(weight, ALL)
+
+
+def _divided(block: str, size: int, ranks: int) -> Unknown:
+    return Unknown(f"of which each is for {block}, of {size} that {counted(ranks, 'rank')} would divide")
+
+
+def _of_factors(found: re.Match[str], model: Model) -> Companion | None:
+    """LoRA, whose factor A takes the inputs, and B makes the outputs."""
+    module, which, adapter = found.groups()
+    first, second = (model.tensors.get(f"{module}.lora_{each}{adapter}.weight") for each in "AB")
+    if first is None or second is None:
+        return None
+    weight = f"{module}.weight"
+    if len(first.shape) != 2 or len(second.shape) != 2 or first.shape[0] != second.shape[1]:
+        return Companion(weight, Unknown("whose factors A and B do not fit each other"))
+    shared = _shared(module, (second.shape[0], first.shape[1]), model)
+    if isinstance(shared, Unknown) or shared.axis is None:
+        return Companion(weight, shared)
+    return Companion(weight, shared if which == ("B" if shared.axis == 0 else "A") else ALL)
+
+
+def _of_integers(found: re.Match[str], model: Model) -> Companion | None:
+    """LLM.int8 of bitsandbytes, whose rows have a scale each."""
+    module, part = found[1], found[2]
+    weight, scales = model.tensors.get(f"{module}.weight"), model.tensors.get(f"{module}.SCB")
+    if weight is None or scales is None or weight.dtype != np.int8:
+        return None
+    if len(weight.shape) != 2 or scales.shape != weight.shape[:1]:
+        return Companion(f"{module}.weight", Unknown(f"beside whose weight SCB has shape {[*scales.shape]}"))
+    order = model.tensors.get(f"{module}.weight_format")
+    if order is not None and _number(order) != 0:
+        return Companion(f"{module}.weight", Unknown("whose weight lies in tiles, as its weight_format says"))
+    shared = _shared(module, weight.shape, model)
+    if isinstance(shared, Unknown) or shared.axis is None or part == "weight":
+        return Companion(f"{module}.weight", shared)
+    is_shared = part == "SCB" and shared.axis == 0
+    return Companion(f"{module}.weight", shared if is_shared else ALL)
+
+
+def _number(tensor: Any) -> int | None:
+    """The only element of a tensor, which is read; None if it has several, or is made of several stores."""
+    sources = getattr(tensor, "sources", (tensor,))
+    read: Callable[[], Any] | None = getattr(sources[0], "read", None) if len(sources) == 1 else None
+    if read is None or sources[0].size != 1:
+        return None
+    try:
+        return int(read().reshape(-1)[0])
+    except ModelError:
+        return None

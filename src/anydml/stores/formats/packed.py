@@ -1,0 +1,107 @@
+"""Entries of zip files that are compressed, read from any place on without unpacking the whole.
+
+Deflated bytes are decoded in sequence. The decoder is copied now and then, and reading goes on from the nearest copy.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from bisect import bisect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.files.json_path import JsonPath
+
+STEP = 1 << 20
+"""Most bytes that are read, and that are decoded, at once."""
+
+APART = 16 << 20
+"""Decoded bytes between two copies of a decoder, of which each has some 50 kB."""
+
+Read = Callable[[memoryview, int], object]
+"""Fills a view with the bytes of a file from an offset on."""
+
+
+class _Point(NamedTuple):
+    """A decoder, the bytes that it was given and has decoded, and the CRC-32 of these."""
+
+    decoder: Any
+    given: int
+    decoded: int
+    checksum: int
+
+
+class Packed:
+    """A deflated entry.
+
+    Args:
+        path: of the zip file.
+        name: of the entry.
+        offset: of its first byte in the file.
+        size: in the file.
+        length: of its content.
+        checksum: CRC-32 of its content.
+    """
+
+    def __init__(self, path: Path, name: str, offset: int, size: int, length: int, checksum: int) -> None:
+        self._said = path, name, offset, size, length, checksum
+        self._place = JsonPath(str(path)) / name
+        self._offset, self._size, self._length, self._checksum = offset, size, length, checksum
+        self._lock = threading.Lock()
+        self._points = [_Point(zlib.decompressobj(-zlib.MAX_WBITS), 0, 0, 0)]
+        self._now, self._data = self._copied(0), b""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Packed, self._said
+
+    def fill(self, view: memoryview, at: int, read: Read) -> None:
+        """Fill a view with the content from an offset on.
+
+        Args:
+            view: to fill.
+            at: the offset in the content.
+            read: reads the zip file.
+
+        Raises:
+            ModelError: the entry is broken.
+        """
+        with self._lock:
+            nearest = bisect(self._points, at, key=lambda point: point.decoded) - 1
+            if not self._points[nearest].decoded <= self._now.decoded - len(self._data) <= at:
+                self._now, self._data = self._copied(nearest), b""
+            done = 0
+            while done < len(view):
+                first = at + done - (self._now.decoded - len(self._data))
+                part = self._data[first : first + len(view) - done]
+                view[done : done + len(part)] = part
+                done += len(part)
+                if done < len(view):
+                    self._decode(read)
+
+    def _copied(self, number: int) -> _Point:
+        point = self._points[number]
+        return point._replace(decoder=point.decoder.copy())
+
+    def _decode(self, read: Read) -> None:
+        """Decode the next bytes."""
+        decoder, given, decoded, checksum = self._now
+        waiting = decoder.unconsumed_tail
+        if not waiting:
+            waiting = bytearray(min(STEP, self._size - given))
+            read(memoryview(waiting), self._offset + given)
+            given += len(waiting)
+        try:
+            self._data = decoder.decompress(waiting, STEP)
+        except zlib.error as error:
+            raise self._place.error(f"cannot be unpacked: {error}") from None
+        decoded, checksum = decoded + len(self._data), zlib.crc32(self._data, checksum)
+        is_over = decoder.eof or not (waiting or self._data)
+        if decoded > self._length or (is_over and decoded < self._length):
+            raise self._place.error(f"has not the {self._length} bytes that it is said to have when it is unpacked")
+        if decoded == self._length and checksum != self._checksum:
+            raise self._place.error("is broken: its CRC-32 is not the one that the file says")
+        self._now = _Point(decoder, given, decoded, checksum)
+        if decoded >= self._points[-1].decoded + APART:
+            self._points.append(self._now._replace(decoder=decoder.copy()))
