@@ -96,7 +96,7 @@ def worlds(tmp_path):
         ("fsdp", {"ranks": {"fsdp": 3}}),
         ("shards", {"shards": 2}),
         ("distributed", {"dcp": True, "ranks": {"fsdp": 2}}),
-        ("x.gguf", {}),
+        ("x.gguf", {"extras": False}),
     ):
         stores.reshard([made["whole"]], tmp_path / name, **options).run()
         made[name] = tmp_path / name

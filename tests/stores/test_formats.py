@@ -424,7 +424,9 @@ def written(folder, content):
 
 def test_gguf_that_is_written(numbers, tmp_path):
     save_file(numbers, tmp_path / "x.safetensors", {"general.alignment": "8"})
-    plan = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf")
+    with pytest.raises(ModelError, match=r"would lack general\.architecture.*--no-extras"):
+        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf")
+    plan = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf", extras=False)
     plan.run()
     assert_equal(dict(sorted(read(tmp_path / "x.gguf").items())), numbers)
     assert all(target.offset % 32 == 0 for target in plan.outputs)
@@ -461,4 +463,4 @@ def test_names_of_gguf_are_as_long_as_its_library_reads_them(tmp_path):
 def test_what_gguf_has_not_is_refused(array, said, tmp_path):
     save_file({"w": np.array(array)}, tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match=said):
-        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf")
+        stores.reshard([tmp_path / "x.safetensors"], tmp_path / "x.gguf", extras=False)

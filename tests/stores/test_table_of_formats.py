@@ -179,7 +179,7 @@ WRITERS = {
     "`mp_rank_XX` and `mp_rank_XX_YYY` of Megatron": megatron,
     "`.npz`": resharded("in.npz"),
     "`.npz` that is compressed": compressed,
-    "`.gguf`": resharded("in.gguf"),
+    "`.gguf`": resharded("in.gguf", extras=False),
     "`.gguf` with types that are not known": unknown,
     "sparse and other tensors in `torch.save`": sparse,
     "one `.npy` file": npy,

@@ -60,7 +60,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--fp32 --f32 --float32",
     ),
     (
-        "nothing is quantised here: write OUT.gguf with --dtype f16, and quantise that by llama-quantize",
+        "nothing is quantised here: llama.cpp's llama-quantize does it",
         "--quantize --quantization --quant --q8-0 --load-in-4bit --load-in-8bit",
     ),
     (

@@ -26,7 +26,7 @@ from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
-from anydml.stores.formats.gguf import KeyText
+from anydml.stores.formats.gguf import ARCHITECTURE, KeyText
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.store import uncollected
 from anydml.stores.formats.target import Content, Target, new_tensors
@@ -104,7 +104,7 @@ def plan_checkpoint(
         parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
         others |= said
     else:
-        metadata, said_of_keys = _metadata_for(out, metadata)
+        metadata, said_of_keys = _metadata_for(out, metadata, bool(extras))
         remarks += said_of_keys
         if placement is not None:
             files = [*_ranks(composer, placed, out, metadata)]
@@ -127,9 +127,18 @@ def plan_checkpoint(
     return plan
 
 
-def _metadata_for(out: Path, metadata: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The metadata that an output gets, and a remark on those that its format does not have."""
+def _metadata_for(out: Path, metadata: Mapping[str, str], is_whole: bool) -> tuple[dict[str, str], list[str]]:
+    """The metadata that an output gets, and a remark on those that its format does not have.
+
+    Raises:
+        ModelError: a GGUF file `is_whole`, with what programs need to run it, which is not known.
+    """
     if out.suffix.lower() == ".gguf":
+        if is_whole and ARCHITECTURE not in metadata:
+            raise JsonPath(str(out)).error(
+                f"would lack {ARCHITECTURE}, sizes and the tokenizer, without which llama.cpp does not load it: "
+                "convert by its convert_hf_to_gguf.py, or let tensors be written alone by --no-extras (extras=False)"
+            )
         return {**metadata}, []
     kept = dict[str, str]()
     gone = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]

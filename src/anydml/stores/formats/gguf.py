@@ -21,6 +21,9 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store
 from anydml.text import counted, missing_bytes
 
+ARCHITECTURE = "general.architecture"
+"""The key without which programs cannot tell what the tensors are."""
+
 ALIGNMENT = 32
 """Tensors begin at multiples of it, unless a key says otherwise."""
 
