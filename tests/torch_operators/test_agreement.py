@@ -180,7 +180,7 @@ def mixed(x, other):
     ]
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_memory_that_is_not_there_is_never_given_out():
     x = torch.ones(3, 4)
     for call, field in mixed(x, x.to("meta")):

@@ -23,7 +23,7 @@ def often(call):
         call()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("is_often", [False, True], ids=["first", "often"])
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_recorded_moves_other_tensors(name, is_often):
@@ -35,7 +35,7 @@ def test_what_is_recorded_moves_other_tensors(name, is_often):
         assert torch.equal(recorded(other), call(other))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("is_often", [False, True], ids=["first", "often"])
 def test_what_is_no_operator_is_refused(is_often):
     x, fused = torch.arange(24.0).reshape(4, 6), dml.fuse(lambda x: x.T)

@@ -14,7 +14,7 @@ import anydml.torch as at
 from anydml.torch.transforms import call
 
 # PyTorch's own, when its forward mode is first entered.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit")
 
 
 def of_data(case, function):
