@@ -35,26 +35,31 @@ class ZipEntry(NamedTuple):
     packed: Packed | None = None
 
 
-class _Part(io.RawIOBase):
+class Part(io.RawIOBase):
     """A part of a file, as a file."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file, self._start, self._size, self._at = file, start, size, 0
 
     def seekable(self) -> bool:
+        """True."""
         return True
 
     def readable(self) -> bool:
+        """True."""
         return True
 
     def tell(self) -> int:
+        """The place in the part."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place in the part."""
         self._at = max(0, offset + (0, self._at, self._size)[whence])
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
+        """The next bytes."""
         left = max(0, self._size - self._at)
         self._file.seek(self._start + self._at)
         content = self._file.read(left if size is None or size < 0 else min(size, left))
@@ -85,7 +90,7 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
     found: dict[str, ZipEntry] = {}
     try:
         size = path.stat().st_size - start if length is None else length
-        with path.open("rb") as whole, zipfile.ZipFile(file := _Part(whole, start, size)) as archive:
+        with path.open("rb") as whole, zipfile.ZipFile(file := Part(whole, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MOST_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; {MOST_ENTRIES} are the most")

@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.alike_pieces import AlikePieces
 from anydml.stores.formats.opening import inside
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
@@ -24,7 +25,7 @@ from anydml.stores.formats.pickle_reader import (
     sizes_of,
 )
 from anydml.stores.formats.store import Store
-from anydml.stores.formats.torch_save import DTYPES_OF_TORCH, read_torch
+from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 METADATA = ".metadata"
 
@@ -79,7 +80,38 @@ def read_distributed(folder: Path) -> Distributed:
         for chunk in said["chunks"]:
             box = fields_of(chunk)
             chunks[name, sizes_of(box.get("offsets"))] = sizes_of(box.get("sizes"))
-    for index, info in _pairs(state.get("storage_data")):
+    with AlikePieces() as pieces:
+        _add_pieces(folder, state.get("storage_data"), found, chunks, dtypes, pieces)
+    if chunks:
+        raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
+    for name in found.refused:
+        del found.tensors[name]
+    return found
+
+
+def _add_pieces(
+    folder: Path,
+    places: Any,
+    found: Distributed,
+    chunks: dict[tuple[str, tuple[int, ...] | None], tuple[int, ...] | None],
+    dtypes: Mapping[str, np.dtype[Any] | None],
+    pieces: AlikePieces,
+) -> None:
+    """Add the pieces of tensors.
+
+    Args:
+        folder: of the checkpoint.
+        places: of pieces and objects in files, as ``.metadata`` has them.
+        found: to which they are added.
+        chunks: sizes by name and first coordinates, of which those of the pieces are taken.
+        dtypes: by name.
+        pieces: reads them.
+
+    Raises:
+        ModelError: a piece is not declared, or is broken.
+    """
+    place, files = JsonPath(str(folder / METADATA)), dict[str, Path]()
+    for index, info in _pairs(places):
         said = fields_of(index)
         name, start = said.get("fqn"), sizes_of(said.get("offset"))
         if start is None:
@@ -91,20 +123,16 @@ def read_distributed(folder: Path) -> Distributed:
         if len(start) != len(size):
             raise (place / name).error(f"has a piece of shape {[*size]} at {[*start]}")
         try:
-            piece = _piece(folder, name, size, dtypes.get(name), fields_of(info), place / name)
+            own = pieces, files, folder
+            piece = _piece(own, name, size, dtypes.get(name), fields_of(info), place / name)
         except ModelError as error:
             found.refused[name] = error
             continue
         found.tensors[name][1].append((piece, start))
-    if chunks:
-        raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
-    for name in found.refused:
-        del found.tensors[name]
-    return found
 
 
 def _piece(
-    folder: Path,
+    own: tuple[AlikePieces, dict[str, Path], Path],
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,
@@ -117,13 +145,18 @@ def _piece(
         raise place.error("has a place without a path, an offset and a length")
     if info.get("transform_descriptors"):
         raise place.error("is compressed or changed in another way: save without extensions")
-    path = inside(folder, written, place)
+    pieces, files, folder = own
+    if written not in files:
+        files[written] = inside(folder, written, place)
     try:
         with place.reading():
-            found = read_torch(path, place, offset, length)
-            for error in found.refused.values():
-                raise error
-            (store,) = found.stores.values()
+            found = pieces.read(files[written], place, offset, length)
+            if isinstance(found, Store):
+                store = found
+            else:
+                for error in found.refused.values():
+                    raise error
+                (store,) = found.stores.values()
     except ModelError:
         raise
     except ValueError:

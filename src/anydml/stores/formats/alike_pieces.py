@@ -1,0 +1,135 @@
+"""Files of ``torch.save`` inside files, thousands of which have equal headers: those are parsed once.
+
+What decides where elements lie is before them, and in the directory of the zip file behind them. Where both equal those
+of a piece that was parsed, except for checksums, nothing else is read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.npz import Part
+from anydml.stores.formats.store import FileContent, Store
+from anydml.stores.formats.torch_save import read_torch
+
+MOST_FILES = 64
+"""Most files that are open at once."""
+
+MOST_HEADER = 1 << 16
+"""Most bytes before or behind the elements of a piece that are compared."""
+
+MOST_ALIKE = 64
+"""Most kinds of headers of pieces of one length that are kept."""
+
+_RECORD = struct.Struct("<4s12xI8x3H")
+"""What begins a record of the directory: its signature, the checksum, and lengths of the name and two fields."""
+
+_NAME, _CHECKSUM = 46, 16
+"""Where in a record the name begins, and where the checksum lies."""
+
+_LOCAL_CHECKSUM = 14
+"""Where the checksum lies in the header before an entry."""
+
+
+class _Known(NamedTuple):
+    """A piece that was parsed.
+
+    Attributes:
+        before: the bytes before its elements, without the checksum of these.
+        behind: its directory, without checksums.
+        checksum: where that of the elements lies in `before`.
+        store: its tensor, as if the piece began its file.
+    """
+
+    before: bytes
+    behind: bytes
+    checksum: int
+    store: Store
+
+
+class AlikePieces(ExitStack):
+    """Reads pieces, and keeps some of their files open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._files: dict[Path, BinaryIO] = {}
+        self._known: dict[int, list[_Known]] = {}
+
+    def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
+        """The tensor of a piece, if one with equal headers was read before; otherwise all that there is.
+
+        Args:
+            path: of the file.
+            place: for errors.
+            start: of the piece in the file.
+            length: of the piece.
+
+        Raises:
+            ModelError: the piece is broken.
+            OSError: the file cannot be read.
+        """
+        file, kinds = self._file(path), self._known.setdefault(length, [])
+        sizes = dict[tuple[int, int], tuple[bytes, bytes]]()
+        for known in kinds:
+            key = len(known.before), len(known.behind)
+            if key not in sizes:
+                sizes[key] = _read(file, start, key[0]), _read(file, start + length - key[1], key[1])
+            before, behind = sizes[key]
+            at = known.checksum
+            is_alike = before[:at] == known.before[:at] and before[at + 4 :] == known.before[at + 4 :]
+            if is_alike and _without_checksums(behind) == known.behind:
+                return replace(known.store, path=path, offset=start + known.store.offset)
+        found = read_torch(path, place, start, length)
+        if len(found.stores) == 1 and not found.refused and not found.others and len(kinds) < MOST_ALIKE:
+            (store,) = found.stores.values()
+            kinds += _known(file, replace(store, offset=store.offset - start), start, length)
+        return found
+
+    def _file(self, path: Path) -> BinaryIO:
+        if path not in self._files:
+            if len(self._files) >= MOST_FILES:
+                self.close()
+                self._files.clear()
+            self._files[path] = self.enter_context(path.open("rb", buffering=0))
+        return self._files[path]
+
+
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(file.fileno(), size, at)
+    file.seek(at)
+    return file.read(size)
+
+
+def _without_checksums(directory: bytes) -> bytes:
+    """A directory whose checksums are zeros; empty if it is none."""
+    found, at = bytearray(directory), 0
+    while directory[at : at + 4] == b"PK\1\2" and at + _NAME <= len(directory):
+        _, _, name, extra, comment = _RECORD.unpack_from(directory, at)
+        found[at + _CHECKSUM : at + _CHECKSUM + 4] = bytes(4)
+        at += _NAME + name + extra + comment
+    return bytes(found) if at else b""
+
+
+def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
+    """What is kept of a piece, if it is a zip file whose pickle lies before the elements."""
+    before = _read(file, start, min(store.offset, MOST_HEADER))
+    if before[:4] != b"PK\3\4" or store.offset > MOST_HEADER:
+        return
+    with zipfile.ZipFile(Part(file, start, length)) as archive:
+        headers = {each.filename: each.header_offset for each in archive.infolist()}
+        size = length - archive.start_dir
+    last = max(at for at in headers.values() if at < store.offset)
+    decides = [at for name, at in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
+    # The entry of the elements is the last one before them.
+    if max(decides) < last and size <= MOST_HEADER:
+        behind = _without_checksums(_read(file, start + length - size, size))
+        yield _Known(before, behind, last + _LOCAL_CHECKSUM, store)
