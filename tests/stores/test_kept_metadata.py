@@ -266,6 +266,12 @@ def test_what_a_npy_file_has_no_place_for_is_said(tmp_path):
 def test_attributes_that_are_none(tmp_path, attributes):
     written(tmp_path / "x.zarr", 2, 2, codecs_of(2, "none"), names=False)
     (tmp_path / "x.zarr/.zattrs").write_text(attributes)
+    try:
+        zarr.open_array(tmp_path / "x.zarr")
+    except Exception:  # since zarr-python 3.4 what is no object is refused, by an error of its own
+        with pytest.raises(ModelError, match="zarr-python does not read"):
+            stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy")
+        return
     assert "leaves out" not in str(stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy"))
 
 
