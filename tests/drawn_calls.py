@@ -130,7 +130,7 @@ def call_of(rng, name):
 def alike(rng, value):
     """A number or numbers as callers write them, too: all that counts as the same."""
     if type(value) is int and rng.random() < 0.3:
-        return some(rng, np.int64, np.int16)(value)
+        return some(rng, np.int64, np.int16 if abs(value) < 1 << 15 else np.int64)(value)
     if type(value) is list and value and all(type(each) is int for each in value):
         return some(rng, value, tuple(value), np.array(value), [np.int64(each) for each in value])
     return value

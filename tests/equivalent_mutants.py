@@ -4,11 +4,6 @@ EQUIVALENT: dict[str, str] = {
     "core/arguments.py: return -1  →  return -2": (
         "callers only ask whether the count is negative, or differs from one that is not"
     ),
-    "core/boxes.py: low: int64_t = 0 if first >= 0 else (-first + step[d] - 1) // step[d]  →  "
-    "low: int64_t = 0 if first > 0 else (-first + step[d] - 1) // step[d]": "the quotient is 0 where first is 0, too",
-    "core/filling.py: return 0 <= PyFloat_AS_DOUBLE(value) <= 127  →  return 0 < PyFloat_AS_DOUBLE(value) <= 127": (
-        "the array is only read twice where the value is 0"
-    ),
     "core/moving.py: unshared_effort = min(SHARED_EFFORT, stream_from) - 1  →  "
     "unshared_effort = min(SHARED_EFFORT, stream_from) + 1": (
         "moves of just that effort run on one thread without stages, which writes the same"

@@ -9,9 +9,11 @@ import anydml
 SOURCES = Path(anydml.__file__).parent
 MOVING = ("moves/", "engines/", "core/", "stores/planning/", "explain/", "graph/lowering.py", "operators/nonzero_")
 """Where moves are made by hand: they have no operators, or one without a rule, whose sizes are data."""
+VERBS = {"core/results.py", "core/looking.py"}
+"""Verbs of the core, some of which have the names of functions."""
 AGAIN = {"moves", "lower", "by_numpy", "in_place", "_updated", "_pick", "chosen", "surrounded", "scattered"}
 """Names of functions that spell an operator beside its rule."""
-LEFT = 37
+LEFT = 16
 """How many places are left. It may only become less: lower it when it does."""
 
 
@@ -23,7 +25,7 @@ def problems():
             at = f"{place}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.FunctionDef):
                 name, marks = node.name, " ".join(map(ast.unparse, node.decorator_list))
-                core |= {name: at} if place.startswith("core/") and place != "core/verbs.py" else {}
+                core |= {name: at} if place.startswith("core/") and place not in VERBS else {}
                 if place.startswith("operators/") and not place.endswith(("/base.py", "/nonzero_coordinates.py")):
                     rules[name] += marks == "rule"
                     stubs |= {name} if marks.startswith("function(") else set()

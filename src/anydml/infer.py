@@ -7,7 +7,6 @@ runs or is compiled. Sizes may be PyTorch's symbols. Every error is a `DescError
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from operator import sub
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from anydml.errors import DescError
 from anydml.fields import MOST_ITEMS, ONE_OR_LIST, check_dimensions, integer
-from anydml.symbols import are_at_least, holds, integers_or_symbols, is_symbol
+from anydml.symbols import are_at_least, holds, integers_or_symbols, is_one, is_symbol
 from anydml.text import counted
 
 Sizes = tuple[int, ...]
@@ -48,7 +47,7 @@ def normalized(name: str, rank: int, axis: int) -> int:
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis must be {-rank} to {rank - 1}" if rank else "at least one axis")
-    return axis % rank
+    return axis + rank if axis < 0 else axis
 
 
 def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: str = "sizes_or_sections") -> Sizes:
@@ -130,29 +129,28 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     return result
 
 
-def broadcast(name: str, shapes: Mapping[str, Sizes]) -> Sizes:
-    """Return the shape to which several broadcast by NumPy's rules.
-
-    Args:
-        name: the function's name in errors.
-        shapes: the shapes, by the arrays' names in errors.
-
-    Raises:
-        DescError: two sizes differ, and neither is 1.
-    """
-    rank = max(map(len, shapes.values()))
-    result: list[Any] = []
-    for d in range(-rank, 0):
-        sizes = [shape[d] for shape in shapes.values() if len(shape) >= -d]
-        whole = next((size for size in sizes if not (type(size) is int and size == 1)), 1)
-        if not all(holds((size == whole) | (size == 1)) for size in sizes):
-            text = ", ".join(f"{field} has shape {list(shape)}" for field, shape in shapes.items())
-            raise DescError(f"{name}: {text}", name, next(iter(shapes)), "sizes must be equal, or 1")
-        result.append(whole)
-    return tuple(result)
+def wider(name: str, a: Sizes, b: Sizes) -> Sizes:
+    """Return, for each axis, counted from the last one, the first of two sizes that is not known to be 1."""
+    rank: int = max(len(a), len(b))
+    return tuple([_wider(a, b, d - rank + len(a), d - rank + len(b)) for d in range(rank)])
 
 
-def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
+def _wider(a: Sizes, b: Sizes, i: int, j: int) -> int:
+    return b[j] if i < 0 or (j >= 0 and is_one(a[i])) else a[i]
+
+
+def is_broadcast(shape: Sizes, whole: Sizes) -> bool:
+    """Whether an array of a shape broadcasts to another one by NumPy's rules; undecided sizes count as equal."""
+    more: int = len(whole) - len(shape)
+    if more < 0:
+        return False
+    for d in range(len(shape)):  # noqa: SIM110  # compiled, too
+        if not holds((shape[d] == whole[more + d]) | (shape[d] == 1)):
+            return False
+    return True
+
+
+def check_along(name: str, shape: Sizes, indices: Sizes, axis: Any) -> int:
     """Check the shapes of an operator with one index per element, and normalize its axis.
 
     Raises:
@@ -161,12 +159,12 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
     if len(indices) != len(shape):
         message = f"{name}: indices have {counted(len(indices), 'dimension')}, but x has {len(shape)}"
         raise DescError(message, name, "indices", "indices must have x's dimensions")
-    axis = axis_of(name, len(shape), axis)
-    for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
-        if i != axis and not holds(count <= size):
-            message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
+    along: int = axis_of(name, len(shape), axis)
+    for i in range(len(shape)):
+        if i != along and not holds(indices[i] <= shape[i]):
+            message = f"{name}: indices.shape[{i}] is {indices[i]}, but x.shape[{i}] is {shape[i]}"
             raise DescError(message, name, "indices", "indices must be no longer than x, except along axis")
-    return axis
+    return along
 
 
 def _some(values: Sizes) -> str:
@@ -194,7 +192,7 @@ def picked_axis(
     if not is_integer:
         message = f"{name}: indices are {dtype}, but only integers of up to 64 bits count: convert them first"
         raise DescError(message, name, "indices", "indices must be integers of up to 64 bits")
-    found = axis_of(name, len(shape), axis)
+    found: int = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[found] >= 1) | (count == 0)):
         message = f"{name}: axis {found} of x is empty, but there is something to pick: {counted(count, 'index')}"

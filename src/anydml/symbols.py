@@ -31,6 +31,11 @@ def is_open(value: Any) -> bool:
     return hasattr(type(value), "place")
 
 
+def is_one(size: Any) -> bool:
+    """Whether a size is known to be 1."""
+    return type(size) is int and size == 1
+
+
 def integer_or_open(name: str, field: str, value: Any) -> Any:
     """Convert an integer; an open size stays open.
 

@@ -6,7 +6,7 @@ from call_ways import counted
 
 import anydml as dml
 
-pytest.importorskip("anydml.core.picking", reason="nothing is compiled here")
+pytest.importorskip("anydml.core.rules", reason="nothing is compiled here")
 
 SIZE = 5
 

@@ -23,13 +23,12 @@ def _compiled(name: str) -> Any:
         return None
 
 
-finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching = map(
-    _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "slots", "tapes", "tensors", "watching")
+finding, forms, fusing, memory, pool, program, rules, slots, tapes, tensors, watching = map(
+    _compiled,
+    ("finding", "forms", "fusing", "memory", "pool", "program", "rules", "slots", "tapes", "tensors", "watching"),
 )
 
-MODULES = [_compiled(name) for name in ("rules", "views", "picking", "putting", "filling", "boxes")]
-
-IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, slots, tapes, tensors, watching, *MODULES)
+IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, rules, slots, tapes, tensors, watching)
 """Whether all modules are compiled for this Python and this machine."""
 
 
@@ -38,11 +37,7 @@ def native(name: str) -> Callable[..., Any] | None:
 
     It takes all arguments positionally, `out` last, and returns None to fall back to Python, which may reject the call.
     """
-    for module in MODULES if IS_COMPILED else ():
-        if found := getattr(module, name, None):
-            compiled: Callable[..., Any] = found
-            return compiled
-    return None
+    return getattr(rules, name, None) if IS_COMPILED else None
 
 
 def instruction_set() -> str:

@@ -12,8 +12,5 @@ cdef extern from *:
 cdef int read_ints(object given, int64_t *found, int most) except -2
 cdef int read_int(object given, int64_t *found) except -1
 cdef int read_single_int(object given, int64_t *found) except -1
-cdef int read_one_or_more(object given, int64_t *found, int most) except -2
-cdef int64_t read_count(object given) except -2
 cdef int normalize_axis(int64_t axis, int rank) noexcept nogil
 cdef int read_axis(object given, int rank) except -2
-cdef bint fits_product(int64_t n, int64_t times) noexcept nogil

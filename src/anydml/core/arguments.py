@@ -40,17 +40,6 @@ def read_ints(given, found, most):
     return count
 
 
-def read_one_or_more(given, found, most):
-    """Read a single integer, or the integers of a list or tuple; returns as `read_ints`."""
-    return 1 if not read_single_int(given, found) else read_ints(given, found, most)
-
-
-def read_count(given):
-    """Read an integer that must not be negative; returns −1 if it is invalid."""
-    found: int64_t
-    return -1 if read_int(given, cython.address(found)) else max(found, -1)
-
-
 def normalize_axis(axis, rank):
     """Return an axis as 0 to rank − 1; −1 if it is out of range."""
     return -1 if axis < -rank or axis >= rank else axis + rank if axis < 0 else axis
@@ -60,8 +49,3 @@ def read_axis(given, rank):
     """Read an axis; returns as `normalize_axis`, and −1 for anything else."""
     axis: int64_t
     return -1 if read_int(given, cython.address(axis)) else normalize_axis(axis, rank)
-
-
-def fits_product(n, times):
-    """Whether n · times is at most 2⁴⁸, the limit of sizes here."""
-    return not n or times <= (cython.cast(int64_t, 1) << 48) // n

@@ -8,6 +8,7 @@ cdef extern from *:
     """
     #include <numpy/arrayobject.h>
     static inline PyArray_Descr *anydml_descr(PyObject *x) { return PyArray_DESCR((PyArrayObject *)x); }
+    static inline PyArrayObject *anydml_array(PyObject *x) { return (PyArrayObject *)x; }
     static inline int anydml_is_alike(PyObject *x, PyObject *descr) {
         PyArray_Descr *own = anydml_descr(x);
         return (PyObject *)own == descr || PyArray_EquivTypes(own, (PyArray_Descr *)descr);
@@ -18,6 +19,11 @@ cdef extern from *:
     ctypedef struct PyArrayDescr "PyArray_Descr":
         char kind
         char byteorder
+    void *as_array "anydml_array"(object x)
+    char *data_of "PyArray_BYTES"(void *x)
+    int rank_of "PyArray_NDIM"(void *x)
+    const int64_t *sizes_of "(const int64_t *)PyArray_DIMS"(void *x)
+    const int64_t *strides_of "(const int64_t *)PyArray_STRIDES"(void *x)
     PyArrayDescr *description "anydml_descr"(object x)
     bint is_alike "anydml_is_alike"(object x, PyObject *descr)
 
@@ -57,4 +63,8 @@ cdef object numpy_dtype(const Kind *k)
 cdef bint is_disjoint(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
 cdef Range array_range(const View *v, int64_t element) noexcept nogil
 cdef int64_t element_count(int rank, const int64_t *n) noexcept nogil
-cdef void read_ndarray(object x, View *v)
+
+# The address, sizes and strides of a NumPy array.
+cdef inline void read_ndarray(object x, View *v) noexcept:
+    v.data, v.rank = data_of(as_array(x)), rank_of(as_array(x))
+    v.n, v.s = sizes_of(as_array(x)), strides_of(as_array(x))

@@ -9,14 +9,6 @@ from cython.cimports.anydml.core.tensors import DLTensor, is_left_to_python, lib
 cnp.import_array()
 
 
-def read_ndarray(x, v):
-    """Read the address, sizes and strides of a NumPy array."""
-    v.data = cnp.PyArray_BYTES(x)
-    v.rank = cnp.PyArray_NDIM(x)
-    v.n = cython.cast(cython.pointer(cython.const[int64_t]), cnp.PyArray_DIMS(x))
-    v.s = cython.cast(cython.pointer(cython.const[int64_t]), cnp.PyArray_STRIDES(x))
-
-
 def read_array(x, v, k):
     """Read the first array of a call, which determines the kind of the others and of the results.
 

@@ -9,19 +9,18 @@ from cython.cimports.anydml.core.arrays import (
     read_array,
     read_output,
 )
-from cython.cimports.anydml.core.moving import ANYDML_CLAMP, has_invalid_index, run
+from cython.cimports.anydml.core.moving import run
 from cython.cimports.anydml.core.simplifying import extend_move, simplify
 
 
 def begin(c, x):
     """Begin a call on an array; returns as `read_array`."""
-    c.total = c.count = c.lookup_count = c.has_out = c.is_in_place = c.is_unfit = c.refused = c.refusing = 0
-    c.indices.data = c.updates.data = cython.NULL
+    c.total = c.count = c.lookup_count = c.has_out = c.is_in_place = c.is_unfit = c.refused = 0
     return read_array(x, c.x, c.kind)
 
 
 def make_result(c, out, rank, n):
-    """Return a result of x's kind: a new array, or `out` if it fits and overlaps no argument.
+    """Return a result of x's kind: a new array, or `out` if it fits and does not overlap x.
 
     Otherwise the result is None, no move is run, and `finish` returns None.
     """
@@ -29,12 +28,7 @@ def make_result(c, out, rank, n):
     found = out
     if out is None:
         found = new_result(c.kind, rank, n, c.to)
-    elif (
-        read_output(out, c.kind, rank, n, c.to)
-        or not (c.is_in_place or is_disjoint(c.to, size, c.x, size))
-        or not (c.indices.data == cython.NULL or is_disjoint(c.to, size, c.indices, abs(c.type)))
-        or not (c.updates.data == cython.NULL or is_disjoint(c.to, size, c.updates, size))
-    ):
+    elif read_output(out, c.kind, rank, n, c.to) or not (c.is_in_place or is_disjoint(c.to, size, c.x, size)):
         found = None
     c.has_out = out is not None
     if found is None:
@@ -51,54 +45,6 @@ def add_move(c, to, source, rank, n, a, b):
 def add_fill(c, to, rank, n, a):
     """Add a move that fills a box with the call's pattern."""
     return _keep_move(c, simplify(_next_move(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
-
-
-def read_outside(c, word, other):
-    """Set the treatment of indices out of range by an argument: ``"error"``, or the name of `other`.
-
-    Returns 1 to fall back to Python.
-    """
-    # Comparing other types could run code that changes arrays already read.
-    if type(word) is not str:
-        return 1
-    c.outside = REFUSE if word == "error" else other
-    return word != "error" and word != ("clamp" if other == ANYDML_CLAMP else "skip")
-
-
-def add_lookup(c, at, size, stride, into):
-    """Add a lookup to the move that `finish_lookups` makes, in order of evaluation.
-
-    If an index that must be in range is not, the call returns no result.
-    """
-    look: cython.pointer(Lookup) = c.lookups + c.lookup_count
-    look.at = at
-    look.type = c.type
-    look.size = size
-    look.stride = stride
-    look.outside = ANYDML_CLAMP if c.outside == REFUSE else c.outside
-    # A new result may be written before all indices are checked.
-    look.refused = cython.address(c.refused) if c.outside == REFUSE and not c.has_out else cython.NULL
-    look.into = into
-    if c.outside == REFUSE and c.has_out:
-        c.refusing |= 1 << c.lookup_count
-    # No index is valid on an empty axis.
-    c.is_unfit |= size == 0 and look.outside == ANYDML_CLAMP
-    c.lookup_count += 1
-
-
-def finish_lookups(c, found, source, rank, n, a, b, s):
-    """Add a move by all lookups, which share their strides, and return as `finish`."""
-    strides: cython.pointer(cython.const[int64_t])[16]
-    m: cython.pointer(Move) = _next_move(c, c.to.data, source, 0)
-    m.lookup = c.lookups
-    m.lookups = c.lookup_count
-    for k in range(c.lookup_count):
-        strides[k] = s
-    simplified: cython.int = simplify(m, rank, n, a, b, strides)
-    if c.refusing and simplified == 0 and has_invalid_index(m, c.refusing):
-        return None
-    _keep_move(c, simplified)
-    return finish(c, found)
 
 
 def _next_move(c, to, source, pattern):
@@ -140,10 +86,3 @@ def finish(c, found):
         notify_written(found, c.kind)
     _flush(c)
     return None if c.refused else found
-
-
-def finish_view(c, out, rank, n, source, b):
-    """``result[c] = *(source + Σ c·b)`` for every coordinate of the result's shape n."""
-    found = make_result(c, out, rank, n)
-    add_move(c, c.to.data, source, rank, n, c.to.s, b)
-    return finish(c, found)

@@ -18,7 +18,7 @@ from cython.cimports.anydml.core.signatures import is_packed
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.numpy import PyArray_BYTES, PyArray_ITEMSIZE, import_array, ndarray, npy_intp
 
-from anydml.core.picking import slices_at
+from anydml.core.rules import gather
 
 import_array()
 
@@ -94,7 +94,7 @@ def compress(condition, x, axis):
             return None
         search.rank = 1
         search.n = m.n
-        return slices_at(x, find_coordinates(cython.address(search), 1, n, INT64), first)
+        return gather(x, find_coordinates(cython.address(search), 1, n, INT64), first, "clamp", None)
     search.n = lines
     search.s = steps
     search.items = v.data

@@ -1,5 +1,5 @@
 from anydml.core.arrays cimport View
-from anydml.core.verbs cimport Box, Maker, Numbers
+from anydml.core.verbs cimport Box, Item, Maker, Numbers
 from libc.stdint cimport int64_t
 
 # Sizes are known: conditions are decided.
@@ -17,6 +17,42 @@ cdef inline bint has(const Numbers *given, int64_t number) noexcept:
 cdef inline int64_t abs(int64_t number) noexcept:
     return number if number > 0 else -number
 
+# Whether a size is 1, and not open.
+cdef inline bint is_one(int64_t size) noexcept:
+    return size == 1
+
+# Whether a size is 0, and not open.
+cdef inline bint is_none(int64_t size) noexcept:
+    return size == 0
+
+# Whether an element is a number: what writes it looks.
+cdef inline bint is_number(Item value) noexcept:
+    return True
+
+# Whether no number is open.
+cdef inline bint are_known(Numbers *given) noexcept:
+    return True
+
+cdef extern from *:
+    """
+    #include <numpy/arrayobject.h>
+    /* Plain bytes and structures, but not registered dtypes such as bfloat16, which have the same kind. */
+    static int anydml_is_opaque(PyObject *descr) {
+        PyArray_Descr *d = (PyArray_Descr *)descr;
+        return d->kind == 'V' && d->type_num < NPY_USERDEF;
+    }
+    static int anydml_pack(PyObject *descr, char *at, PyObject *value) {
+        return PyArray_Pack((PyArray_Descr *)descr, at, value);
+    }
+    """
+    bint is_opaque "anydml_is_opaque"(void *descr)
+    int pack "anydml_pack"(void *descr, char *at, object value) except -1
+
+cdef enum:
+    SAME = 0
+    INDICES = 1
+    MASK = 2
+
 cdef class Listed:
     cdef Numbers *shape
     cdef Numbers own
@@ -27,8 +63,13 @@ cdef class Listed:
 
 cdef Listed listed(object given)
 cdef object with_counts(object found, list counts)
+cdef object as_indices(object given)
 cdef Box *read_one(Maker *make, object x) except? NULL
-cdef Box *_box(Maker *make, const View *v) except NULL
+cdef int read_first(Maker *make, object x, int64_t count) except -1
+cdef int read_next(Maker *make, object x, int kind) except -1
+cdef Box *_box(Maker *make, const View *v, int type) except NULL
+cdef Item item(Maker *make, object x, object value) except NULL
+cdef int64_t prod(Numbers *given) noexcept
 cdef int read_all(Maker *make, list arrays) except -1
 cdef int64_t integer(Maker *make, object field, object given) except? -1
 cdef Numbers *integers_or_symbols(Maker *make, object field, object given) except NULL

@@ -6,17 +6,30 @@ What is unusual raises REFUSED, and Python does the call, or says what is wrong 
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arguments import read_int, read_ints, read_single_int
-from cython.cimports.anydml.core.arrays import View, read_same_kind
-from cython.cimports.anydml.core.calls import begin
+from cython.cimports.anydml.core.arrays import View, numpy_dtype, read_indices, read_mask, read_same_kind
+from cython.cimports.anydml.core.calls import Call, begin
+from cython.cimports.anydml.core.sizing import overflows
 from cython.cimports.anydml.core.tensors import Library, library_of
 from cython.cimports.anydml.core.verbs import REFUSED, Box, numbers, room
 from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.sequence import PySequence_Fast_GET_SIZE
 from cython.cimports.cpython.tuple import PyTuple_Check
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.numpy import import_array
+
+from anydml.strides import in_words
+
+import_array()
 
 MOST = cython.declare(int64_t, 1 << 31)
 """From here on, integers are left to Python: products of two fit 64 bits, and sums of as many as memory has."""
+
+MOST_ALONG = cython.declare(int64_t, 1 << 60)
+"""Maximum size of an axis: sums of a few of them fit 64 bits. Those of arrays that are broadcast may have more."""
+
+MOST_INDICES = cython.declare(int64_t, 1 << 60)
+"""This many INT64 numbers would exceed the address space."""
 
 MOST_ITEMS = cython.declare(int64_t, 1 << 24)
 """Maximum number of integers of an array."""
@@ -56,17 +69,73 @@ def with_counts(found, counts):
     return found, made if library is None else library.from_lengths(made)
 
 
+def as_indices(given):
+    """Return an array of indices: lists are converted, narrow or byte-swapped integers widened or swapped."""
+    if type(given) is not np.ndarray:
+        # Other libraries' arrays are returned unchanged.
+        if not isinstance(given, (list, tuple, int)) or isinstance(given, bool):
+            return given
+        try:
+            given = np.asarray(given)
+        except (TypeError, ValueError):
+            return given
+        if given.dtype.kind == "f" and not given.size:
+            # An empty list.
+            return in_words(given)
+    dtype = given.dtype
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and given.size < MOST_INDICES:
+        return in_words(given)
+    return given
+
+
 def read_one(make, x):
     """Read the only array; NULL if it is left to Python."""
-    return cython.NULL if begin(make.call, x) else _box(make, make.call.x)
+    if begin(make.call, x) or make.item_size not in (0, make.call.kind.element):
+        return cython.NULL
+    return _box(make, make.call.x, 0)
 
 
-def _box(make, v):
-    """An array's box. Its sizes and strides stay where they are."""
+def read_first(make, x, count):
+    """Read the first of several arrays; returns 1 if it is left to Python."""
+    if begin(make.call, x):
+        return 1
+    make.first = cython.cast(cython.pointer(PyObject), x)
+    make.inputs.at = cython.cast(cython.pointer(cython.pointer(Box)), room(make, count))
+    make.inputs.at[0] = _box(make, make.call.x, 0)
+    return 0
+
+
+def read_next(make, x, kind):
+    """Read another array: of the first one's kind, of indices, or a mask; returns 1 if it is left to Python."""
+    other: View
+    c: cython.pointer(Call) = make.call
+    type: cython.int = 0
+    if kind == INDICES:
+        if read_indices(x, c.kind, cython.address(other), cython.address(type)):
+            return 1
+    elif kind == MASK:
+        type = 1
+        if read_mask(x, c.kind, cython.address(other)):
+            return 1
+    elif read_same_kind(x, cython.address(other), c.kind):
+        return 1
+    make.inputs.at[make.inputs.count] = _box(make, cython.address(other), type)
+    make.inputs.count += 1
+    return 0
+
+
+def _box(make, v, type):
+    """An array's box. Its sizes stay where they are, and so do its strides, unless they are in the view."""
     x = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
-    x.data, x.rank = v.data, v.rank
+    for d in range(v.rank):
+        if v.n[d] > MOST_ALONG:
+            raise REFUSED
+    x.data, x.rank, x.type, x.lookups = v.data, v.rank, type, 0
     x.n = cython.cast(cython.pointer(int64_t), v.n)
     x.s = cython.cast(cython.pointer(int64_t), v.s)
+    if v.s == v.storage and v != make.call.x:
+        x.s = room(make, v.rank)
+        memcpy(x.s, v.s, v.rank * cython.sizeof(int64_t))
     return x
 
 
@@ -90,12 +159,25 @@ def read_all(make, arrays):
         for d in range(v.rank):
             if v.n[d] > (cython.cast(int64_t, 1) << 62) // count:
                 return 1
-        x = _box(make, v)
-        if k and v.s == v.storage:
-            x.s = room(make, v.rank)
-            memcpy(x.s, v.s, v.rank * cython.sizeof(int64_t))
-        make.inputs.at[k] = x
+        make.inputs.at[k] = _box(make, v, 0)
     return 0
+
+
+def item(make, x, value):
+    """Convert a value to an element of an array's dtype, which is to be read after it: its methods may change that."""
+    c: cython.pointer(Call) = make.call
+    if begin(c, x):
+        raise REFUSED
+    dtype = numpy_dtype(c.kind)
+    if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
+        raise REFUSED
+    if make.item_size not in (0, c.kind.element):
+        raise REFUSED
+    make.item_size = c.kind.element
+    found = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
+    memset(found, 0, c.kind.element)
+    pack(cython.cast(cython.pointer(PyObject), dtype), found, value)
+    return found
 
 
 def integer(make, field, given):
@@ -127,10 +209,24 @@ def is_single(given):
 
 def one_or_more(make, field, given):
     """Read a single integer, or the integers of a list or tuple."""
-    if not is_single(given):
+    number: int64_t
+    if read_single_int(given, cython.address(number)):
         return integers_or_symbols(make, field, given)
+    if not -MOST < number < MOST:
+        raise REFUSED
     found = numbers(make, 1)
-    found.at[0] = integer(make, field, given)
+    found.at[0] = number
+    return found
+
+
+def prod(given):
+    """The product of sizes, at most 2⁶²."""
+    found: int64_t = 1
+    for k in range(given.count):
+        if given.at[k] == 0:
+            return 0
+        if overflows(found, given.at[k], cython.address(found)) or found > cython.cast(int64_t, 1) << 62:
+            found = cython.cast(int64_t, 1) << 62
     return found
 
 

@@ -1,4 +1,6 @@
+# The verbs of operators' rules, compiled: views as plain numbers, which mean what those of `anydml.moves.verbs` mean.
 from anydml.core.calls cimport Call
+from anydml.core.moving cimport offset_by
 from anydml.core.ranges cimport Range
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
@@ -14,15 +16,28 @@ cdef extern from *:
 cdef enum:
     ROOM = 512  # numbers of a call that needs no more
 
+ctypedef char *Item  # bytes of an element
+
 cdef struct Numbers:
     int64_t *at
     int64_t count
+
+cdef struct Look:  # an index per element of a box, which is read and added to an address
+    const char *at
+    int64_t *s  # the indices' strides, one per axis of the box
+    int64_t size
+    int64_t stride
+    int64_t type
+    int64_t outside
 
 cdef struct Box:  # a view, or a place; begins as its sizes do
     int64_t *n  # sizes
     int64_t rank
     char *data
     int64_t *s  # strides in bytes
+    int64_t type  # of indices, as in lookups; 0 for elements
+    Look *look
+    int64_t lookups
 
 cdef struct Boxes:
     Box **at
@@ -41,13 +56,18 @@ cdef struct Maker:
     PyObject *out      # the caller's array, or list of arrays; NULL if results are new
     PyObject *parts    # the list of results; NULL if there is one
     PyObject *made     # the only result, which the call owns
+    PyObject *first    # the first array
+    Item zeros         # an element of zeros, or NULL
+    int64_t item_size  # bytes of an element among the arguments, or 0
     Range *written     # by the arrays of `out`
     int64_t runs       # of the rule
     int64_t count      # of results in this run
     bint is_trial      # whether this run only looks at `out`
-    int64_t first[512]
+    bint may_update    # whether `out` may be the first array
+    int64_t first_room[512]
 
 cdef object REFUSED
+cdef int _refuse() except -1
 
 # Memory for numbers, as long as the call runs.
 cdef inline int64_t *room(Maker *make, int64_t count) except NULL:
@@ -58,10 +78,12 @@ cdef inline int64_t *room(Maker *make, int64_t count) except NULL:
     make.left -= count
     return found
 
-# A box at x's address, whose sizes and strides are still to be set.
+# A box at x's address, whose sizes and strides are still to be set. What is looked up is only read or written.
 cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
     cdef Box *y = <Box *>room(make, sizeof(Box) // 8 + 2 * rank)
-    y.data, y.rank = x.data, rank
+    if x.lookups:
+        _refuse()
+    y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, 0
     y.n = <int64_t *>(y + 1)
     y.s = y.n + rank
     return y
@@ -72,39 +94,135 @@ cdef inline Numbers *numbers(Maker *make, int64_t count) except NULL:
     found.at, found.count = <int64_t *>(found + 1), count
     return found
 
-# X's sizes.
-cdef inline Numbers *sizes(Maker *make, Box *x) noexcept:
-    return <Numbers *>x
-
-# Begin a call: its `out`, or None, and the list of its results, or None if there is one.
-cdef inline void begin_call(Maker *make, object out, list parts) noexcept:
-    make.next, make.left, make.blocks, make.made = make.first, ROOM, NULL, NULL
-    make.out = NULL if out is None else <PyObject *>out
-    make.parts = NULL if parts is None else <PyObject *>parts
-    make.runs = make.count = 0
-    make.inputs.count = 1
-    make.is_trial = False
-
-cdef list held(object given)
-cdef int again(Maker *make) except -1
-cdef object end_call(Maker *make, int done)
 cdef int64_t *_more_room(Maker *make, int64_t count) except NULL
-cdef Numbers *repeated(Maker *make, int64_t value, int64_t count) except NULL
-cdef int append_to(list counts, Numbers *numbers) except -1
 
-cdef Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL
-cdef Box *window(Maker *make, Box *x, Numbers *first, Numbers *count, Numbers *step) except NULL
-cdef Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL
-cdef Box *permute(Maker *make, Box *x, Numbers *axes) except NULL
-cdef Box *split(Maker *make, Box *x, int64_t axis, Numbers *sizes) except NULL
-cdef Box *broadcast(Maker *make, Box *x, Numbers *sizes) except NULL
-cdef int64_t count(Maker *make, Box *x) except -1
-cdef Numbers *ints(Maker *make, int64_t a) except NULL
-cdef Numbers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL
-cdef Numbers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL
-cdef Box *result(Maker *make, Numbers *sizes) except NULL
-cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
-cdef int _check_apart(Maker *make) except -1
-cdef object _next_output(Maker *make, int rank, const int64_t *n)
-cdef int copy(Maker *make, Box *to, Box *x) except -1
-cdef int store(Maker *make, Box *x) except -1
+# Element i along the axis is ``x[start + step · i]``.
+cdef inline Box *cut(Maker *make, Box *x, int64_t axis, int64_t start, int64_t size, int64_t step) except NULL:
+    y = _box(make, x, x.rank)
+    cdef int64_t *n = y.n
+    cdef int64_t *s = y.s
+    cdef int64_t rank = x.rank
+    for d in range(rank):
+        n[d] = x.n[d]
+        s[d] = x.s[d]
+    y.data = offset_by(x.data, start * s[axis])
+    n[axis] = size
+    # A stride that is never taken may be beyond 64 bits.
+    s[axis] = step * s[axis] if size > 1 else 0
+    return y
+
+# A cut of every axis.
+cdef inline Box *window(Maker *make, Box *x, Numbers *first, Numbers *count, Numbers *step) except NULL:
+    y = _box(make, x, x.rank)
+    for d in range(x.rank):
+        y.data = offset_by(y.data, first.at[d] * x.s[d])
+        y.n[d] = count.at[d]
+        y.s[d] = step.at[d] * x.s[d] if count.at[d] > 1 else 0
+    return y
+
+# The elements whose coordinate along the axis is k, without the axis.
+cdef inline Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL:
+    y = _box(make, x, x.rank - 1)
+    y.data = offset_by(x.data, k * x.s[axis])
+    for d in range(y.rank):
+        own = d + (d >= axis)
+        y.n[d], y.s[d] = x.n[own], x.s[own]
+    return y
+
+# Axis k is x's ``axes[k]``.
+cdef inline Box *permute(Maker *make, Box *x, Numbers *axes) except NULL:
+    y = _box(make, x, x.rank)
+    for d in range(x.rank):
+        own = axes.at[d]
+        y.n[d], y.s[d] = x.n[own], x.s[own]
+    return y
+
+# One axis as several, in row-major order.
+cdef inline Box *split(Maker *make, Box *x, int64_t axis, Numbers *sizes) except NULL:
+    more = sizes.count - 1
+    y = _box(make, x, x.rank + more)
+    for d in range(axis):
+        y.n[d], y.s[d] = x.n[d], x.s[d]
+    for d in range(axis + 1, x.rank):
+        y.n[d + more], y.s[d + more] = x.n[d], x.s[d]
+    stride = x.s[axis]
+    for k in range(more, -1, -1):
+        y.n[axis + k], y.s[axis + k] = sizes.at[k], stride
+        stride *= sizes.at[k]
+    return y
+
+# NumPy's broadcasting: axes are prepended, and those of size 1 repeated.
+cdef inline Box *broadcast(Maker *make, Box *x, Numbers *sizes) except NULL:
+    more = sizes.count - x.rank
+    cdef bint is_same = more == 0
+    for d in range(x.rank if is_same else 0):
+        is_same = is_same and x.n[d] == sizes.at[d]
+    if is_same:
+        return x
+    y = _box(make, x, sizes.count)
+    for d in range(y.rank):
+        y.n[d] = sizes.at[d]
+        y.s[d] = x.s[d - more] if d >= more and x.n[d - more] == sizes.at[d] else 0
+    return y
+
+# A new axis before an axis, on which nothing depends.
+cdef inline Box *expand(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
+    y = _box(make, x, x.rank + 1)
+    for d in range(y.rank):
+        own = d - (d > axis)
+        y.n[d] = size if d == axis else x.n[own]
+        y.s[d] = 0 if d == axis else x.s[own]
+    return y
+
+# Each axis as two, of these sizes.
+cdef inline Box *split_each(Maker *make, Box *x, Numbers *outer, Numbers *inner) except NULL:
+    y = _box(make, x, 2 * x.rank)
+    for d in range(x.rank):
+        y.n[2 * d], y.s[2 * d] = outer.at[d], x.s[d] * inner.at[d]
+        y.n[2 * d + 1], y.s[2 * d + 1] = inner.at[d], x.s[d]
+    return y
+
+# A new axis for each axis, before it, or behind it if `behind` is 1.
+cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind) except NULL:
+    y = _box(make, x, 2 * x.rank)
+    for d in range(x.rank):
+        own = 2 * d + 1 - behind
+        more = 2 * d + behind
+        y.n[own], y.s[own] = x.n[d], x.s[d]
+        y.n[more], y.s[more] = sizes.at[d], 0
+    return y
+
+# One axis, the first, in place of two of equal size.
+cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t other) except NULL:
+    y = _box(make, x, x.rank - 1)
+    for d in range(y.rank):
+        own = d + (d >= other)
+        y.n[d], y.s[d] = x.n[own], x.s[own]
+    y.s[axis] += x.s[other]
+    return y
+
+# Windows of an axis: element i, j is ``x[step · i + apart · j]``; j is a new axis after i.
+cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t step, int64_t length, int64_t apart) except NULL:
+    y = _box(make, x, x.rank + 1)
+    for d in range(y.rank):
+        own = d - (d > axis)
+        y.n[d], y.s[d] = x.n[own], x.s[own]
+    y.n[axis], y.s[axis] = count, x.s[axis] * step
+    y.n[axis + 1], y.s[axis + 1] = length, x.s[axis] * apart
+    return y
+
+# What is read as one axis, in row-major order, if that takes one stride.
+cdef inline Box *flat(Maker *make, Box *x) except NULL:
+    y = _box(make, x, 1)
+    y.n[0], y.s[0] = 1, 0
+    for d in range(x.rank - 1, -1, -1):
+        if x.n[d] == 0:
+            y.n[0] = 0
+            return y
+        if x.n[d] > 1:
+            if y.n[0] == 1:
+                y.s[0] = x.s[d]
+            elif x.s[d] != y.n[0] * y.s[0]:
+                _refuse()
+            y.n[0] *= x.n[d]
+    return y

@@ -19,11 +19,6 @@ def are_same(one: Any, other: Any) -> bool:
     return one.place == other.place if hasattr(one, "place") and hasattr(other, "place") else bool(one == other)
 
 
-def is_one(size: Any) -> bool:
-    """Whether a size is known to be 1."""
-    return type(size) is int and size == 1
-
-
 def is_none(size: Any) -> bool:
     """Whether a size is known to be 0."""
     return type(size) is int and size == 0

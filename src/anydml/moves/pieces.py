@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from anydml.moves.move import Access, Fill, Lookup, Outside
-from anydml.moves.open_numbers import are_same, is_none, is_one, value_of
+from anydml.moves.open_numbers import are_same, is_none, value_of
+from anydml.symbols import is_one
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from anydml.moves.counting import is_counting, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
 from anydml.moves.move import Access, Fill, Move, Outside
-from anydml.moves.open_numbers import are_none, are_same, is_none, is_one, value_of
+from anydml.moves.open_numbers import are_none, are_same, is_none, value_of
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
@@ -36,6 +36,7 @@ from anydml.moves.pieces import (
     with_zero_strides,
 )
 from anydml.records import Record, record
+from anydml.symbols import is_one
 
 MOST_PIECES = 4096
 """Maximum number of pieces of a value."""

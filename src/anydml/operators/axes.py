@@ -8,10 +8,11 @@ from typing import Any
 from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import check_dimensions
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.moves.open_numbers import is_none
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.rule import Maker, Numbers, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
-from anydml.symbols import are_at_least, are_equal, holds, integers_or_symbols, one_or_more
+from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_more
 from anydml.text import counted
 
 
@@ -117,26 +118,40 @@ def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
         return
     size: int64 = x.n[axis]
     by: int64 = make.wrapped(shifts.at[axis], size)
+    if is_none(by):
+        _roll(make, to, x, axis + 1, shifts)
+        return
     stays: View = make.cut(to, axis, by, size - by, 1)
     _roll(make, stays, make.cut(x, axis, 0, size - by, 1), axis + 1, shifts)
     _roll(make, make.cut(to, axis, 0, by, 1), make.cut(x, axis, size - by, by, 1), axis + 1, shifts)
 
 
-def _check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> Parameters:
-    shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
+@front
+def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, bool]:
+    """Return a shift for each axis, or one for the flattened array."""
+    shifts: Sizes = one_or_more(name, "shift", shift)
     if axis is None:
-        return (sum(shifts),), True
-    axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
-    if len(shifts) not in (1, len(axes)):
+        return (sum(shifts),) * 1, True
+    rank: int = len(shape)
+    given: Sizes = one_or_more(name, "axis", axis)
+    axes: Sizes = tuple([infer.normalized(name, rank, given[k]) for k in range(len(given))])
+    if len(shifts) != 1 and len(shifts) != len(axes):
         message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
         raise DescError(message, name, "shift", "one entry per axis, or one for all")
-    by = [0] * len(shape)
-    for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):
-        by[each] += count
-    return tuple(by), False
+    by: Sizes = tuple([_shifted(shifts, axes, d) for d in range(rank)])
+    return by, False
 
 
-@function(_check_roll, rule=roll_rule)
+def _shifted(shifts: Sizes, axes: Sizes, axis: int) -> int:
+    """Return by how much an axis is shifted in all."""
+    found: int = 0
+    for k in range(len(axes)):
+        if axes[k] == axis:
+            found += shifts[k if len(shifts) > 1 else 0]
+    return found
+
+
+@function(check_roll, rule=roll_rule)
 def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """Roll elements along axes with wrap-around, like `numpy.roll`.
 
@@ -166,22 +181,12 @@ def broadcast_rule(make: Maker, x: View, sizes: Numbers) -> None:
     make.store(make.broadcast(x, sizes))
 
 
-def _fits(shape: Sizes, whole: Sizes) -> bool:
-    more: int = len(whole) - len(shape)
-    if more < 0:
-        return False
-    for d in range(len(shape)):
-        if not holds((shape[d] == whole[more + d]) | (shape[d] == 1)):
-            return False
-    return len(whole) == 0 or are_at_least(0, whole)
-
-
 @front
 def check_broadcast(name: str, shape: Sizes, sizes: Any) -> tuple[Sizes]:
     """Return the result's shape."""
     whole: Sizes = integers_or_symbols(name, "shape", sizes)
     check_dimensions(name, "the result", len(whole))
-    if not _fits(shape, whole):
+    if not infer.is_broadcast(shape, whole) or (len(whole) != 0 and not are_at_least(0, whole)):
         message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
         raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
     return (whole,)

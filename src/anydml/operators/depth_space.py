@@ -11,7 +11,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, int64, rule
+from anydml.operators.rule import Maker, View, Word, int64, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import Named, record
 from anydml.tensor import UINT_MAX, TensorDesc
@@ -26,13 +26,13 @@ ROWS = (
 
 
 @rule
-def blocks_rule(make: Maker, x: View, block: int, order: int, to_space: bool) -> None:
+def blocks_rule(make: Maker, x: View, block: int, order: Word, to_space: bool) -> None:
     """Rows, then columns, of blocks of pixels as channels, or the reverse; the axes are N, C, H, W."""
     n: int64 = x.n[0]
     k: int64 = x.n[1]
     h: int64 = x.n[2]
     w: int64 = x.n[3]
-    is_by_pixel: bool = order == DEPTH_COLUMN_ROW
+    is_by_pixel: bool = order == "depth_column_row"
     if to_space:
         k = k // (block * block)
         to: View = make.result(make.ints(n, k, h * block, w * block))
@@ -109,7 +109,7 @@ class _DepthSpace(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Rearrange blocks."""
-        blocks_rule(make, inputs[0], self.block_size, self.depth_order, self.TO_SPACE)
+        blocks_rule(make, inputs[0], self.block_size, self.depth_order.name.lower(), self.TO_SPACE)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``space[n, c, y, x] ↔ depth[n, k(c, y mod B, x mod B), y / B, x / B]``."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Parameters, Sizes, function
+from anydml.operators.function import Array, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Item, Maker, Numbers, View, int64, rule
+from anydml.operators.rule import Item, Maker, Numbers, View, front, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
@@ -25,7 +25,7 @@ EVERY = UINT_MAX + 1
 
 
 @rule
-def diagonal_matrix_rule(make: Maker, x: View, value: Item, begin: int64, end: int64) -> None:
+def diagonal_matrix_rule(make: Maker, x: View, value: Item | None, begin: int64, end: int64) -> None:
     """A copy of x; then the value where ``begin ≤ column − row < end``, or, if begin is greater, elsewhere."""
     to: View = make.updated(x)
     if begin <= end:
@@ -36,7 +36,7 @@ def diagonal_matrix_rule(make: Maker, x: View, value: Item, begin: int64, end: i
 
 
 @rule
-def _band(make: Maker, to: View, first: int64, end: int64, value: Item) -> None:
+def _band(make: Maker, to: View, first: int64, end: int64, value: Item | None) -> None:
     """Fill diagonals in a few boxes: parallelograms, rectangles, and triangles divided into squares."""
     if first >= end:
         return
@@ -64,7 +64,7 @@ def _band(make: Maker, to: View, first: int64, end: int64, value: Item) -> None:
 
 
 @rule
-def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item) -> None:
+def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: Item | None) -> None:
     """Fill rows from column 0 on, each one column further."""
     if until > row:
         make.fill(_box(make, to, row, until - row, 0, row + end), value)
@@ -72,7 +72,7 @@ def _left(make: Maker, to: View, row: int64, until: int64, end: int64, value: It
 
 
 @rule
-def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item) -> None:
+def _triangle(make: Maker, to: View, row: int64, column: int64, count: int64, is_low: bool, value: Item | None) -> None:
     """Fill lines of 0, 1, … count − 1 elements: one per row, from a column on, or one per column, from a row on.
 
     A triangle of 2ⁿ lines is a square and two triangles of half the size, one after the other along the diagonal: all
@@ -266,7 +266,9 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         return self.diagonal_fill_begin, self.diagonal_fill_end
 
 
-def _check(name: str, shape: Sizes, *arguments: Any) -> Parameters:
+@front
+def check_diagonals(name: str, shape: Sizes, value: Item, begin: int, end: int) -> tuple[Item, int, int]:
+    """Return the rule's numbers."""
     if len(shape) < 2:
         raise DescError(
             f"{name}: x has {counted(len(shape), 'dimension')}",
@@ -274,10 +276,10 @@ def _check(name: str, shape: Sizes, *arguments: Any) -> Parameters:
             "x",
             "x must be matrices, of 2 dimensions or more",
         )
-    return arguments
+    return value, begin, end
 
 
-@function(_check, rule=diagonal_matrix_rule)
+@function(check_diagonals, rule=diagonal_matrix_rule)
 def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, out: Array | None = None) -> Array:
     """Copy matrices with a value on some diagonals (DML_OPERATOR_DIAGONAL_MATRIX1, without its limits).
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Mask, Parameters, Sizes, function
+from anydml.operators.function import Array, Mask, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, rule
+from anydml.operators.rule import Maker, Numbers, View, front, rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.tensor import DataType, TensorDesc
@@ -82,11 +83,18 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
             yield 3, at, 1 if read(0, at) != 0 else 2, at
 
 
-def _check(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> Parameters:
-    return (infer.broadcast(name, {"condition": condition, "x": x, "y": y}),)
+@front
+def check_where(name: str, x: Sizes, y: Sizes, condition: Sizes, dtype: Any) -> tuple[Sizes]:
+    """Return the shape to which all are broadcast."""
+    both: Sizes = infer.wider(name, condition, x)
+    whole: Sizes = infer.wider(name, both, y)
+    if not (infer.is_broadcast(condition, whole) and infer.is_broadcast(x, whole) and infer.is_broadcast(y, whole)):
+        text = f"condition has shape {list(condition)}, x has shape {list(x)}, y has shape {list(y)}"
+        raise DescError(f"{name}: {text}", name, "condition", "sizes must be equal, or 1")
+    return (whole,)
 
 
-@function(_check, rule=where_rule)
+@function(check_where, rule=where_rule)
 def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> Array:
     """Select elements of x where a condition is true, else of y (DML_OPERATOR_ELEMENT_WISE_IF, without its limits).
 

@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Computed, Constant
-from anydml.moves.open_numbers import pinned
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
@@ -19,9 +17,6 @@ from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.records import Named, record
 from anydml.tensor import DataType, TensorDesc
-
-PIECE = 1 << 13
-"""Elements of a sequence that are computed at once."""
 
 
 @rule
@@ -33,14 +28,7 @@ def fill_rule(make: Maker, x: View, value: Item) -> None:
 @rule
 def sequence_rule(make: Maker, x: View, start: Item, delta: Item) -> None:
     """``start + k · delta`` in row-major order."""
-    to: View = make.result(make.sizes(x))
-    make.copy(to, make.split(make.constant(_sequence(start, delta, make.count(x))), 0, make.sizes(x)))
-
-
-def _sequence(start: Item, delta: Item, count: int) -> Constant:
-    """Return a sequence of native numbers in the elements' dtype."""
-    dtype, count = start.dtype, pinned(count)
-    return Computed((count,), dtype, lambda: numbers_of(start.number, delta.number, count).astype(dtype, copy=False))
+    make.count_up(make.result(make.sizes(x)), start, delta)
 
 
 @record
@@ -86,31 +74,6 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         value = scalar_bytes(self.value, self.value_data_type)
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             yield 0, at, value, ()
-
-
-def numbers_of(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
-    """Compute ``start + k · delta``, 0 ≤ k < count: integers modulo 2ⁿ for n bits; others in 64 bits, rounded once."""
-    dtype = start.dtype
-    result = np.empty(count, dtype)
-    # Block by block, so that intermediate results stay in the cache.
-    many = min(count, PIECE)
-    with np.errstate(all="ignore"):
-        if dtype.kind not in "fc":
-            numbers = np.arange(many, dtype=np.uint64).astype(dtype) * delta + start
-            for first in range(0, count, PIECE):
-                piece = result[first : first + PIECE]
-                np.add(numbers[: piece.size], np.uint64(first).astype(dtype) * delta, out=piece)
-            return result
-        wide = np.dtype(np.complex128 if dtype.kind == "c" else np.float64).type
-        counted, numbers = np.arange(many, dtype=np.float64), np.empty(many, wide)
-        for first in range(0, count, PIECE):
-            piece = result[first : first + PIECE]
-            values = numbers[: piece.size]
-            np.add(counted[: piece.size], first, out=values)
-            values *= wide(delta)
-            values += wide(start)
-            piece[...] = values
-    return result
 
 
 @record

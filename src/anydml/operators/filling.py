@@ -7,14 +7,17 @@ from typing import Any
 from anydml.errors import DescError
 from anydml.operators.element import Element
 from anydml.operators.fill_value import fill_rule, sequence_rule
-from anydml.operators.function import Array, Parameters, Scalar, Sizes, function
+from anydml.operators.function import Array, Scalar, Sizes, function
+from anydml.operators.rule import Item, front
 
 
-def _check_fill(name: str, shape: Sizes, value: Any) -> Parameters:
+@front
+def check_fill(name: str, shape: Sizes, value: Item) -> tuple[Item]:
+    """Return the value."""
     return (value,)
 
 
-@function(_check_fill, rule=fill_rule)
+@function(check_fill, rule=fill_rule)
 def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x filled with one value (DML_OPERATOR_FILL_VALUE_CONSTANT), like `numpy.full_like`.
 
@@ -36,15 +39,22 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     """
 
 
-def _check_sequence(name: str, shape: Sizes, *arguments: Any) -> Parameters:
-    for field, value in zip(("start", "delta"), arguments, strict=True):
-        if isinstance(value, Element) and value.dtype.kind not in "iufc":
-            message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
-            raise DescError(message, name, field, "x must be of integers, floats or complex numbers")
-    return arguments
+@front
+def check_sequence(name: str, shape: Sizes, start: Item, delta: Item) -> tuple[Item, Item]:
+    """Return the first element, and the difference."""
+    if not is_number(start) or not is_number(delta):
+        field, value = ("delta", delta) if is_number(start) else ("start", start)
+        message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
+        raise DescError(message, name, field, "x must be of integers, floats or complex numbers")
+    return start, delta
 
 
-@function(_check_sequence, rule=sequence_rule)
+def is_number(value: Any) -> bool:
+    """Whether a value, if it is an element, is a number."""
+    return not isinstance(value, Element) or value.dtype.kind in "iufc"
+
+
+@function(check_sequence, rule=sequence_rule)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 

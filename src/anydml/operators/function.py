@@ -56,8 +56,6 @@ Parameters = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
 ARRAY, ARRAYS, INDICES, MASK = "Array", "Arrays", "Indices", "Mask"
-OUTSIDE: dict[str, Outside] = {"error": "refuse", "clamp": "clamp", "skip": "skip"}
-"""Treatment of indices out of range, by the values of the parameter ``out_of_range``."""
 
 
 class Inferred(NamedTuple):
@@ -239,6 +237,11 @@ class Function:
     def bound(self, arguments: Sequence[Any]) -> list[Any]:
         """Append the defaults of missing arguments to positional ones."""
         return [*arguments, *(each.default for each in self.parameters[len(arguments) :])]
+
+
+def treatment(out_of_range: str) -> Outside:
+    """Return the treatment of indices out of range by the parameter ``out_of_range``."""
+    return "refuse" if out_of_range == "error" else "clamp" if out_of_range == "clamp" else "skip"
 
 
 FUNCTIONS: dict[str, Function] = {}

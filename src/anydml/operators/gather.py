@@ -12,16 +12,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import (
-    OUTSIDE,
-    Array,
-    Indices,
-    Parameters,
-    Sizes,
-    function,
-)
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, rule
+from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.tensor import TensorDesc
@@ -164,12 +157,13 @@ class GatherOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
 
 
+@front
 def check_gather(
-    name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: str, index_dtype: Any
-) -> Parameters:
+    name: str, shape: Sizes, index_shape: Sizes, axis: Any, out_of_range: Word, index_dtype: Any
+) -> tuple[int, Outside]:
     """Return the axis, which the indices' sizes replace, and the treatment of indices out of range."""
-    axis = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
-    return axis, OUTSIDE[out_of_range]
+    along: int = infer.picked_axis(name, shape, axis, len(index_shape), math.prod(index_shape), index_dtype)
+    return along, treatment(out_of_range)
 
 
 @function(check_gather, rule=gather_rule)

@@ -13,9 +13,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, rule
+from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
 from anydml.symbols import holds
@@ -90,15 +90,19 @@ class GatherElementsOperatorDesc(OperatorDesc):
             yield 2, at, 0, tuple(source)
 
 
-def _check(name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any) -> Parameters:
-    axis = infer.check_along(name, shape, indices, axis)
-    if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
-        message = f"{name}: axis {axis} of x is empty, but there are indices"
+@front
+def check_gather_elements(
+    name: str, shape: Sizes, indices: Sizes, axis: Any, out_of_range: Word, dtype: Any
+) -> tuple[int, Outside]:
+    """Return the axis, and the treatment of indices out of range."""
+    along: int = infer.check_along(name, shape, indices, axis)
+    if not holds((shape[along] >= 1) | (math.prod(indices) == 0)):
+        message = f"{name}: axis {along} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return axis, OUTSIDE[out_of_range]
+    return along, treatment(out_of_range)
 
 
-@function(_check, rule=gather_elements_rule)
+@function(check_gather_elements, rule=gather_elements_rule)
 def gather_elements(
     x: Array,
     indices: Indices,

@@ -11,9 +11,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, rule
+from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -162,16 +162,20 @@ class GatherNd1OperatorDesc(_GatherNd):
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 
-def _check(name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: str, dtype: Any) -> Parameters:
-    picked = check_tuples(name, shape, indices, batch_dims)
-    indexed = shape[batch_dims : batch_dims + int(indices[-1])]
+@front
+def check_gather_nd(
+    name: str, shape: Sizes, indices: Sizes, batch_dims: int, out_of_range: Word, dtype: Any
+) -> tuple[int, Outside]:
+    """Return the number of batch dimensions, and the treatment of indices out of range."""
+    picked: Sizes = check_tuples(name, shape, indices, batch_dims)
+    indexed: Sizes = tuple([shape[batch_dims + k] for k in range(int(indices[len(indices) - 1]))])
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
         message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
         raise DescError(message, name, "x", "there must be an element to read")
-    return batch_dims, OUTSIDE[out_of_range]
+    return batch_dims, treatment(out_of_range)
 
 
-@function(_check, rule=gather_nd_rule)
+@function(check_gather_nd, rule=gather_nd_rule)
 def gather_nd(
     x: Array,
     indices: Indices,

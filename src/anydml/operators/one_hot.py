@@ -13,9 +13,9 @@ from anydml.fields import check_dimensions
 from anydml.moves import Outside
 from anydml.moves.program import Coordinate, Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, int64, rule
+from anydml.operators.rule import Maker, View, Word, front, int64, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -25,7 +25,7 @@ from anydml.operators.types import (
     indexed_table,
 )
 from anydml.records import record
-from anydml.symbols import are_equal
+from anydml.symbols import holds
 from anydml.tensor import TensorDesc
 
 
@@ -120,18 +120,21 @@ class OneHotOperatorDesc(OperatorDesc):
             yield 2, at, 1, on if index == at[axis] else off
 
 
-def _check(name: str, values: Sizes, shape: Sizes, depth: Any, axis: Any, out_of_range: str, dtype: Any) -> Parameters:
-    if not are_equal(values, (2,)):
+@front
+def check_one_hot(
+    name: str, values: Sizes, shape: Sizes, depth: int, axis: Any, out_of_range: Word, dtype: Any
+) -> tuple[int, int, Outside]:
+    """Return the number of classes, the axis, and the treatment of indices out of range."""
+    if len(values) != 1 or not holds(values[0] == 2):
         message = f"{name}: values have shape {tuple(values)}"
         raise DescError(message, name, "values", "there must be two values: off and on")
     if depth < 0:
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
-    axis = infer.axis_of(name, len(shape) + 1, axis)
-    return depth, axis, OUTSIDE[out_of_range]
+    return depth, infer.axis_of(name, len(shape) + 1, axis), treatment(out_of_range)
 
 
-@function(_check, rule=one_hot_rule)
+@function(check_one_hot, rule=one_hot_rule)
 def one_hot(
     indices: Indices,
     values: Array,

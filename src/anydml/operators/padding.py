@@ -11,9 +11,9 @@ from anydml.feature_level import FeatureLevel, SupportTable, row_at
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Item, Maker, Numbers, View, around, int64, rule
+from anydml.operators.rule import Item, Maker, Numbers, View, Word, around, front, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.records import ListOf, Named, record
@@ -36,7 +36,7 @@ MODES = {
 
 
 @rule
-def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: str, value: Item) -> None:
+def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: Word, value: Item) -> None:
     """X in the middle, and around it a value, or what continues x along one axis after the other."""
     to: View = make.result(make.sum(make.sum(before, make.sizes(x)), after))
     inside: View = to
@@ -57,7 +57,7 @@ def pad_rule(make: Maker, x: View, before: Numbers, after: Numbers, mode: str, v
 
 
 @rule
-def _extend(make: Maker, line: View, d: int, mode: str, inner: int64, n: int64, first: int64, end: int64) -> None:
+def _extend(make: Maker, line: View, d: int, mode: Word, inner: int64, n: int64, first: int64, end: int64) -> None:
     """Write an axis from `first` to `end`, on one side of the n elements from `inner` on, from those."""
     edge: int64 = 1 if mode == "reflect" else 0
     if end <= first:
@@ -269,24 +269,28 @@ class Padding1OperatorDesc(_Padding):
         return scalar_bytes(self.padding_value, self.padding_value_data_type)
 
 
-def _check(name: str, shape: Sizes, pads: Any, mode: str, value: Any) -> Parameters:
-    rank = len(shape)
-    pads = integers_or_symbols(name, "pads", pads)
-    if len(pads) != 2 * rank:
-        message = f"{name}: pads has {counted(len(pads), 'entry')}, but x has {counted(rank, 'dimension')}"
+@front
+def check_pad(name: str, shape: Sizes, pads: Any, mode: Word, value: Item) -> tuple[Sizes, Sizes, Word, Item]:
+    """Return the numbers of elements before and after each dimension, the mode, and the value."""
+    rank: int = len(shape)
+    given: Sizes = integers_or_symbols(name, "pads", pads)
+    if len(given) != 2 * rank:
+        message = f"{name}: pads has {counted(len(given), 'entry')}, but x has {counted(rank, 'dimension')}"
         raise DescError(message, name, "pads", "one start per dimension, then one end per dimension")
-    start, end = pads[:rank], pads[rank:]
-    for i, (size, before, after) in enumerate(zip(shape, start, end, strict=True)):
+    start: Sizes = tuple([given[d] for d in range(rank)])
+    end: Sizes = tuple([given[rank + d] for d in range(rank)])
+    for i in range(rank):
+        before, after = start[i], end[i]
         if not holds((before >= 0) & (after >= 0)):
             message = f"{name}: pads of dimension {i} are {before} and {after}"
             raise DescError(message, name, "pads", "each must be 0 or more")
-        if mode != "constant" and not holds((size >= 1) | (before + after == 0)):
+        if mode != "constant" and not holds((shape[i] >= 1) | (before + after == 0)):
             message = f"{name}: dimension {i} of x is empty, and mode is {mode!r}"
             raise DescError(message, name, "x", "there must be an element to repeat")
     return start, end, mode, value
 
 
-@function(_check, rule=pad_rule)
+@function(check_pad, rule=pad_rule)
 def pad(
     x: Array,
     pads: Ints,

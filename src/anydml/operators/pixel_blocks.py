@@ -6,12 +6,9 @@ from typing import Literal
 
 from anydml.errors import DescError
 from anydml.operators.depth_space import blocks_rule
-from anydml.operators.enums import DepthSpaceOrder
-from anydml.operators.function import Array, Parameters, Sizes, function
+from anydml.operators.function import Array, Sizes, function
+from anydml.operators.rule import Word, front
 from anydml.symbols import holds
-
-_ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""DirectML's orders, which ONNX calls DCR and CRD."""
 
 
 def _blocks(name: str, shape: Sizes, block: int) -> None:
@@ -27,20 +24,24 @@ def _divides(name: str, d: int, size: int, by: int) -> None:
         raise DescError(message, name, "block_size", "blocks must divide x")
 
 
-def _check_to_depth(name: str, shape: Sizes, block: int, order: str) -> Parameters:
+@front
+def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+    """Return the rule's numbers."""
     _blocks(name, shape, block)
     _divides(name, 2, shape[2], block)
     _divides(name, 3, shape[3], block)
-    return block, _ORDERS[order], False
+    return block, order, False
 
 
-def _check_to_space(name: str, shape: Sizes, block: int, order: str) -> Parameters:
+@front
+def check_to_space(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+    """Return the rule's numbers."""
     _blocks(name, shape, block)
     _divides(name, 1, shape[1], block * block)
-    return block, _ORDERS[order], True
+    return block, order, True
 
 
-@function(_check_to_depth, rule=blocks_rule)
+@function(check_to_depth, rule=blocks_rule)
 def space_to_depth(
     x: Array,
     block_size: int,
@@ -71,7 +72,7 @@ def space_to_depth(
     """
 
 
-@function(_check_to_space, rule=blocks_rule)
+@function(check_to_space, rule=blocks_rule)
 def depth_to_space(
     x: Array,
     block_size: int,

@@ -9,9 +9,9 @@ import numpy as np
 
 from anydml import infer
 from anydml.errors import DescError
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, rule
-from anydml.symbols import are_at_least, are_known, holds, integers_or_symbols
+from anydml.operators.function import Array, Ints, Sizes, function
+from anydml.operators.rule import Maker, Numbers, View, front, rule
+from anydml.symbols import are_at_least, are_known, holds, one_or_more
 from anydml.text import counted
 
 
@@ -49,30 +49,33 @@ def _places(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
 
-def _check(name: str, shape: Sizes, given: Any, axis: Any) -> Parameters:
-    counts = (given,) if isinstance(given, int) else integers_or_symbols(name, "repeats", given)
-    if counts and not are_at_least(0, counts):
+@front
+def check_repeat(name: str, shape: Sizes, given: Any, axis: Any) -> tuple[Sizes, int]:
+    """Return the counts, and the axis."""
+    counts: Sizes = one_or_more(name, "repeats", given)
+    if len(counts) != 0 and not are_at_least(0, counts):
         raise DescError(f"{name}: repeats is {given}", name, "repeats", "repeats must be 0 or more")
-    if axis is not None:
-        axis = infer.axis_of(name, len(shape), axis)
-    size = math.prod(shape) if axis is None else shape[axis]
-    if len(counts) != 1 and not holds(len(counts) == size):
+    along: int = FLAT if axis is None else infer.axis_of(name, len(shape), axis)
+    if len(counts) != 1 and not holds(len(counts) == (math.prod(shape) if along < 0 else shape[along])):
+        size = math.prod(shape) if along < 0 else shape[along]
         message = f"{name}: repeats has {counted(len(counts), 'entry')} for {counted(size, 'element')}"
         raise DescError(message, name, "repeats", "one number, or one per element")
     if len(counts) != 1 and are_known(counts) and sum(counts) >= 1 << 60:
         message = f"{name}: repeats are {sum(counts)} in all"
         raise DescError(message, name, "repeats", "a result must have fewer than 2⁶³ bytes")
-    return counts, FLAT if axis is None else axis
+    return counts, along
 
 
-def _check_scales(name: str, shape: Sizes, scales: Any) -> Parameters:
-    scales = infer.vector(name, "scales", scales, len(shape))
-    if scales and not are_at_least(1, scales):
-        raise DescError(f"{name}: scales is {list(scales)}", name, "scales", "each must be at least 1")
-    return (scales,)
+@front
+def check_scales(name: str, shape: Sizes, scales: Any) -> tuple[Sizes]:
+    """Return the factors."""
+    given: Sizes = infer.vector(name, "scales", scales, len(shape))
+    if len(given) != 0 and not are_at_least(1, given):
+        raise DescError(f"{name}: scales is {list(given)}", name, "scales", "each must be at least 1")
+    return (given,)
 
 
-@function(_check, rule=repeat_rule)
+@function(check_repeat, rule=repeat_rule)
 def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array | None = None) -> Array:
     """Repeat each element along an axis, like `numpy.repeat`.
 
@@ -97,7 +100,7 @@ def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array
     """
 
 
-@function(_check_scales, rule=upsample_rule)
+@function(check_scales, rule=upsample_rule)
 def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
     """Enlarge an array by nearest-neighbour interpolation (DML_OPERATOR_UPSAMPLE_2D, without its limits).
 

@@ -6,45 +6,27 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import numpy as np
-
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Computed, Constant
-from anydml.moves.open_numbers import pinned
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, int64, rule
+from anydml.operators.rule import Maker, View, front, rule
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
-from anydml.symbols import are_equal
+from anydml.symbols import holds
 from anydml.tensor import DataType, TensorDesc
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
 """Data types of lengths."""
 
 
-def _places(size: int) -> Constant:
-    """Return n times the number n, which is out of range, then 0 to n − 1. Read backwards from L + n − 1: L − 1 … 0."""
-    size = pinned(size)
-    dtype = np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
-    return Computed(
-        (2 * size,), dtype, lambda: np.concatenate([np.full(size, size, dtype), np.arange(size, dtype=dtype)])
-    )
-
-
 @rule
 def reverse_rule(make: Maker, x: View, lengths: View, axis: int) -> None:
-    """A copy, and the reversed part over it, by indices of a constant read relative to the length."""
-    n: int64 = x.n[axis]
-    # Window L of the table, read backwards, is L − 1 … 0, and then out of range.
-    table: View = make.slide(make.constant(_places(n)), 0, n + 1, 1, n, 1)
-    places: View = make.pick(make.cut(table, 1, n - 1, n, -1), make.at(lengths, axis, 0), 0, "clamp")
-    places = make.permute(places, make.moving(places, places.rank - 1, axis))
-    make.copy(make.updated(x), make.along(x, places, axis, "skip"))
+    """A copy, and the reversed part over it."""
+    make.reverse(make.updated(x), x, lengths, axis)
 
 
 @record
@@ -109,16 +91,27 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
 
 
-def _check(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> Parameters:
-    axis = infer.axis_of(name, len(shape), axis)
-    expected = (*shape[:axis], 1, *shape[axis + 1 :])
-    if not are_equal(lengths, expected):
+def _are_of_rows(lengths: Sizes, shape: Sizes, axis: int) -> bool:
+    if len(lengths) != len(shape):
+        return False
+    for d in range(len(shape)):  # noqa: SIM110  # compiled, too
+        if not holds(lengths[d] == (1 if d == axis else shape[d])):
+            return False
+    return True
+
+
+@front
+def check_reverse(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> tuple[int]:
+    """Return the axis."""
+    along: int = infer.axis_of(name, len(shape), axis)
+    if not _are_of_rows(lengths, shape, along):
+        expected = (*shape[:along], 1, *shape[along + 1 :])
         message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
         raise DescError(message, name, "lengths", "lengths must have x's shape, but 1 along axis")
-    return (axis,)
+    return (along,)
 
 
-@function(_check, rule=reverse_rule)
+@function(check_reverse, rule=reverse_rule)
 def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Array | None = None) -> Array:
     """Reverse the first elements of each row and copy the others (DML_OPERATOR_REVERSE_SUBSEQUENCES).
 

@@ -15,13 +15,14 @@ from anydml.moves import verbs
 from anydml.moves.sizing import Numbers
 from anydml.operators import element
 
-__all__ = ["Item", "Maker", "Numbers", "View", "Views", "around", "front", "int64", "rule", "sized"]
+__all__ = ["Item", "Maker", "Numbers", "View", "Views", "Word", "around", "front", "int64", "rule", "sized"]
 
 Maker: TypeAlias = verbs.Maker
 View: TypeAlias = Any
 Views: TypeAlias = Sequence[Any]
 int64: TypeAlias = int
 Item: TypeAlias = element.Element
+Word: TypeAlias = str
 
 R = TypeVar("R", bound=Callable[..., Any])
 

@@ -12,9 +12,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, rule
+from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -108,17 +108,19 @@ class ScatterOperatorDesc(OperatorDesc):
                 yield 3, tuple(to), 2, at
 
 
-def _check(
-    name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: str, dtype: Any
-) -> Parameters:
-    axis = infer.check_along(name, shape, indices, axis)
+@front
+def check_scatter(
+    name: str, shape: Sizes, updates: Sizes, indices: Sizes, axis: Any, out_of_range: Word, dtype: Any
+) -> tuple[int, Outside]:
+    """Return the axis, and the treatment of indices out of range."""
+    along: int = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index per update")
-    return axis, OUTSIDE[out_of_range]
+    return along, treatment(out_of_range)
 
 
-@function(_check, rule=scatter_rule, may_update=True)
+@function(check_scatter, rule=scatter_rule, may_update=True)
 def scatter(
     x: Array,
     indices: Indices,

@@ -11,9 +11,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import OUTSIDE, Array, Indices, Parameters, Sizes, function
+from anydml.operators.function import Array, Indices, Sizes, function, treatment
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, rule
+from anydml.operators.rule import Maker, View, Word, front, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -125,15 +125,19 @@ class ScatterNdOperatorDesc(OperatorDesc):
                 yield 3, to, 2, at
 
 
-def _check(name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: str, dtype: Any) -> Parameters:
-    picked = check_tuples(name, shape, indices, 0)
+@front
+def check_scatter_nd(
+    name: str, shape: Sizes, updates: Sizes, indices: Sizes, out_of_range: Word, dtype: Any
+) -> tuple[Outside]:
+    """Return the treatment of indices out of range."""
+    picked: Sizes = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
         raise DescError(message, name, "updates", "one update, or block of them, an index")
-    return (OUTSIDE[out_of_range],)
+    return (treatment(out_of_range),)
 
 
-@function(_check, rule=scatter_nd_rule, may_update=True)
+@function(check_scatter_nd, rule=scatter_nd_rule, may_update=True)
 def scatter_nd(
     x: Array,
     indices: Indices,

@@ -13,7 +13,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View
+from anydml.operators.rule import Maker, Numbers, View, front
 from anydml.operators.slice import slice_rule
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
@@ -133,9 +133,9 @@ class Slice1OperatorDesc(OperatorDesc):
 
 
 def checked_window(
-    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
-) -> tuple[Sizes, Sizes, Sizes, Sizes]:
-    """Check SLICE1's arguments; return window offsets, sizes and strides, and the result's shape.
+    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any
+) -> tuple[Sizes, Sizes, Sizes]:
+    """Check SLICE1's window; return its offsets, sizes and strides.
 
     Args:
         name: the function's name in errors.
@@ -143,10 +143,9 @@ def checked_window(
         window_offsets: the window's start, one coordinate per dimension.
         window_sizes: the window's extent, one per dimension.
         window_strides: steps, never 0, one per dimension.
-        output_sizes: the result's shape; None for all elements of the window.
 
     Raises:
-        DescError: the window exceeds x, a stride is 0, or `output_sizes` exceeds the window.
+        DescError: the window exceeds x, or a stride is 0.
     """
     rank: int = len(shape)
     offsets: Sizes = infer.vector(name, "window_offsets", window_offsets, rank)
@@ -160,27 +159,37 @@ def checked_window(
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"
             raise DescError(message, name, f"window_strides[{i}]", "a stride must never be 0")
-    # Floor division makes this 0 for an empty window.
-    most: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
-    if output_sizes is None:
-        return offsets, sizes, steps, most
-    result: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
-    for i in range(rank):
-        if not holds((result[i] >= 0) & (result[i] <= most[i])):
-            message = f"{name}: output_sizes[{i}] is {result[i]}, but the window gives at most {most[i]}"
+    return offsets, sizes, steps
+
+
+def check_taken(name: str, taken: Sizes, sizes: Sizes, steps: Sizes) -> None:
+    """Check that a window has as many elements as are taken.
+
+    Raises:
+        DescError: it has fewer.
+    """
+    for i in range(len(taken)):
+        # Floor division makes this 0 for an empty window.
+        most: int = max_copied_elements(sizes[i], steps[i])
+        if not holds((taken[i] >= 0) & (taken[i] <= most)):
+            message = f"{name}: output_sizes[{i}] is {taken[i]}, but the window gives at most {most}"
             raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
-    return offsets, sizes, steps, result
 
 
+@front
 def check_slice1(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any
 ) -> tuple[Sizes, Sizes, Sizes]:
     """Return first coordinates, the result's shape, and steps."""
-    offsets, sizes, steps, result = checked_window(
-        name, shape, window_offsets, window_sizes, window_strides, output_sizes
-    )
-    starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(len(shape))])
-    return starts, result, steps
+    offsets, sizes, steps = checked_window(name, shape, window_offsets, window_sizes, window_strides)
+    rank: int = len(shape)
+    starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(rank)])
+    if output_sizes is None:
+        most: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
+        return starts, most, steps
+    taken: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
+    check_taken(name, taken, sizes, steps)
+    return starts, taken, steps
 
 
 @function(check_slice1, rule=slice_rule)

@@ -14,8 +14,8 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, around, rule
-from anydml.operators.slice1 import checked_window, copy_start, window_problems
+from anydml.operators.rule import Maker, Numbers, View, around, front, rule
+from anydml.operators.slice1 import check_taken, checked_window, copy_start, first_copied, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, holds
@@ -117,23 +117,29 @@ def check_laid(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> 
         if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
             raise DescError(message, name, f"starts[{i}]", "every element must lie inside the result")
-    return result, _inside(places, shape), strides
+    return result, _inside(name, places, shape), strides
 
 
-def _inside(starts: Sizes, shape: Sizes) -> Sizes:
+def _inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
     """Let axes without elements, which may begin anywhere, begin at 0."""
-    return tuple([0 if is_none(n) else start for n, start in zip(shape, starts, strict=True)])
+    return tuple([0 if is_none(shape[d]) else starts[d] for d in range(len(shape))])
 
 
-def _check(name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any) -> Parameters:
-    result = infer.vector(name, "sizes", sizes, len(shape))
-    if result and not are_at_least(0, result):
+@front
+def check_slice_grad(
+    name: str, shape: Sizes, sizes: Any, offsets: Any, window: Any, strides: Any
+) -> tuple[Sizes, Sizes, Sizes]:
+    """Return the result's shape, x's first coordinates in it, and steps."""
+    result: Sizes = infer.vector(name, "sizes", sizes, len(shape))
+    if len(result) != 0 and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
-    offsets, window, strides, _ = checked_window(name, result, offsets, window, strides, shape)
-    return result, _inside(copy_start(offsets, window, strides), shape), strides
+    starts, lengths, steps = checked_window(name, result, offsets, window, strides)
+    check_taken(name, shape, lengths, steps)
+    first: Sizes = tuple([first_copied(starts[d], lengths[d], steps[d]) for d in range(len(shape))])
+    return result, _inside(name, first, shape), steps
 
 
-@function(_check, rule=lay_rule)
+@function(check_slice_grad, rule=lay_rule)
 def slice_grad(
     x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
 ) -> Array:

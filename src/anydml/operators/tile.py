@@ -11,9 +11,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, rule
+from anydml.operators.rule import Maker, Numbers, View, front, rule
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.records import ListOf, record
 from anydml.symbols import are_at_least, integers_or_symbols
@@ -79,16 +79,20 @@ class TileOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
 
 
-def _check(name: str, shape: Sizes, repeats: Any) -> Parameters:
-    repeats = integers_or_symbols(name, "repeats", repeats)
-    if repeats and not are_at_least(0, repeats):
-        raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each must be 0 or more")
-    rank = max(len(repeats), len(shape))
+@front
+def check_tile(name: str, shape: Sizes, repeats: Any) -> tuple[Sizes]:
+    """Return one number for each dimension of the result."""
+    given: Sizes = integers_or_symbols(name, "repeats", repeats)
+    if len(given) != 0 and not are_at_least(0, given):
+        raise DescError(f"{name}: repeats is {list(given)}", name, "repeats", "each must be 0 or more")
+    rank: int = max(len(given), len(shape))
+    more: int = rank - len(given)
     check_dimensions(name, "the result", rank)
-    return ((1,) * (rank - len(repeats)) + repeats,)
+    times: Sizes = tuple([1 if d < more else given[d - more] for d in range(rank)])
+    return (times,)
 
 
-@function(_check, rule=tile_rule)
+@function(check_tile, rule=tile_rule)
 def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
     """Repeat an array along its dimensions (DML_OPERATOR_TILE, without its limits), like `numpy.tile`.
 

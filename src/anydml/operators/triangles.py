@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from anydml.errors import DescError
 from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
-from anydml.operators.function import Array, Parameters, Sizes, function
+from anydml.operators.function import Array, Sizes, function
+from anydml.operators.rule import Item, front
 from anydml.symbols import are_known
 from anydml.text import counted
 
@@ -14,18 +15,22 @@ def _diagonal(name: str, shape: Sizes, k: int) -> int:
     if len(shape) < 2:
         have = counted(len(shape), "dimension")
         raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
-    return min(max(k, -EVERY), EVERY - 1) if are_known([k]) else k
+    return min(max(k, 0 - EVERY), EVERY - 1) if are_known((k,) * 1) else k
 
 
-def _check_tril(name: str, shape: Sizes, k: int) -> Parameters:
+@front
+def check_tril(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
+    """Return no value, and the diagonals where there are zeros."""
     return None, _diagonal(name, shape, k) + 1, EVERY
 
 
-def _check_triu(name: str, shape: Sizes, k: int) -> Parameters:
+@front
+def check_triu(name: str, shape: Sizes, k: int) -> tuple[Item | None, int, int]:
+    """Return no value, and the diagonals where there are zeros."""
     return None, -EVERY, _diagonal(name, shape, k)
 
 
-@function(_check_tril, rule=diagonal_matrix_rule)
+@function(check_tril, rule=diagonal_matrix_rule)
 def tril(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
     """Copy the lower triangle of matrices, like the array API's function; what is above diagonal k becomes 0.
 
@@ -49,7 +54,7 @@ def tril(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
     """
 
 
-@function(_check_triu, rule=diagonal_matrix_rule)
+@function(check_triu, rule=diagonal_matrix_rule)
 def triu(x: Array, k: int = 0, *, out: Array | None = None) -> Array:
     """Copy the upper triangle of matrices, like the array API's function; what is below diagonal k becomes 0.
 

@@ -18,7 +18,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Sizes
 from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, View
-from anydml.symbols import are_equal
+from anydml.symbols import holds
 from anydml.tensor import TensorDesc
 from anydml.text import counted
 
@@ -120,6 +120,13 @@ def picked_elements(
             yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
 
 
+def _agree(shape: Sizes, other: Sizes, count: int) -> bool:
+    for d in range(count):  # noqa: SIM110  # compiled, too
+        if not holds(shape[d] == other[d]):
+            return False
+    return True
+
+
 def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Sizes:
     """Check the arguments of a function with coordinates; return the picked sizes.
 
@@ -127,23 +134,25 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> Si
         DescError: an index has no coordinates or too many, batch sizes differ, or the result has more than 64
             dimensions.
     """
-    if not indices:
+    last: int = len(indices) - 1
+    if last < 0:
         raise DescError(f"{name}: indices are a scalar", name, "indices", "the last dimension holds coordinates")
-    if not 0 <= batch_dims < len(indices) or batch_dims > len(shape):
+    if not 0 <= batch_dims <= last or batch_dims > len(shape):
         have = f"x has {counted(len(shape), 'dimension')} and indices {len(indices)}"
         message = f"{name}: batch_dims is {batch_dims}, but {have}"
         raise DescError(
             message, name, "batch_dims", "batch_dims must be less than the indices' dimensions, at most x's"
         )
-    if not are_equal(shape[:batch_dims], indices[:batch_dims]):
+    if not _agree(shape, indices, batch_dims):
         message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
         raise DescError(message, name, "indices", "the first batch_dims sizes must agree")
-    length = int(indices[-1])
+    length: int = int(indices[last])
     if length > len(shape) - batch_dims:
         message = (
             f"{name}: indices have {counted(length, 'coordinate')} for {counted(len(shape) - batch_dims, 'dimension')}"
         )
         raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
-    picked = (*indices[:-1], *shape[batch_dims + length :])
+    rest: int = batch_dims + length - last
+    picked: Sizes = tuple([indices[d] if d < last else shape[d + rest] for d in range(len(shape) - rest)])
     check_dimensions(name, "the result", len(picked))
     return picked

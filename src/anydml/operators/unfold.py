@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, int64, rule
+from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
 from anydml.operators.types import ALL_TYPES
 from anydml.records import ListOf, record
-from anydml.symbols import holds
+from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.tensor import TensorDesc
 from anydml.text import counted
 
@@ -36,9 +36,9 @@ def unfold_rule(
     size: int64 = make.volume(windows)
     to: View = make.result(make.ints(x.n[0], x.n[1] * size, make.volume(blocks)))
     to = make.split(make.split(make.split(to, 2, blocks), 1, make.ints(x.n[1], size)), 2, windows)
-    for d in range(windows.count):
-        to = make.permute(to, make.moving(to, 2 + windows.count + d, 3 + 2 * d))
-    _unfold(make, to, x, windows.count - 1, strides, dilations, before, after)
+    # Each window's axis, then that of the windows along it.
+    order: Numbers = Numbers([k if k < 2 else 1 + k // 2 + k % 2 * windows.count for k in range(to.rank)])
+    _unfold(make, make.permute(to, order), x, windows.count - 1, strides, dilations, before, after)
 
 
 @rule
@@ -187,34 +187,43 @@ class UnfoldOperatorDesc(OperatorDesc):
                         yield 1, to, zero, ()
 
 
-def _check(name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any) -> Parameters:
-    rank = len(shape) - 2
+@front
+def check_unfold(
+    name: str, shape: Sizes, windows: Any, strides: Any, dilations: Any, pads: Any
+) -> tuple[Sizes, Sizes, Sizes, Sizes, Sizes, Sizes]:
+    """Return window sizes, numbers of windows, strides, dilations, and pads before and after each dimension."""
+    rank: int = len(shape) - 2
     if rank < 1:
         raise DescError(
             f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x must be N, C and at least one more"
         )
-    windows = _spatial(name, "window_sizes", windows, rank, 1)
-    strides = _spatial(name, "strides", (1,) * rank if strides is None else strides, rank, 1)
-    dilations = _spatial(name, "dilations", (1,) * rank if dilations is None else dilations, rank, 1)
-    pads = _spatial(name, "pads", (0,) * (2 * rank) if pads is None else pads, 2 * rank, 0)
-    blocks = []
-    for i, (size, w, s, d) in enumerate(zip(shape[2:], windows, strides, dilations, strict=True)):
-        reach = size + pads[i] + pads[rank + i] - d * (w - 1) - 1
-        if not holds(reach >= 0):
-            message = f"{name}: window_sizes[{i}] is {w}, which does not fit the padded dimension"
+    sizes: Sizes = _spatial(name, "window_sizes", windows, rank, 1, 1)
+    steps: Sizes = _spatial(name, "strides", strides, rank, 1, 1)
+    apart: Sizes = _spatial(name, "dilations", dilations, rank, 1, 1)
+    around: Sizes = _spatial(name, "pads", pads, 2 * rank, 0, 0)
+    # How far a window can be moved.
+    room: Sizes = tuple(
+        [shape[2 + d] + around[d] + around[rank + d] - apart[d] * (sizes[d] - 1) - 1 for d in range(rank)]
+    )
+    for i in range(rank):
+        if not holds(room[i] >= 0):
+            message = f"{name}: window_sizes[{i}] is {sizes[i]}, which does not fit the padded dimension"
             raise DescError(message, name, f"window_sizes[{i}]", "the dilated window must fit the padded x")
-        blocks.append(reach // s + 1)
-    return windows, tuple(blocks), strides, dilations, pads[:rank], pads[rank:]
+    blocks: Sizes = tuple([room[d] // steps[d] + 1 for d in range(rank)])
+    before: Sizes = tuple([around[d] for d in range(rank)])
+    after: Sizes = tuple([around[rank + d] for d in range(rank)])
+    return sizes, blocks, steps, apart, before, after
 
 
-def _spatial(name: str, field: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
-    if len(values) != count or min(values) < least:
-        message = f"{name}: {field} is {list(values)}, but x has {counted(count, 'number')} of spatial dimensions"
+def _spatial(name: str, field: str, values: Any, count: int, least: int, usual: int) -> Sizes:
+    given: Sizes = (usual,) * count if values is None else integers_or_symbols(name, field, values)
+    if len(given) != count or not are_at_least(least, given):
+        message = f"{name}: {field} is {list(given)}, but x has {counted(count, 'number')} of spatial dimensions"
         raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {least}")
-    return tuple(values)
+    return given
 
 
-@function(_check, rule=unfold_rule)
+@function(check_unfold, rule=unfold_rule)
 def unfold(
     x: Array,
     window_sizes: Ints,

@@ -15,8 +15,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
 from anydml.moves import Access, Constant, Move
-from anydml.moves.open_numbers import are_same, is_one
+from anydml.moves.open_numbers import are_same
 from anydml.moves.value import Value
+from anydml.symbols import is_one
 from anydml.tensor import Layout
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused

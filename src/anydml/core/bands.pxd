@@ -1,1 +1,0 @@
-# Plain Python, compiled without type declarations.

@@ -1,0 +1,84 @@
+from anydml.core.moving cimport ANYDML_LOOKUPS, ANYDML_SKIP
+from anydml.core.verbs cimport Box, Look, Maker, _refuse, room
+from libc.stdint cimport int64_t
+
+cdef enum:
+    REFUSE = -1  # an index out of range is an error: there is no result
+
+cdef int copy_looked_up(Maker *make, Box *to, Box *x) except -1
+cdef int64_t _few(const Box *x) noexcept
+cdef int _copy_planes(Maker *make, Box *to, Box *x, int64_t axis) except -1
+cdef int reverse(Maker *make, Box *to, Box *x, Box *lengths, int64_t axis) except -1
+cdef bint resolve_index(const char *at, int64_t type, int64_t size, int64_t *offset) noexcept nogil
+
+# A box at x's address with lookups, whose sizes and strides are still to be set.
+cdef inline Box *_looked_up(Maker *make, const Box *x, int64_t rank, int64_t more) except NULL:
+    if x.lookups or more > ANYDML_LOOKUPS:
+        _refuse()
+    y = <Box *>room(make, sizeof(Box) // 8 + 2 * rank)
+    y.data, y.rank, y.type, y.lookups = x.data, rank, x.type, more
+    y.n = <int64_t *>(y + 1)
+    y.s = y.n + rank
+    y.look = <Look *>room(make, y.lookups * (sizeof(Look) // 8 + rank))
+    s = <int64_t *>(y.look + y.lookups)
+    for k in range(y.lookups):
+        y.look[k].s = s + k * rank
+    return y
+
+# The axes of indices in place of an axis.
+cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
+    if indices.lookups:
+        _refuse()
+    y = _looked_up(make, x, x.rank - 1 + indices.rank, 1)
+    look = y.look
+    look.at, look.type, look.outside = indices.data, indices.type, outside
+    look.size, look.stride = x.n[axis], x.s[axis]
+    for d in range(y.rank):
+        if axis <= d < axis + indices.rank:
+            y.n[d], y.s[d], look.s[d] = indices.n[d - axis], 0, indices.s[d - axis]
+        else:
+            own = d if d < axis else d - indices.rank + 1
+            y.n[d], y.s[d], look.s[d] = x.n[own], x.s[own], 0
+    return y
+
+# One index per element.
+cdef inline Box *along(Maker *make, Box *x, Box *indices, int64_t axis, int64_t outside) except NULL:
+    if indices.lookups:
+        _refuse()
+    y = _looked_up(make, x, x.rank, 1)
+    look = y.look
+    look.at, look.type, look.outside = indices.data, indices.type, outside
+    look.size, look.stride = x.n[axis], x.s[axis]
+    for d in range(y.rank):
+        y.n[d], y.s[d], look.s[d] = indices.n[d], 0 if d == axis else x.s[d], indices.s[d]
+    return y
+
+# One list of coordinates per element.
+cdef inline Box *tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_t outside) except NULL:
+    count = indices.rank - 1
+    length = indices.n[count]
+    if indices.lookups:
+        _refuse()
+    y = _looked_up(make, x, count + x.rank - batch - length, length)
+    for d in range(y.rank):
+        own = d if d < batch else d - count + batch + length
+        y.n[d] = indices.n[d] if d < count else x.n[own]
+        y.s[d] = 0 if batch <= d < count else x.s[own]
+    for q in range(length):
+        look = y.look + q
+        look.at, look.type, look.outside = indices.data + q * indices.s[count], indices.type, outside
+        look.size, look.stride = x.n[batch + q], x.s[batch + q]
+        for d in range(y.rank):
+            look.s[d] = indices.s[d] if d < count else 0
+    return y
+
+# The elements whose byte of a mask is 0: only this is a valid index on an axis of one element.
+cdef inline Box *unless(Maker *make, Box *x, Box *mask) except NULL:
+    if mask.lookups:
+        _refuse()
+    y = _looked_up(make, x, x.rank, 1)
+    look = y.look
+    look.at, look.type, look.outside, look.size, look.stride = mask.data, 1, ANYDML_SKIP, 1, 0
+    for d in range(y.rank):
+        y.n[d], y.s[d], look.s[d] = x.n[d], x.s[d], mask.s[d]
+    return y

@@ -1,0 +1,148 @@
+"""The verbs of operators' rules that look indices up, compiled, and the moves of what they return.
+
+They mean what those of `anydml.moves.verbs` mean, in the same order of arguments. What is looked up cannot be cut, only
+read, written, or looked up again.
+"""
+
+import cython
+from cython.cimports.anydml.core.calls import Call, _keep_move, _next_move, add_move
+from cython.cimports.anydml.core.moving import (
+    ANYDML_CLAMP,
+    ANYDML_SKIP,
+    Lookup,
+    Move,
+    has_invalid_index,
+    offset_by,
+)
+from cython.cimports.anydml.core.simplifying import simplify
+from cython.cimports.anydml.core.verbs import REFUSED, numbers
+from cython.cimports.libc.stdint import int32_t, uint32_t, uint64_t
+
+FEW = cython.declare(int64_t, 8)
+"""Maximum number of indices with one move each; also of columns that are woven at once."""
+
+CALL_LOOKUPS = cython.declare(cython.int, 16)
+"""Of all moves of a call."""
+
+
+def resolve_index(at, type, size, offset):
+    """Convert an index to 0 to size − 1: a negative one counts from the end, then it is clamped.
+
+    Returns whether it was out of range.
+    """
+    if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
+        i = size
+    elif type == 4:
+        i = cython.cast(cython.pointer(uint32_t), at)[0]
+    elif type == -4:
+        i = cython.cast(cython.pointer(int32_t), at)[0]
+    else:
+        i = cython.cast(cython.pointer(int64_t), at)[0]
+    if i < 0:
+        i += size
+    offset[0] = max(0, min(i, size - 1))
+    return offset[0] != i
+
+
+def copy_looked_up(make, to, x):
+    """Write a view to a place of the same sizes, one of which is looked up."""
+    c: cython.pointer(Call) = make.call
+    for d in range(x.rank):
+        if x.n[d] == 0:
+            return 0
+    axis = -1 if to.lookups else _few(x)
+    if axis >= 0:
+        return _copy_planes(make, to, x, axis)
+    count = to.lookups + x.lookups
+    if c.lookup_count + count > CALL_LOOKUPS:
+        raise REFUSED
+    m: cython.pointer(Move) = _next_move(c, to.data, x.data, 0)
+    m.lookup = c.lookups + c.lookup_count
+    m.lookups = cython.cast(cython.int, count)
+    strides: cython.pointer(cython.const[int64_t])[16]
+    refusing: cython.int = 0
+    for k in range(count):
+        given = to.look + k if k < to.lookups else x.look + (k - to.lookups)
+        look: cython.pointer(Lookup) = m.lookup + k
+        look.at, look.type, look.size, look.stride = given.at, given.type, given.size, given.stride
+        look.outside = ANYDML_CLAMP if given.outside == REFUSE else given.outside
+        # A new result may be written before all indices are checked.
+        look.refused = cython.address(c.refused) if given.outside == REFUSE and not c.has_out else cython.NULL
+        look.into = -2 if k < to.lookups else -1
+        if given.outside == REFUSE and c.has_out:
+            refusing |= 1 << k
+        # No index is valid on an empty axis.
+        if given.size == 0 and look.outside == ANYDML_CLAMP:
+            raise REFUSED
+        strides[k] = given.s
+    c.lookup_count += m.lookups
+    simplified: cython.int = simplify(m, cython.cast(cython.int, x.rank), x.n, to.s, x.s, strides)
+    if refusing and simplified == 0 and has_invalid_index(m, refusing):
+        raise REFUSED
+    return _keep_move(c, simplified)
+
+
+def _few(x):
+    """The axis along which there are few indices; the rank if there is one index; −1 if there are more."""
+    axis = x.rank
+    for d in range(x.rank):
+        if x.n[d] > 1 and x.look.s[d]:
+            if x.n[d] > FEW or axis != x.rank:
+                return -1
+            axis = d
+    return axis if x.lookups == 1 and x.look.size and x.look.type != 1 else -1
+
+
+def _copy_planes(make, to, x, axis):
+    """Copy what each index selects; planes of short columns are woven together."""
+    look = x.look
+    place: int64_t
+    n = numbers(make, x.rank).at
+    for d in range(x.rank):
+        n[d] = 1 if d == axis else x.n[d]
+    is_one: cython.bint = axis == x.rank
+    for k in range(1 if is_one else x.n[axis]):
+        at = look.at if is_one else look.at + k * look.s[axis]
+        if resolve_index(at, look.type, look.size, cython.address(place)):
+            if look.outside == REFUSE:
+                raise REFUSED
+            if look.outside == ANYDML_SKIP:
+                continue
+        into = to.data if is_one else offset_by(to.data, k * to.s[axis])
+        source = offset_by(x.data, place * look.stride + (0 if is_one else k * x.s[axis]))
+        add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.s, x.s)
+    return 0
+
+
+def reverse(make, to, x, lengths, axis):
+    """Write the first elements of each row, as many as its length says, reversed."""
+    offset: int64_t
+    rows: int64_t = 1
+    n = numbers(make, x.rank).at
+    b = numbers(make, x.rank).at
+    if to.lookups or x.lookups or lengths.lookups:
+        raise REFUSED
+    for d in range(x.rank):
+        n[d], b[d] = 1, 0
+        rows *= lengths.n[d]
+    size = x.n[axis]
+    step = x.s[axis]
+    b[axis] = -step
+    for row in range(rows if size else 0):
+        into: cython.p_char = to.data
+        source: cython.p_char = x.data
+        length: cython.p_char = lengths.data
+        rest: int64_t = row
+        for d in range(x.rank - 1, -1, -1):
+            place = rest % lengths.n[d]
+            rest //= lengths.n[d]
+            into += place * to.s[d]
+            source += place * x.s[d]
+            length += place * lengths.s[d]
+        # A length is an index on an axis of size + 1.
+        resolve_index(length, lengths.type, size + 1, cython.address(offset))
+        if offset > 1:
+            n[axis] = offset
+            source += (offset - 1) * step
+            add_move(make.call, into, source, cython.cast(cython.int, x.rank), n, to.s, b)
+    return 0

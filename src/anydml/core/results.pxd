@@ -1,0 +1,40 @@
+from anydml.core.verbs cimport ROOM, Box, Item, Maker, Numbers, _refuse
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
+
+cdef extern from "numbers.h" nogil:
+    ctypedef struct Plan "anydml_numbers":
+        char *to
+        const char *start
+        const char *delta
+        int type
+
+# Begin a call: its `out`, or None, and the list of its results, or None if there is one.
+cdef inline void begin_call(Maker *make, object out, list parts, bint may_update) noexcept:
+    make.next, make.left, make.blocks = make.first_room, ROOM, NULL
+    make.made = make.first = NULL
+    make.zeros = NULL
+    make.out = NULL if out is None else <PyObject *>out
+    make.parts = NULL if parts is None else <PyObject *>parts
+    make.runs = make.count = make.item_size = 0
+    make.inputs.count = 1
+    make.is_trial = False
+    make.may_update = may_update
+
+cdef list held(object given)
+cdef int again(Maker *make) except -1
+cdef object end_call(Maker *make, int done)
+cdef Box *result(Maker *make, Numbers *sizes, Numbers *made) except NULL
+cdef Box *updated(Maker *make, Box *x) except NULL
+cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
+cdef int _check_apart(Maker *make) except -1
+cdef object _next_output(Maker *make, int rank, const int64_t *n)
+cdef int copy(Maker *make, Box *to, Box *x) except -1
+cdef int store(Maker *make, Box *x) except -1
+cdef int count_up(Maker *make, Box *to, Item start, Item delta) except -1
+cdef int fill(Maker *make, Box *to, Item value) except -1
+
+# Numbers that are computed are left to Python.
+cdef inline Box *constant(Maker *make) except NULL:
+    _refuse()
+    return NULL

@@ -1,0 +1,210 @@
+"""The verbs of operators' rules that make results, compiled: places of new arrays or of `out`, written at once.
+
+They mean what those of `anydml.moves.verbs` mean, in the same order of arguments. What does not fit, such as an `out`
+of other strides, raises REFUSED, and Python does the call.
+"""
+
+import cython
+from cython.cimports.anydml.core.arrays import (
+    RANK,
+    View,
+    array_range,
+    element_count,
+    is_disjoint,
+    new_result,
+    notify_written,
+    numpy_dtype,
+    read_output,
+)
+from cython.cimports.anydml.core.calls import Call, add_fill, add_move, finish, make_result
+from cython.cimports.anydml.core.looking import copy_looked_up
+from cython.cimports.anydml.core.moving import put_numbers, run_plan
+from cython.cimports.anydml.core.ranges import Range, are_all_disjoint, are_disjoint
+from cython.cimports.anydml.core.signatures import is_packed
+from cython.cimports.anydml.core.sizing import sizes
+from cython.cimports.anydml.core.verbs import REFUSED, Box, flat, room, split
+from cython.cimports.cpython.exc import PyErr_Clear
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memset
+from cython.cimports.numpy import dtype
+
+NUMBER_EFFORT = cython.declare(int64_t, 4)
+"""Effort of a number of a sequence, in bytes that a plain copy writes in the same time, unless it has more bytes."""
+
+MOST_AXES = cython.declare(int64_t, 130)
+"""Of a box that is filled."""
+
+
+def held(given):
+    """The items of a list or tuple, which the call keeps alive from here on; None for anything else.
+
+    Whoever changes a list while memory is allocated, as a finalizer may, changes no list that is read. `tuple` would
+    read the list that it was given.
+    """
+    return [*given] if isinstance(given, (list, tuple)) else None
+
+
+def again(make):
+    """Whether to run a rule of several results once more: arrays of `out` are all looked at before one is written."""
+    make.runs += 1
+    if make.out == cython.NULL:
+        return make.runs == 1
+    given: cython.Py_ssize_t = len(cython.cast(list, make.out))
+    make.is_trial = make.runs == 1
+    if make.is_trial:
+        # A range has an address for each of its ends.
+        make.written = cython.cast(cython.pointer(Range), room(make, 2 * given))
+    elif make.runs == 2 and (make.count != given or not are_all_disjoint(make.written, given)):
+        raise REFUSED
+    make.count = 0
+    return make.runs < 3
+
+
+def end_call(make, done):
+    """Run the pending moves and return the results; None to fall back to Python, if not `done` or after an error."""
+    if done < 0:
+        PyErr_Clear()
+    found: object = None
+    if make.parts != cython.NULL:
+        found = cython.cast(object, make.parts)
+    elif make.made != cython.NULL:
+        found = cython.cast(object, make.made)
+        Py_DECREF(found)
+    if done > 0:
+        found = finish(make.call, found)
+    while make.blocks != cython.NULL:
+        before = cython.cast(cython.pointer(int64_t), make.blocks[0])
+        free(make.blocks)
+        make.blocks = before
+    return found if done > 0 else None
+
+
+def result(make, sizes, made):
+    """The place of the next result, in other sizes if `made` has them; the one before is a place no more."""
+    if sizes.count > RANK:
+        raise REFUSED
+    _begin_result(make, sizes.count, sizes.at)
+    to: cython.pointer(View) = make.call.to
+    place = cython.cast(cython.pointer(Box), room(make, cython.sizeof(Box) // 8))
+    place.data, place.rank, place.lookups = to.data, to.rank, 0
+    place.n = cython.cast(cython.pointer(int64_t), to.n)
+    place.s = cython.cast(cython.pointer(int64_t), to.s)
+    return place if made == cython.NULL else split(make, flat(make, place), 0, made)
+
+
+def updated(make, x):
+    """The place of the next result, which holds x already: the first array itself, if it is `out` and may be."""
+    c: cython.pointer(Call) = make.call
+    c.is_in_place = make.may_update and make.out == make.first
+    to = result(make, sizes(make, x), cython.NULL)
+    if not c.is_in_place:
+        copy(make, to, x)
+    return to
+
+
+def _begin_result(make, rank, n):
+    """Make or read the next result, which the call then writes to."""
+    c: cython.pointer(Call) = make.call
+    if make.parts == cython.NULL:
+        found = make_result(c, None if make.out == cython.NULL else cython.cast(object, make.out), rank, n)
+        if found is None:
+            raise REFUSED
+        Py_INCREF(found)
+        make.made = cython.cast(cython.pointer(PyObject), found)
+        return _check_apart(make) if c.has_out else 0
+    found = new_result(c.kind, rank, n, c.to) if make.out == cython.NULL else _next_output(make, rank, n)
+    if found is None:
+        raise REFUSED
+    if not make.is_trial:
+        cython.cast(list, make.parts).append(found)
+    return 0
+
+
+def _check_apart(make):
+    """Check that `out` overlaps none of several inputs."""
+    element: int64_t = make.call.kind.element
+    written: Range = array_range(make.call.to, element)
+    other: View
+    for k in range(1, make.inputs.count):
+        x = make.inputs.at[k]
+        other.data, other.rank, other.n, other.s = x.data, x.rank, x.n, x.s
+        size: int64_t = element if x.type == 0 else abs(x.type)
+        if not are_disjoint(written, array_range(cython.address(other), size)):
+            raise REFUSED
+    return 0
+
+
+def _next_output(make, rank, n):
+    """Read the next array of `out`; None if it does not fit."""
+    c: cython.pointer(Call) = make.call
+    outputs: list = cython.cast(list, make.out)
+    if make.count >= len(outputs):
+        return None
+    found = outputs[make.count]
+    if read_output(found, c.kind, rank, n, c.to):
+        return None
+    if not make.is_trial:
+        notify_written(found, c.kind)
+    elif not is_disjoint(c.to, c.kind.element, c.x, c.kind.element):
+        return None
+    else:
+        make.written[make.count] = array_range(c.to, c.kind.element)
+    make.count += 1
+    return found
+
+
+def copy(make, to, x):
+    """Write a view to a place of the same sizes."""
+    if make.is_trial:
+        return 0
+    if to.lookups or x.lookups:
+        return copy_looked_up(make, to, x)
+    return add_move(make.call, to.data, x.data, to.rank, x.n, to.s, x.s)
+
+
+def store(make, x):
+    """The next result is a view."""
+    _begin_result(make, x.rank, x.n)
+    c: cython.pointer(Call) = make.call
+    if make.is_trial:
+        return 0
+    if x.lookups:
+        to: Box
+        to.data, to.rank, to.lookups = c.to.data, c.to.rank, 0
+        to.s = cython.cast(cython.pointer(int64_t), c.to.s)
+        return copy_looked_up(make, cython.address(to), x)
+    return add_move(c, c.to.data, x.data, x.rank, x.n, c.to.s, x.s)
+
+
+def fill(make, to, value):
+    """Write an element to all of a place; zeros if it is NULL."""
+    c: cython.pointer(Call) = make.call
+    if make.is_trial:
+        return 0
+    if to.lookups or to.rank > MOST_AXES:
+        raise REFUSED
+    if value == cython.NULL:
+        if make.zeros == cython.NULL:
+            make.zeros = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
+            memset(make.zeros, 0, c.kind.element)
+        value = make.zeros
+    c.pattern = value
+    return add_fill(c, to.data, to.rank, to.n, to.s)
+
+
+def count_up(make, to, start, delta):
+    """Write ``start + k · delta`` to a packed place in row-major order."""
+    c: cython.pointer(Call) = make.call
+    plan: Plan
+    element: cython.int = c.kind.element
+    kind: dtype = numpy_dtype(c.kind)
+    is_float: cython.bint = kind.kind == ord("f") and (element == 4 or element == 8)
+    if kind.byteorder == ord(">") or not (is_float or kind.kind == ord("i") or kind.kind == ord("u")):
+        raise REFUSED
+    if not is_packed(c.to, 0, element):
+        raise REFUSED
+    plan.to, plan.start, plan.delta, plan.type = to.data, start, delta, -element if is_float else element
+    count = element_count(c.to.rank, c.to.n)
+    run_plan(put_numbers, cython.address(plan), count, count * max(element, NUMBER_EFFORT))
+    return 0

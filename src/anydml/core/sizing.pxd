@@ -1,0 +1,121 @@
+# Sizes in operators' rules, compiled: lists of integers, and their arithmetic, as in `anydml.moves.sizing`.
+cimport cython
+from anydml.core.verbs cimport Box, Maker, Numbers, _refuse, numbers
+from libc.stdint cimport int64_t
+
+cdef extern from *:
+    bint overflows "__builtin_mul_overflow"(int64_t a, int64_t b, int64_t *product) noexcept
+
+# X's sizes.
+cdef inline Numbers *sizes(Maker *make, Box *x) noexcept:
+    return <Numbers *>x
+
+# Whether x has no elements.
+cdef inline bint is_empty(Maker *make, const Box *x) noexcept:
+    cdef int64_t d
+    for d in range(x.rank):
+        if x.n[d] == 0:
+            return True
+    return False
+
+# A product of sizes, which fits 62 bits.
+cdef inline int64_t times(int64_t a, int64_t b) except? -1:
+    cdef int64_t found
+    if overflows(a, b, &found) or not -(<int64_t>1 << 62) < found < <int64_t>1 << 62:
+        _refuse()
+    return found
+
+# A quotient, rounded down.
+cdef inline int64_t quotient(int64_t a, int64_t b) except? -1:
+    cdef int64_t found
+    if b == 1:
+        return a
+    if b == 0 or b == -1:
+        _refuse()
+    found = cython.cdiv(a, b)
+    return found - (found * b != a and (a < 0) != (b < 0))
+
+
+# The same number several times.
+cdef inline Numbers *repeated(Maker *make, int64_t value, int64_t count) except NULL:
+    found = numbers(make, count)
+    for k in range(count):
+        found.at[k] = value
+    return found
+
+# Append numbers to a list.
+cdef inline int append_to(list counts, Numbers *numbers) except -1:
+    for k in range(numbers.count):
+        counts.append(numbers.at[k])
+    return 0
+
+# Sizes of a rule's own, up to six.
+cdef inline Numbers *ints(Maker *make, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
+    found = numbers(make, 6)
+    found.at[0], found.at[1], found.at[2], found.at[3], found.at[4], found.at[5] = a, b, c, d, e, f
+    found.count = count
+    return found
+
+# The number of x's elements. Those of all inputs together fit 62 bits.
+cdef inline int64_t count(Maker *make, Box *x) except -1:
+    cdef int64_t found = 1
+    cdef int64_t d
+    for d in range(x.rank):
+        found = times(found, x.n[d])
+    times(found, make.inputs.count)
+    return found
+
+# The number of elements of these sizes.
+cdef inline int64_t volume(Maker *make, Numbers *sizes) except? -1:
+    cdef int64_t found = 1
+    for d in range(sizes.count):
+        found = times(found, sizes.at[d])
+    return found
+
+# The sum of numbers that arguments had, each of which fits 32 bits.
+cdef inline int64_t total(Maker *make, Numbers *given) except? -1:
+    cdef int64_t found = 0
+    for k in range(given.count):
+        found += given.at[k]
+    return found
+
+# The remainder of a number by a size; 0 if the size is 0.
+cdef inline int64_t wrapped(Maker *make, int64_t number, int64_t size) except? -1:
+    if size == 0:
+        return 0
+    found = cython.cmod(number, size)
+    return found + size if found < 0 else found
+
+# The products of numbers, one by one.
+cdef inline Numbers *product(Maker *make, Numbers *a, Numbers *b) except NULL:
+    found = numbers(make, a.count)
+    for k in range(a.count):
+        found.at[k] = times(a.at[k], b.at[k])
+    return found
+
+# The sums of sizes, one by one, each of which fits 62 bits, and of numbers of 32 bits.
+cdef inline Numbers *sum(Maker *make, Numbers *a, Numbers *b) except NULL:
+    found = numbers(make, a.count)
+    for k in range(a.count):
+        found.at[k] = a.at[k] + b.at[k]
+        if not 0 <= found.at[k] < <int64_t>1 << 62:
+            _refuse()
+    return found
+
+# A 1 for each axis of x.
+cdef inline Numbers *ones(Maker *make, Box *x) except NULL:
+    return repeated(make, 1, x.rank)
+
+# X's sizes with another one along an axis.
+cdef inline Numbers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
+    found = numbers(make, x.rank)
+    for d in range(x.rank):
+        found.at[d] = size if d == axis else x.n[d]
+    return found
+
+# X's sizes with one more before an axis.
+cdef inline Numbers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
+    found = numbers(make, x.rank + 1)
+    for d in range(found.count):
+        found.at[d] = size if d == axis else x.n[d - (d > axis)]
+    return found
