@@ -80,6 +80,39 @@ def test_many_short_lines_are_woven(kernels, seed):  # noqa: F811
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("seed", range(CASES))
+def test_planes_of_many_images_are_written_in_order(kernels, seed):  # noqa: F811
+    """Crops of images of any width, some of which are what another crop is written to, or will be."""
+    rng = np.random.default_rng(seed)
+    many, planes, element = int(rng.choice([2, 3, 9, 70])), int(rng.integers(2, 6)), int(rng.choice([1, 1, 2, 4]))
+    height, width = int(rng.integers(1, 9)), int(rng.choice([16, 31, 48, 64, 500]))
+    pixel = planes * element
+    rows = width + rng.integers(0, 5, many)
+    size, place = height * width * pixel, int((height * rows * pixel).sum())
+    memory = rng.integers(0, 256, 2 * CANARY + place + many * size, np.uint8)
+    order = [*range(many)] if rng.random() < 0.7 else [*rng.permutation(many)]
+    expected, moves = memory.copy(), []
+    for k, to in enumerate(order):
+        start, row = CANARY + int((height * rows[:k] * pixel).sum()), int(rows[k]) * pixel
+        if rng.random() < (0.1 if seed % 2 else 0):
+            start, row = CANARY + place + int(rng.choice([each for each in order if each != to])) * size, width * pixel
+        is_flipped = rng.random() < (0 if seed % 3 else 0.2)
+        first, step = (start + (height - 1) * row, -row) if is_flipped else (start, row)
+        lines = [expected[first + y * step :][: width * pixel] for y in range(height)]
+        target = CANARY + place + int(to) * size
+        found = np.stack(lines).reshape(height, width, planes, element).transpose(2, 0, 1, 3)
+        expected[target : target + size] = found.reshape(-1)
+        moves.append(Move(
+            (planes, height, width),
+            Access(0, target, (height * width * element, width * element, element)),
+            Access(0, first, (element, step, pixel)),
+            element,
+        ))  # fmt: skip
+    found = memory.copy()
+    run(moves, [found])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_columns_that_are_written_twice_are_written_in_order(kernels):  # noqa: F811
     x = np.arange(8000, dtype=np.uint16).reshape(2000, 4)
     y = np.zeros_like(x)

@@ -171,11 +171,12 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
   s->each = s->planes;
 }
 
-/* Make a task that weaves the columns of a table; returns 0 if that is not worthwhile, or blocks cannot be woven `whole`. */
-static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int whole, int streamed) {
+/* Make a task that weaves the columns of a table, of `bytes` bytes, and of `many` moves from its own one on; returns 0 if
+ * that is not worthwhile, or blocks cannot be woven `whole`. */
+static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int64_t many, int whole, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
-  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, whole ? 0 : bytes)) return 0;
+  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, whole ? 0 : many * bytes)) return 0;
   stage->woven++;
   s->count = w->columns;
   w->vector = k->weave_vector;
@@ -184,7 +185,7 @@ static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *
   s->table = w;
   s->move = m;
   s->streamed = streamed;
-  s->planes = w->lines;
+  s->planes = many * w->lines;
   s->each = s->c0 = 1;
   s->p0 = w->n0;
   const int64_t line = bytes / w->lines;
@@ -194,27 +195,51 @@ static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *
     s->p0 = rows > 0 ? rows : w->rows;
     s->c0 = anydml_ceil_div(w->n0, s->p0);
   }
-  s->units = s->c0 > 1 ? w->lines * s->c0 : anydml_ceil_div(w->lines, s->each);
+  s->units = s->c0 > 1 ? s->planes * s->c0 : anydml_ceil_div(s->planes, s->each);
   return 1;
 }
 
-/* Weave one move of short elements; returns as `anydml_weave_task`. */
-static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int near, int whole, int streamed) {
+/* Number of the first moves that one table can weave, with other addresses and strides of outer dimensions at the source:
+ * they are written one behind the other, and none of them reads what they write. */
+static int64_t anydml_alike(const anydml_move *m, int64_t count, int apart, int along) {
+  anydml_range written = anydml_write_range(m);
+  const size_t size = (size_t)m->rank * sizeof m->n[0];
+  int64_t many = 1;
+  for (; many < count; many++) {
+    const anydml_move *q = m + many;
+    if (q->lookups || q->pattern || q->rank != m->rank || q->element != m->element || memcmp(q->n, m->n, size) || memcmp(q->a, m->a, size)) break;
+    if (q->b[along] != m->b[along] || (apart >= 0 && q->b[apart] != m->b[apart])) break;
+    int is_alike = 1;
+    for (int d = 0; d < m->rank; d++) is_alike &= !q->b[d] == !m->b[d];
+    const anydml_range to = anydml_write_range(q);
+    if (!is_alike || to.low < written.high) break;
+    written.high = to.high;
+  }
+  for (int64_t k = 0; k < many; k++)
+    if (!anydml_disjoint(written, anydml_access_range(m + k, m[k].from, m[k].b, m->element, -1))) return k ? k : 1;
+  return many;
+}
+
+/* Weave the first moves of short elements, as many as `count` of the task then says; returns as `anydml_weave_task`. */
+static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int near, int whole, int streamed) {
   const int last = m->rank - 1;
   const int64_t e = m->element, bytes = anydml_bytes(m);
   int apart = -1, along = last;
-  if (stage->woven == ANYDML_WEAVES || bytes < ANYDML_WEAVE_FROM || e > 32) return 0;
+  if (stage->woven == ANYDML_WEAVES || (count == 1 && bytes < ANYDML_WEAVE_FROM) || e > 32) return 0;
   if (last && m->n[last] <= ANYDML_COLUMNS && m->a[last] == e && m->a[last - 1] == m->n[last] * e && m->n[last] * e <= 64) { apart = last; along = last - 1; }
   else if (m->a[last] != e) return 0;
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
+  if (m->n[along] * m->a[along] < anydml_chosen->width) return 0;
+  const int64_t many = anydml_alike(m, count < ANYDML_ALIKE ? count : ANYDML_ALIKE, apart, along);
+  if (many * bytes < ANYDML_WEAVE_FROM) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
   for (int repeats = 1;; repeats = 0) {
     anydml_begin_weave(w, m, apart, along);
     anydml_add_columns(w, m, apart, along);
     repeats = repeats && w->n0 * m->a[along] <= ANYDML_SHORT_LINES && anydml_repeat_columns(w, m);
-    if (anydml_weave_task(stage, s, w, bytes, whole, streamed)) {
-      s->count = 1;
+    if (anydml_weave_task(stage, s, w, bytes, many, whole, streamed)) {
+      s->count = many;
       return 1;
     }
     if (!repeats) return 0;
@@ -255,8 +280,8 @@ static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m
   return 1;
 }
 
-/* Make the tasks of one move; returns their number. */
-static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int level) {
+/* Make the tasks of one move, or one task of as many as its `count` then says; returns the number of tasks. */
+static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int level) {
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;
@@ -279,7 +304,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
     return 1;
   }
   if (near != last && packed && e <= 8 && k->transpose[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= (e == 3 ? 48 : 16)) {
-    if (m->n[last] <= ANYDML_COLUMNS && anydml_choose_weave(stage, s, m, near, 1, streamed)) return 1;
+    if (m->n[last] <= ANYDML_COLUMNS && anydml_choose_weave(stage, s, m, count, near, 1, streamed)) return 1;
     anydml_set_plane(s, m, near, last);
     if (s->b1 < 0) {
       s->to += s->a1 * (s->n1 - 1);
@@ -295,7 +320,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   }
   const int uneven = 16 % e != 0;
   const int mirrored = near == last && packed && m->b[last] == -e && (uneven ? e < 8 : e <= 16) && m->n[last] * e >= 16;
-  if (!mirrored && anydml_choose_weave(stage, s, m, near, 0, streamed)) return 1;
+  if (!mirrored && anydml_choose_weave(stage, s, m, count, near, 0, streamed)) return 1;
   anydml_set_plane(s, m, near != last ? near : r - 2, last);
   s->plane = mirrored ? uneven ? k->mirror_uneven : k->mirror : anydml_elements(e, k->rows);
   /* Short lines that are not contiguous would be stored as partial cache lines. */

@@ -52,7 +52,7 @@ static int64_t anydml_task_of_columns(anydml_stage *stage, anydml_task *s, const
       c->from = (const char *)w->fills[k];
     }
   }
-  return anydml_weave_task(stage, s, w, bytes, 0, streamed) ? many : 0;
+  return anydml_weave_task(stage, s, w, bytes, 1, 0, streamed) ? many : 0;
 }
 
 /* Copy or fill one run, without non-temporal stores. */
@@ -168,7 +168,7 @@ static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64
   else if (m->pattern) { tasks = anydml_choose_fill(s, m, streamed); done = 1; }
   else if (count > 1 && (done = anydml_task_of_columns(stage, s, m, count, streamed))) {}
   else if (count > 1 && (done = anydml_task_of_rows(s, m, count, streamed))) {}
-  else { tasks = anydml_choose_plain(stage, s, m, level); done = 1; }
+  else { tasks = anydml_choose_plain(stage, s, m, count, level); done = s->count; }
   stage->tasks += tasks;
   for (int k = 0; k < tasks; k++) stage->units += s[k].units;
   return done;

@@ -1,6 +1,6 @@
 /* From moves to stages, whose tasks may run concurrently, and from stages to work. */
-#include "choices.h"
 #include "ranges.h"
+#include "choices.h"
 #include "grouping.h"
 
 /* Tasks with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */

@@ -10,6 +10,7 @@ enum {
   ANYDML_PAIRS = 256,             /* maximum number of pairs of moves that are compared for one more task */
   ANYDML_LONG_ROW = 2048,         /* bytes of a transposed row from which its ends may be parts of lines */
   ANYDML_WEAVES = 2,              /* maximum number of tasks with tables */
+  ANYDML_ALIKE = 64,              /* maximum number of moves that one table weaves */
 };
 
 typedef struct anydml_task anydml_task;

@@ -219,8 +219,8 @@ static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *co
 }
 
 /* The distance of prefetches from a source: of long lines, what follows; of others, a later line. */
-static int64_t K(weave_ahead)(const anydml_weave *w, int j) {
-  const anydml_move *m = w->column[w->source[j].column].move;
+static int64_t K(weave_ahead)(const anydml_weave *w, const anydml_move *other, int j) {
+  const anydml_move *m = other ? other : w->column[w->source[j].column].move;
   const int64_t step = w->source[j].step, line = w->n0 * anydml_abs(step);
   if (!w->rank || line > 2 * ANYDML_AHEAD) return step < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD;
   int64_t lines = 1 + ANYDML_AHEAD / (line + 1);
@@ -238,13 +238,14 @@ static void K(weave_part)(const anydml_weave *w, char *const *to, const char *co
   for (int j = 0; j < w->targets; j++) K(copy)(to[j] + skip * w->target[j].step, targets[j] + skip * w->target[j].step, n * w->target[j].step);
 }
 
-/* Weave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension. */
-static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
+/* Weave rows from `first` to before `last` of a line, or so many whole `lines` along the last outer dimension, of the
+ * table's own moves, or of another one. */
+static void K(weave_lines)(const anydml_weave *w, const anydml_move *other, const int64_t *at, int64_t lines, int64_t first, int64_t last, int streamed) {
   char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
   const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
   const int64_t rows = w->rows;
   const int d = lines ? w->dimension[w->rank - 1] : 0;
-  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, at, to + k, from + k);
+  for (int k = 0; k < w->columns; k++) anydml_line_start(w, w->column + k, other, at, to + k, from + k);
   if (last - first < rows) {
     if (first < rows || streamed) { K(weave_rows)(w, to, from, first, last); return; }
     first = last - rows;
@@ -254,13 +255,13 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
   anydml_block_span span = {.lines = 1, .blocks = w->n0 / rows, .rest = lines ? w->n0 % rows : 0};
   for (int j = 0; j < w->targets; j++) {
     targets[j] = to[w->target[j].column] + w->target[j].low + first * w->target[j].step;
-    up[j] = span.to[j] = lines ? w->column[w->target[j].column].move->a[d] : rows * w->target[j].step;
+    up[j] = span.to[j] = lines ? (other ? other : w->column[w->target[j].column].move)->a[d] : rows * w->target[j].step;
     streamed &= lines ? up[j] == w->n0 * w->target[j].step : up[j] <= ANYDML_SINK / 2;
   }
   for (int j = 0; j < w->sources; j++) {
     sources[j] = from[w->source[j].column] + first * w->source[j].step;
-    down[j] = span.from[j] = lines ? w->column[w->source[j].column].move->b[d] : rows * w->source[j].step;
-    span.ahead[j] = K(weave_ahead)(w, j);
+    down[j] = span.from[j] = lines ? (other ? other : w->column[w->source[j].column].move)->b[d] : rows * w->source[j].step;
+    span.ahead[j] = K(weave_ahead)(w, other, j);
   }
   /* Vectors that are whole lines need no sinks; the rows of a line before the first such block are woven aside. */
   int64_t lead = 0, many = 1;
@@ -316,15 +317,17 @@ static void K(weave)(const anydml_task *s, int64_t first, int64_t last) {
   int64_t at[ANYDML_RANK], begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes, done = 1;
   if (parts > 1) { begin = first / parts; end = (last - 1) / parts + 1; }
   for (int64_t line = begin; line < end; line += done) {
-    int64_t rest = line;
+    const int64_t number = line / w->lines;
+    const anydml_move *other = number ? s->move + number : NULL;
+    int64_t rest = line - number * w->lines;
     for (int d = w->rank - 1; d >= 0; d--) { at[d] = rest % m->n[w->dimension[d]]; rest /= m->n[w->dimension[d]]; }
     if (parts > 1) {
       int64_t from = line == begin ? first - line * parts : 0, to = line == end - 1 ? last - line * parts : parts;
-      K(weave_lines)(w, at, 0, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
+      K(weave_lines)(w, other, at, 0, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
     } else if (several) {
       done = m->n[w->dimension[w->rank - 1]] - at[w->rank - 1];
       if (done > end - line) done = end - line;
-      K(weave_lines)(w, at, done, 0, w->n0, s->streamed);
-    } else K(weave_lines)(w, at, 0, 0, w->n0, s->streamed);
+      K(weave_lines)(w, other, at, done, 0, w->n0, s->streamed);
+    } else K(weave_lines)(w, other, at, 0, 0, w->n0, s->streamed);
   }
 }

@@ -290,12 +290,13 @@ static int anydml_repeat_columns(anydml_weave *w, const anydml_move *m) {
   return 1;
 }
 
-/* The addresses of a column's row 0 in a line. */
-static inline void anydml_line_start(const anydml_weave *w, const anydml_column *c, const int64_t *at, char **to, const char **from) {
-  *to = c->to;
-  *from = c->from;
+/* The addresses of a column's row 0 in a line: of the table's own moves, or of another move of the same columns. */
+static inline void anydml_line_start(const anydml_weave *w, const anydml_column *c, const anydml_move *other, const int64_t *at, char **to, const char **from) {
+  const anydml_move *m = other ? other : c->move, *own = w->column->move;
+  *to = c->to + (other ? other->to - own->to : 0);
+  *from = c->from + (other ? other->from - own->from : 0);
   for (int d = 0; d < w->rank; d++) {
-    *to += at[d] * c->move->a[w->dimension[d]];
-    *from += at[d] * c->move->b[w->dimension[d]];
+    *to += at[d] * m->a[w->dimension[d]];
+    *from += at[d] * m->b[w->dimension[d]];
   }
 }

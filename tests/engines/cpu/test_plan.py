@@ -119,6 +119,18 @@ def test_columns_of_several_rows_are_taken_apart_row_by_row():
     assert np.array_equal(fused(x), focus(x))
 
 
+def test_crops_of_many_images_are_woven_together():
+    images = [np.full((60 + k, 60 + k, 3), k, np.uint8) for k in range(32)]
+
+    def crops(images):
+        return np.stack([image[2:50, k % 3 :][:, :48].transpose(2, 0, 1) for k, image in enumerate(images)])
+
+    fused = dml.fuse(crops)
+    ((names, *_),) = core.program.Compiled(fused.lower(images).moves, 33).stages()
+    assert names == ("weave",)
+    assert np.array_equal(fused(images), crops(images))
+
+
 def test_explanations_count_bytes_and_threads():
     small, large = split((10, 300), 1, [100] * 3), split((4096, 3072), 1, [1024] * 3)
     assert str(dml.Device().compile_operator(small)).startswith(
