@@ -1,4 +1,4 @@
-"""The compiled core: typed Python in src/anydml/core, made C by Cython and machine code by a C compiler.
+"""What is compiled: typed Python in src/anydml/core, and all that has a .pxd beside it, made C by Cython.
 
 `python setup.py build_ext --inplace` builds what has changed, beside its sources.
 """
@@ -25,6 +25,8 @@ MODULES.sort(key="moving".__ne__)  # takes longest, and so begins first
 RULES = "build/rules.pyx"
 """Made of the operators' texts."""
 HEADERS = sorted(map(str, CORE.glob("*.h")))
+TRACING = sorted(Path("src/anydml/tracing").glob("*.pxd"))
+"""Modules that also run uncompiled, as Python."""
 
 # No -march: kernels are built for several processors, and chosen where they run.
 FLAGS = [
@@ -39,6 +41,8 @@ LINKED = {
     "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
 }
 
+# Of modules that also run uncompiled: only what a .pxd says has a type.
+LANGUAGE = {"language_level": 3, "annotation_typing": False}
 # As in C: nothing is checked that the sources do not check, and division rounds to 0. A variable has the type of what
 # is assigned to it.
 DIRECTIVES = {"language_level": 3, "cdivision": True, "infer_types": True} | dict.fromkeys(
@@ -78,7 +82,7 @@ class Build(build_ext):
             if not rules.exists() or rules.read_text(encoding="utf-8") != text:
                 rules.parent.mkdir(parents=True, exist_ok=True)
                 rules.write_text(text, encoding="utf-8")
-            options = {"compiler_directives": DIRECTIVES, "build_dir": self.build_temp, "force": self.force}
+            options = {"build_dir": self.build_temp, "force": self.force}
             # In this process, whose start takes Cython as long as most of its work, one after another: C compilers
             # run meanwhile.
             self.lock, self.cythonize = Lock(), partial(cythonize, include_path=["src"], **options)
@@ -89,7 +93,8 @@ class Build(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Make a module's C, and the module of that if it, or a header, is newer."""
         with self.lock:
-            (ext.sources,) = (each.sources for each in self.cythonize([ext]))
+            directives = LANGUAGE if "tracing" in ext.name else DIRECTIVES
+            (ext.sources,) = (each.sources for each in self.cythonize([ext], compiler_directives=directives))
         made = Path(self.get_ext_fullpath(ext.name))
         if self.force or newer_group([*ext.sources, *ext.depends], made):
             made.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +110,7 @@ class Build(build_ext):
 
 EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
 EXTENSIONS.append(Extension("anydml.core.rules", [RULES], depends=HEADERS))
+EXTENSIONS += [Extension(f"anydml.tracing.{each.stem}", [str(each.with_suffix(".py"))]) for each in TRACING]
 setup(
     ext_modules=[] if building.PURE else EXTENSIONS,
     cmdclass={"build_ext": Build},

@@ -104,7 +104,7 @@ class Layout:
     @classmethod
     def packed(cls, sizes: tuple[int, ...], element_size: int) -> Layout:
         """The layout of a contiguous row-major tensor."""
-        return cls(sizes, tuple([s * element_size for s in packed_strides(sizes)]), element_size)
+        return cls(sizes, packed_strides(sizes, element_size), element_size)
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> Layout:
@@ -138,14 +138,15 @@ class Layout:
         return f"Layout({self.sizes}, {self.strides}, {self.element_size})"
 
 
-def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides, in elements, of a contiguous tensor."""
+def packed_strides(sizes: Sequence[int], element_size: int = 1) -> tuple[int, ...]:
+    """Row-major strides of a contiguous tensor: in elements, or in bytes if their size is given."""
     strides = []
     stride = 1
     for size in reversed(sizes):
-        strides.append(stride)
+        strides.append(stride * element_size)
         stride *= size
-    return tuple(reversed(strides))
+    strides.reverse()
+    return tuple(strides)
 
 
 @record

@@ -113,7 +113,7 @@ def tidy(piece: Piece) -> Piece:
     )
     k = 0
     while k + 1 < len(result.factors):
-        outer, inner = result.factors[k : k + 2]
+        outer, inner = result.factors[k], result.factors[k + 1]
         is_contiguous = outer.axis == inner.axis and outer.step == inner.step * inner.size
         if is_contiguous and all(
             strides[k] == strides[k + 1] * inner.size for strides in _every_strides(result.source)

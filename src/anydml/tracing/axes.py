@@ -155,8 +155,8 @@ def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedA
 
 def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
     """Insert axes of size 1."""
-    rank = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    new, sizes = normalize_axis_tuple(axis, rank), iter(x.shape)
+    rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
+    new = (axis,) if type(axis) is int and 0 <= axis < rank else normalize_axis_tuple(axis, rank)
     return verbs.reshape(x, [1 if k in new else next(sizes) for k in range(rank)])
 
 

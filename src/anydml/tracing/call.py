@@ -13,7 +13,7 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
-from anydml.tensor import Layout
+from anydml.tensor import packed_strides
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import static_key
 from anydml.tracing.trace import TracedArray
@@ -104,5 +104,5 @@ def is_long(item: Any) -> bool:
 def strides_of(array: Array) -> tuple[int, ...]:
     """Return an array's strides, which are those of its shape if its elements follow each other."""
     if array.flags.c_contiguous:
-        return Layout.packed(array.shape, array.itemsize).strides
+        return packed_strides(array.shape, array.itemsize)
     return array.strides

@@ -131,7 +131,7 @@ class Scope:
         """Return the maximum, or minimum, of sizes and integers, without a guard on which one it is."""
         if is_least:
             return -self.extreme([-size for size in sizes])
-        if len(sizes) == 2 and (found := self._known_extreme(*sizes)) is not None:
+        if len(sizes) == 2 and (found := self._known_extreme(sizes[0], sizes[1])) is not None:
             return found
         each_once = sorted({self._place(size): size for size in sizes}.items(), key=lambda item: item[0])
         found, *others = [size for _, size in each_once]
@@ -162,20 +162,20 @@ class Scope:
             return False
         if low == high:
             return True
-        step = self.tape.step
+        tape = self.tape
         if not size.value:
-            step(AT_LEAST, register, place)
-            step(AT_MOST, register, place)
+            tape.step(AT_LEAST, register, place)
+            tape.step(AT_MOST, register, place)
             self._low[register] = self._high[register] = place
             return True
         if place == low:
-            step(AT_LEAST, register, place + 1)
+            tape.step(AT_LEAST, register, place + 1)
             self._low[register] = place + 1
         elif place == high:
-            step(AT_MOST, register, place - 1)
+            tape.step(AT_MOST, register, place - 1)
             self._high[register] = place - 1
         else:
-            step(DIFFERS, register, place)
+            tape.step(DIFFERS, register, place)
         return False
 
     def is_negative(self, size: Size) -> bool:
@@ -213,7 +213,7 @@ def _value(size: Any) -> int:
 
 def _caller() -> str:
     """Return the file and line of the traced function, or of a function outside this package that it called."""
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe()
     while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in ("anydml", "numpy", "einops"):
         frame = frame.f_back
     return "a call" if frame is None else f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"

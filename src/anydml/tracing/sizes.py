@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 
-class Size:  # noqa: PLW1641  # hashing pins it
+class Size:
     """An open size, used like an integer: the number in a register of the trace's tape, and a constant.
 
     Args:
@@ -66,7 +66,11 @@ class Size:  # noqa: PLW1641  # hashing pins it
             return self.scope.times(self, other)
         return self.scope.product(self, other) if kind is Size else self._with(operator.mul, other)
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other
 
     def __neg__(self) -> Any:
         return self * -1
@@ -150,7 +154,55 @@ class Size:  # noqa: PLW1641  # hashing pins it
         number: int = self.scope.pinned(self)
         return number
 
-    __int__ = __hash__ = __index__
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __hash__(self) -> int:
+        return hash(self.__index__())
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.scope.pinned(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.scope.pinned(self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self.scope.pinned(self) << other
+
+    def __rlshift__(self, other: Any) -> Any:
+        return other << self.scope.pinned(self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self.scope.pinned(self) >> other
+
+    def __rrshift__(self, other: Any) -> Any:
+        return other >> self.scope.pinned(self)
+
+    def __and__(self, other: Any) -> Any:
+        return self.scope.pinned(self) & other
+
+    def __rand__(self, other: Any) -> Any:
+        return other & self.scope.pinned(self)
+
+    def __or__(self, other: Any) -> Any:
+        return self.scope.pinned(self) | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.scope.pinned(self)
+
+    def __xor__(self, other: Any) -> Any:
+        return self.scope.pinned(self) ^ other
+
+    def __rxor__(self, other: Any) -> Any:
+        return other ^ self.scope.pinned(self)
+
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if type(other) is int and 0 <= other <= 8 and modulus is None:
+            return math.prod([self] * other)
+        return pow(int(self), other, modulus)
+
+    def __rpow__(self, other: Any, modulus: Any = None) -> Any:
+        return pow(other, self.scope.pinned(self), modulus)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""
@@ -180,26 +232,6 @@ class Size:  # noqa: PLW1641  # hashing pins it
 
 def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda first, second: function(second, first)
-
-
-def _pinning(function: Callable[[Any, Any], Any]) -> Callable[[Size, Any], Any]:
-    return lambda self, other: function(self.scope.pinned(self), other)
-
-
-for _name in ("truediv", "lshift", "rshift", "and", "or", "xor"):
-    _function = getattr(operator, f"__{_name}__")
-    setattr(Size, f"__{_name}__", _pinning(_function))
-    setattr(Size, f"__r{_name}__", _pinning(_swapped(_function)))
-
-
-def _power(self: Size, other: Any, modulus: Any = None) -> Any:
-    if type(other) is int and 0 <= other <= 8 and modulus is None:
-        return math.prod([self] * other)
-    return pow(int(self), other, modulus)
-
-
-setattr(Size, "__pow__", _power)  # noqa: B010
-setattr(Size, "__rpow__", _pinning(_swapped(pow)))  # noqa: B010
 
 
 _OPEN: dict[Any, Callable[..., Any]] = {

@@ -94,7 +94,7 @@ def traced_call(
         names.append(path)
         check_dtype(array.dtype, path)
         rank = array.ndim
-        found = numbers((*array.shape, *strides_of(array)), path, rank)
+        found = numbers(call.numbers[count : count + 2 * rank] or (*array.shape, *strides_of(array)), path, rank)
         value = trace.composer.input(path, found[:rank], found[rank:], array.itemsize)
         if not array.ndim and number_of(leaf) is not None:
             trace.numbers[INPUT + place] = argument

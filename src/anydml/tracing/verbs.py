@@ -33,6 +33,8 @@ def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, 
     """Normalize one axis or several; None is all of them."""
     if axes is None:
         return (*range(x.ndim),)
+    if type(axes) is tuple and {*map(type, axes)} == {int} and len({*axes} & {*range(x.ndim)}) == len(axes):
+        return axes
     return normalize_axis_tuple(axes, max(x.ndim, x.LEAST_RANK), allow_duplicate=not are_distinct)
 
 

@@ -1,0 +1,21 @@
+from anydml.tracing.sizes cimport Size as OpenSize
+from anydml.tracing.tape cimport Tape as Steps
+
+cdef class Scope:
+    cdef readonly Steps tape
+    cdef readonly object is_clamped
+    cdef readonly dict pins
+    cdef dict _low, _high
+    cpdef variable(self, number, value, least=*)
+    cpdef register(self, size)
+    cpdef sum(self, OpenSize one, OpenSize other)
+    cpdef difference(self, OpenSize one, OpenSize other)
+    cpdef times(self, OpenSize size, factor)
+    cdef tuple _scaled(self, register)
+    cpdef product(self, one, other)
+    cpdef quotient(self, whole, by)
+    cdef _known_extreme(self, one, other)
+    cpdef is_zero(self, OpenSize size)
+    cpdef is_negative(self, OpenSize size)
+    cpdef is_known(self, OpenSize size)
+    cpdef pinned(self, OpenSize size, why=*)

@@ -1,0 +1,2 @@
+cdef class Size:
+    cdef readonly object scope, register, plus, value

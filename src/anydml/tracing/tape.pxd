@@ -1,0 +1,6 @@
+cdef class Tape:
+    cdef readonly object given
+    cdef readonly list steps
+    cdef dict _found
+    cpdef step(self, kind, a, b)
+    cpdef tuple of(self, register)
