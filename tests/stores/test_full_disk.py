@@ -1,5 +1,6 @@
 """A disk that fills while a plan is written: nothing has the final name, and with more room the command goes on."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -45,6 +46,31 @@ def inputs(tmp_path):
     return tmp_path
 
 
+def packed(path):
+    np.savez_compressed(path, **{f"{k:02}": each for k, each in enumerate(np.split(ARRAY, 16))})
+
+
+def parts():
+    """The array as tensors of floats with its bytes."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    return [torch.from_numpy(each.view(np.float32)) for each in np.split(ARRAY, 16)]
+
+
+def zero(path):
+    tensors = {f"layers.{k}.weight": each for k, each in enumerate(parts())}
+    importlib.import_module("stores.trained_folders").write_zero(path, tensors, 3, 3)
+
+
+def megatron(path):
+    name = "decoder.layers.{}.self_attention.linear_qkv.weight"
+    tensors = {name.format(k): each for k, each in enumerate(parts())}
+    importlib.import_module("stores.trained_folders").write_megatron(path, tensors, 2, 2)
+
+
+MADE = {"packed.npz": packed, "zero": zero, "megatron": megatron}
+"""What writes further inputs."""
+
+
 def run(capsys, *arguments):
     with pytest.raises(SystemExit) as ended:
         main([*map(str, arguments)])
@@ -67,11 +93,16 @@ def arrays(path):
         (["reshard", "--memory", "150kB"], "x.safetensors", "y.safetensors"),
         (["reshard", "--memory", "150kB", "--shard-size", "300kB"], "x.safetensors", "y"),
         (["reshard", "--memory", "150kB", "--tp", "2"], "x.safetensors", "y"),
+        (["reshard", "--memory", "150kB"], "packed.npz", "y.safetensors"),
+        (["reshard", "--memory", "150kB"], "zero", "y.safetensors"),
+        (["reshard", "--memory", "150kB"], "megatron", "y.safetensors"),
     ],
 )
 def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, target, is_reserved):
     if source == "x.npy" and target.endswith("zarr"):
         pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    if source in MADE:
+        MADE[source](inputs / source)
     if not is_reserved:
         # As on file systems that reserve nothing: the disk is full in the midst of it.
         monkeypatch.delattr(os, "posix_fallocate")
@@ -95,7 +126,7 @@ def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, 
     if "--tp" in command:
         stores.reshard([small / target], small / "back").run()
         target = "back"
-    np.testing.assert_array_equal(arrays(small / target), wanted)
+    np.testing.assert_array_equal(arrays(small / target).view(np.int32), wanted)
     assert not [name for name in os.listdir(small) if name.startswith(".")]
 
 
