@@ -11,8 +11,9 @@ import numpy as np
 from anydml.functions import copy
 from anydml.onnx.values import Array
 from anydml.slim.analysis import MOVEMENT, Analysis
-from anydml.slim.fingerprints import Marks, NoFingerprintError, fingerprints, of_moved, of_source
+from anydml.slim.fingerprints import fingerprints, of_moved, of_source
 from anydml.slim.graph import Graph, Op
+from anydml.slim.marks import Marks, NoFingerprintError
 from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
 
 FEW = 1 << 20

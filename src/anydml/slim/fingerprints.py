@@ -21,19 +21,21 @@ from anydml.onnx.operators import run_node
 from anydml.onnx.values import Tensor
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
+from anydml.slim.marks import (
+    Marks,
+    NoFingerprintError,
+    mixed,
+    of_array,
+    of_negative,
+    of_place,
+    of_product,
+    of_row,
+    seed_of,
+)
 from anydml.slim.operators import ELEMENTWISE, is_identity_resize, is_plain_gemm, row_axes
 
 MOST = 1 << 27
 """Most elements of all values of a model."""
-
-Marks = np.ndarray[Any, np.dtype[np.uint64]]
-
-_MASK = 2**64 - 1
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
-class NoFingerprintError(Exception):
-    """A model has no fingerprints: it has too many elements, or unknown shapes."""
 
 
 def fingerprints(analysis: Analysis, shared: Set[str] = frozenset()) -> dict[str, tuple[object, ...]]:
@@ -58,7 +60,7 @@ def of_source(analysis: Analysis, name: str) -> Marks:
     value, constants = analysis.values[name], analysis.graph.constants
     if name in constants and value.is_constant:
         return of_array(constants.read(name))
-    return _numbered(_seed(name), value.sizes)
+    return of_place(seed_of(name), value.sizes)
 
 
 def of_moved(analysis: Analysis, op: Op, of: Callable[[str], Marks]) -> Sequence[Marks] | None:
@@ -138,24 +140,24 @@ class _Fingerprints:
         if is_identity_resize(op, self._analysis):
             return self.of(op.inputs[0])
         if op.kind == "Neg":
-            return _negative(self.of(op.inputs[0]))
+            return of_negative(self.of(op.inputs[0]))
         if op.kind == "Mul":
-            return _product(_seed(_description(op)), *map(self.of, op.inputs))
+            return of_product(seed_of(_description(op)), *map(self.of, op.inputs))
         if op.kind in ELEMENTWISE and all(op.inputs):
-            return _mixed(_seed(_description(op)), *map(self.of, op.inputs))
+            return mixed(seed_of(_description(op)), *map(self.of, op.inputs))
         if op.kind == "MatMul" and all(len(self.tensor(name).shape) > 1 for name in op.inputs):
             return self._products(op)
         if op.kind == "Gemm" and is_plain_gemm(op):
             found = self._products(op)
             has_bias = len(op.inputs) > 2 and op.inputs[2]
-            return _mixed(_seed("Add:[]"), found, self.of(op.inputs[2])) if has_bias else found
+            return mixed(seed_of("Add:[]"), found, self.of(op.inputs[2])) if has_bias else found
         return self._rows(op)
 
     def _products(self, op: Op) -> Marks:
         """Return the fingerprints of dot products, which do not depend on the order of the factors."""
         rows = self._lines(op.inputs[0], -2 if op.get("transA", 0) else -1)[..., :, None]
         columns = self._lines(op.inputs[1], -1 if op.get("transB", 0) else -2)[..., None, :]
-        return _mixed(_seed("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
+        return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
 
     def _rows(self, op: Op) -> Marks | None:
         """Return the fingerprints of what is normalised or reduced along axes; None for other nodes."""
@@ -165,19 +167,19 @@ class _Fingerprints:
         marks = self.of(op.inputs[0])
         last = [*range(marks.ndim - len(axes), marks.ndim)]
         kept = [n for k, n in enumerate(marks.shape) if k not in axes]
-        row = _row(np.moveaxis(marks, axes, last).reshape(*kept, -1), -1)
-        seed = _seed(_description(op, ("axis", "axes", "keepdims")))
+        row = of_row(np.moveaxis(marks, axes, last).reshape(*kept, -1), -1)
+        seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
-            return _mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
-        return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
+            return mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
+        return mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Return the fingerprints of the rows or columns of matrices."""
         if name not in self._shared:
-            return _row(self.of(name), axis)
+            return of_row(self.of(name), axis)
         sizes = [*self.tensor(name).shape]
         del sizes[axis]
-        return _numbered(_seed(f"axis {axis} of {name}"), sizes)
+        return of_place(seed_of(f"axis {axis} of {name}"), sizes)
 
     def _unknown(self, op: Op) -> Sequence[Marks]:
         """Return fingerprints that depend on all inputs and on the place of an element."""
@@ -188,7 +190,7 @@ class _Fingerprints:
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
             digest.update(f";{None if not name or is_constant else self.tensor(name).shape};".encode())
         seed = int.from_bytes(digest.digest(), "little")
-        return [_numbered(seed + k, self.tensor(name).shape if name else ()) for k, name in enumerate(op.outputs)]
+        return [of_place(seed + k, self.tensor(name).shape if name else ()) for k, name in enumerate(op.outputs)]
 
 
 def _description(op: Op, without: Sequence[str] = ()) -> str:
@@ -199,65 +201,3 @@ def _description(op: Op, without: Sequence[str] = ()) -> str:
         if each.name not in without
     )
     return f"{op.kind}:{attributes}"
-
-
-def _seed(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
-
-
-def _spread(marks: Marks) -> Marks:
-    """Make each bit depend on all bits (splitmix64)."""
-    marks = marks ^ (marks >> np.uint64(30))
-    marks *= np.uint64(0xBF58476D1CE4E5B9)
-    marks ^= marks >> np.uint64(27)
-    marks *= np.uint64(0x94D049BB133111EB)
-    marks ^= marks >> np.uint64(31)
-    return marks
-
-
-def _mixed(seed: int, *marks: Marks) -> Marks:
-    """Combine fingerprints in order, after broadcasting."""
-    found: Marks = np.array(seed & _MASK, np.uint64)
-    for each in marks:
-        found = _spread(found * _ODD + each)
-    return found
-
-
-def _negative(marks: Marks) -> Marks:
-    """Return the fingerprints of negatives."""
-    return ~marks + np.uint64(1)
-
-
-def _product(seed: int, first: Marks, second: Marks) -> Marks:
-    """Return the fingerprints of products, which have the sign of both factors."""
-    is_negative = (first > _negative(first)) ^ (second > _negative(second))
-    sizes = np.minimum(first, _negative(first)), np.minimum(second, _negative(second))
-    found = _mixed(seed, *sizes) >> np.uint64(1)
-    return np.where(is_negative, _negative(found), found)
-
-
-def _row(marks: Marks, axis: int) -> Marks:
-    """Combine fingerprints along an axis, in order."""
-    moved = np.moveaxis(marks, axis, -1)
-    weights = _spread(np.arange(1, moved.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
-    return _spread((_spread(moved) * weights).sum(-1, dtype=np.uint64))
-
-
-def _numbered(seed: int, sizes: Sequence[int]) -> Marks:
-    """Return fingerprints that depend on the place of an element."""
-    count = int(np.prod(sizes, dtype=np.int64))
-    return _spread(_spread(np.arange(count, dtype=np.uint64) * _ODD + np.uint64(seed & _MASK))).reshape(sizes)
-
-
-def of_array(array: Any) -> Marks:
-    """Return the fingerprints of known elements: of their bytes and dtype."""
-    if array.dtype.hasobject:
-        raise NoFingerprintError("strings")
-    flat = np.ascontiguousarray(array).reshape(-1)
-    is_float = flat.dtype.kind == "f"
-    wide = np.zeros((flat.size, -(-flat.itemsize // 8) * 8), np.uint8)
-    wide[:, : flat.itemsize] = (np.abs(flat) if is_float else flat).view(np.uint8).reshape(flat.size, flat.itemsize)
-    found = _mixed(_seed(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
-    if is_float:
-        found = np.where(np.signbit(flat), _negative(found), found)
-    return found.reshape(array.shape)

@@ -22,12 +22,6 @@ from anydml.slim.sizes import show_size, size_names, unnamed_size
 from anydml.slim.slimming import Slimmed
 from anydml.text import counted
 
-SMALL = 3
-"""Value of the first symbolic size; others are larger by one each."""
-
-LARGEST_ERROR = 1 << 10
-"""Largest allowed error of sums in another order, in units in the last place of a result's largest number."""
-
 
 def proved(model: ModelProto, slimmed: Slimmed, folder: Folder | None = None) -> list[str]:
     """Compare a model with its slimmed version.
@@ -99,25 +93,25 @@ def compare(before: ModelProto, after: ModelProto, is_exact: bool = True) -> str
     if importlib.util.find_spec("onnxruntime") is None:
         raise ModelError("--prove runs both models on ONNX Runtime: pip install onnxruntime")
     try:
-        inputs = _inputs(before)
-        expected = _run(before, inputs)
-        again = _run(before, inputs)
+        inputs = random_inputs(before)
+        expected = run(before, inputs)
+        again = run(before, inputs)
     except Exception as error:
         # Whatever the reason is, it lies in the original model.
         return f"not run: ONNX Runtime does not run the model as it was ({str(error).splitlines()[0][:200]})"
-    if not _are_equal(expected, again):
+    if not are_equal(expected, again):
         return "not compared: two runs of the model as it was differ"
     try:
-        found = _run(after, inputs)
+        found = run(after, inputs)
     except Exception as error:
         message = f"ONNX Runtime refuses the model that was made: {str(error).splitlines()[0][:200]}"
         raise ModelError(message, rule="both models must run") from None
     outputs = f"{counted(len(expected), 'output')} {'are' if len(expected) > 1 else 'is'}"
-    if _are_equal(expected, found):
+    if are_equal(expected, found):
         return f"{outputs} the same bit for bit on ONNX Runtime"
     if is_exact:
         raise ModelError("ONNX Runtime's results differ before and after", rule="results must be the same bit for bit")
-    off = max(_error(*pair) for pair in zip(expected, found, strict=True))
+    off = max(error_of(*pair) for pair in zip(expected, found, strict=True))
     if off > LARGEST_ERROR:
         message = f"ONNX Runtime's results differ before and after, by {off:.0f} units in the last place"
         rule = f"products may be off by {LARGEST_ERROR} units in the last place of the largest"
@@ -126,66 +120,3 @@ def compare(before: ModelProto, after: ModelProto, is_exact: bool = True) -> str
         f"{outputs} the same on ONNX Runtime but for {off:.0f} units in the last place of the largest number: it adds"
         " up products of other shapes in other blocks"
     )
-
-
-def _run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
-    import onnxruntime  # type: ignore[import-untyped,unused-ignore]
-
-    options = onnxruntime.SessionOptions()
-    # With optimisations or prepacking, it may add up sums in another order.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    options.log_severity_level = 4
-    # Without end, it inlines functions that call each other often; `inlined` refuses them.
-    session = onnxruntime.InferenceSession(serialized(inlined(model)), options, providers=["CPUExecutionProvider"])
-    found: list[Any] = session.run(None, dict(inputs))
-    return found
-
-
-def _are_equal(first: list[Any], second: list[Any]) -> bool:
-    return len(first) == len(second) and all(map(_is_equal, first, second))
-
-
-def _is_equal(first: Any, second: Any) -> bool:
-    if not isinstance(first, np.ndarray) or first.dtype.hasobject:
-        return bool(np.array_equal(first, second))
-    return bool(first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes())
-
-
-def _error(first: Any, second: Any) -> float:
-    """Return the largest difference of two results, in units in the last place of their largest number."""
-    if _is_equal(first, second):
-        return 0
-    if not isinstance(first, np.ndarray) or first.dtype.kind != "f" or first.shape != second.shape:
-        return np.inf
-    wide, other = first.astype(np.float64), second.astype(np.float64)
-    is_finite = np.isfinite(wide)
-    if not np.array_equal(is_finite, np.isfinite(other)):
-        return np.inf
-    if not np.array_equal(first[~is_finite], second[~is_finite], equal_nan=True):
-        return np.inf
-    scale = float(np.abs(wide[is_finite]).max(initial=0)) * float(np.finfo(first.dtype).eps)
-    return float(np.abs(wide[is_finite] - other[is_finite]).max(initial=0)) / scale if scale else np.inf
-
-
-def _inputs(model: ModelProto) -> dict[str, Any]:
-    """Return random inputs for a model; integers are 0 or 1, which are indices in any table."""
-    random, sizes = np.random.default_rng(0), dict[str, int]()
-    defaults = {tensor.name for tensor in model.graph.initializer}
-    return {value.name: _input(value, random, sizes) for value in model.graph.input if value.name not in defaults}
-
-
-def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, int]) -> Any:
-    elem_type, sizes = tensor_type(value)
-    dtype = numpy_type(elem_type)
-    if sizes is None or dtype is None:
-        raise ModelError(f"input {show(value.name)} has no shape or no type")
-    shape = [
-        size if isinstance(size, int) else known.setdefault(size or unnamed_size(value.name, axis), SMALL + len(known))
-        for axis, size in enumerate(sizes)
-    ]
-    if dtype.hasobject:
-        return np.full(shape, "a", dtype)
-    if dtype.kind in "iub":
-        return random.integers(0, 2, shape).astype(dtype)
-    return random.standard_normal(shape).astype(dtype)

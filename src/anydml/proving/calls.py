@@ -1,0 +1,142 @@
+"""One node while a model is read: its operator, its attributes without defaults, its inputs as terms, and its types."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx.defs
+import onnx.shape_inference
+from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
+
+from anydml.onnx.budget import Budget
+from anydml.onnx.tensors import numpy_type, to_array
+from anydml.onnx.walk import plain_domain
+from anydml.proving.sizes import Size
+from anydml.proving.terms import FEW, Term
+
+Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
+"""A dtype and a shape, as far as they are known."""
+
+UNKNOWN: Type = None, None
+
+
+class Call:
+    """A node and what it is given.
+
+    Attributes:
+        proto: the node.
+        domain: the operator's domain.
+        operator: its name.
+        opsets: opset versions by domain.
+        inputs: terms; None for those that are left out. There is none at the end.
+        schema: what onnx knows of the operator; None if it does not know it.
+        version: the opset in which the operator got this meaning; that of the domain if it is not known.
+    """
+
+    def __init__(self, proto: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None]) -> None:
+        self.proto, self.opsets = proto, opsets
+        self.domain, self.operator = plain_domain(proto.domain), proto.op_type
+        given = [*inputs]
+        while given and given[-1] is None:
+            given.pop()
+        self.inputs = given
+        version = opsets.get(self.domain, 0)
+        self.schema: Any = None
+        if onnx.defs.has(self.operator, self.domain):
+            try:
+                self.schema = onnx.defs.get_schema(self.operator, version, self.domain)
+            except onnx.defs.SchemaError:
+                self.schema = None
+        self.version = version if self.schema is None else self.schema.since_version
+
+    @property
+    def kind(self) -> str:
+        """The operator and its version."""
+        return f"{self.domain}:{self.operator}@{self.version}" if self.domain else f"{self.operator}@{self.version}"
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, the operator's default, or `default`; texts are bytes."""
+        found = self._attributes.get(name)
+        if found is None and self.schema is not None and name in self.schema.attributes:
+            found = self.schema.attributes[name].default_value
+            found = found if found.name else None
+        return default if found is None else helper.get_attribute_value(found)
+
+    @cached_property
+    def _attributes(self) -> dict[str, AttributeProto]:
+        return {each.name: each for each in self.proto.attribute}
+
+    def attributes(self, without: Sequence[str] = ()) -> Hashable:
+        """Return all attributes that differ from the operator's defaults, without subgraphs."""
+        found = []
+        for name, each in sorted(self._attributes.items()):
+            if name in without or each.HasField("g") or each.graphs:
+                continue
+            default = self.schema.attributes.get(name) if self.schema is not None else None
+            if default is not None and default.default_value.name and _content(default.default_value) == _content(each):
+                continue
+            found.append((name, _content(each)))
+        return tuple(found)
+
+    def term(self, k: int) -> Term | None:
+        """Return an input; None if it is left out."""
+        return self.inputs[k] if k < len(self.inputs) else None
+
+    def known(self, k: int) -> Any:
+        """Return the numbers of an input that is a constant, as a list or number; None if it is none or left out."""
+        term = self.term(k)
+        return term.array.tolist() if term is not None and term.is_constant and term.array is not None else None
+
+    def types(self) -> list[Type]:
+        """Return the types of the outputs, as onnx infers them for all sizes."""
+        if self.schema is None or any(each.HasField("g") or each.graphs for each in self.proto.attribute):
+            return [UNKNOWN] * len(self.proto.output)
+        node, types, data, sizes = NodeProto(), dict[str, TypeProto](), dict[str, TensorProto](), dict[str, Size]()
+        node.CopyFrom(self.proto)
+        del node.input[:]
+        for k, term in enumerate(self.inputs):
+            name = "" if term is None else f"i{k}"
+            node.input.append(name)
+            if term is None:
+                continue
+            if term.dtype is None:
+                return [UNKNOWN] * len(self.proto.output)
+            sizes.update((str(size), size) for size in term.shape or ())
+            shape = None if term.shape is None else [each if isinstance(each, int) else str(each) for each in term.shape]
+            types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(term.dtype), shape)
+            if term.is_constant and term.array is not None and term.array.size <= FEW and not term.dtype.hasobject:
+                data[name] = numpy_helper.from_array(np.ascontiguousarray(term.array).reshape(term.array.shape), name)
+        imports = [helper.make_opsetid(key, version) for key, version in self.opsets.items()]
+        try:
+            found = onnx.shape_inference.infer_node_outputs(
+                self.schema, node, types, input_data=data, opset_imports=imports
+            )
+        except Exception:  # onnx raises errors of many types if it cannot infer something
+            return [UNKNOWN] * len(self.proto.output)
+        return [_type(found[name], sizes) if name in found else UNKNOWN for name in self.proto.output]
+
+
+def _type(found: TypeProto, sizes: Mapping[str, Size]) -> Type:
+    if found.WhichOneof("value") != "tensor_type":
+        return UNKNOWN
+    tensor = found.tensor_type
+    dtype = numpy_type(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return dtype, None
+    return dtype, tuple(
+        each.dim_value if each.HasField("dim_value") else sizes.get(each.dim_param) for each in tensor.shape.dim
+    )
+
+
+def _content(attribute: AttributeProto) -> Hashable:
+    """Return the value of an attribute in a form of its own."""
+    if attribute.HasField("t") and attribute.t.data_location != TensorProto.EXTERNAL:
+        array = to_array(attribute.t, Budget())
+        return array.dtype.name, array.shape, str(array.tolist()) if array.dtype.hasobject else array.tobytes()
+    copy = AttributeProto()
+    copy.CopyFrom(attribute)
+    copy.doc_string = ""
+    return copy.SerializeToString(deterministic=True)

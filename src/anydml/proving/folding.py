@@ -1,0 +1,152 @@
+"""Constants that nodes compute of constants, by anydml where it moves elements, else by onnx's reference evaluator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from anydml.errors import BindingError, DescError, ModelError
+from anydml.onnx.budget import Budget
+from anydml.onnx.operators import run_node
+from anydml.onnx.read import read_node
+from anydml.onnx.table import NODES
+from anydml.onnx.values import Array
+from anydml.onnx.walk import plain_domain
+from anydml.proving.terms import Term, Terms
+
+MOST = 1 << 24
+"""Most elements of a constant that is computed."""
+
+ULPS = 8
+"""Units in the last place by which computed constants may be off in two runtimes."""
+
+_EXACT = """
+    Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Compress Concat ConstantOfShape DepthToSpace
+    Div Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less
+    LessOrEqual Max Min Mul Neg NonZero Not OneHot Or Pad Range Reshape Round ScatterElements ScatterND Shape Sign Size Slice
+    SpaceToDepth Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where Xor
+"""
+
+EXACT = frozenset(_EXACT.split())
+"""Operators whose results are the same bit for bit in every runtime."""
+
+
+class Evaluator:
+    """Computes constants, and finds those of another runtime that are off by rounding.
+
+    Args:
+        terms: makes terms.
+        is_real: whether constants that are off by rounding count as equal.
+
+    Attributes:
+        rounded: numbers of constants that another runtime may have rounded otherwise.
+        merged: by how many units in the last place constants were off that count as the same.
+    """
+
+    def __init__(self, terms: Terms, is_real: bool) -> None:
+        self._terms, self._is_real = terms, is_real
+        self.rounded: set[int] = set()
+        self.merged: dict[int, float] = {}
+        self._others: dict[tuple[Any, ...], list[Term]] = {}
+
+    def constant(self, array: Array) -> Term:
+        """Return a model's own constant."""
+        return self._settled(self._terms.constant(array), False)
+
+    def computed(
+        self, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Term | None], most: int
+    ) -> list[Term] | None:
+        """Return what a node computes of constants; None if it is not computed.
+
+        Args:
+            node: the node, without subgraphs.
+            opsets: versions of domains.
+            inputs: constants; None for those that are left out.
+            most: number of elements of all results.
+        """
+        arrays = [None if each is None else each.array for each in inputs]
+        size = sum(array.size for array in arrays if array is not None)
+        if max(most, size) > MOST or any(each is not None and not each.is_constant for each in inputs):
+            return None
+        found = _moved(node, opsets, arrays) or _run(node, opsets, arrays)
+        if found is None:
+            return None
+        is_exact = node.op_type in EXACT and not node.domain
+        is_exact &= all(each is None or each.number not in self.rounded for each in inputs)
+        is_float = any(array.dtype.kind not in "iub" for array in found)
+        terms = [self._terms.constant(array) for array in found]
+        return [self._settled(term, is_float and not is_exact) for term in terms]
+
+    def _settled(self, term: Term, is_rounded: bool) -> Term:
+        """Return a constant, or one of the other model from which only rounding tells it."""
+        array = term.array
+        if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:
+            return term
+        if is_rounded:
+            self.rounded.add(term.number)
+        key = array.dtype, array.shape
+        others = self._others.setdefault(key, [])
+        if term in others:
+            return term
+        for other in others:
+            if (other.number in self.rounded) == is_rounded or other.array is None:
+                continue
+            off = error(other.array, array)
+            if off <= ULPS:
+                self.merged[other.number] = max(off, self.merged.get(other.number, 0))
+                return other
+        others.append(term)
+        return term
+
+
+def error(first: Array, second: Array) -> float:
+    """Return the largest difference of two arrays of floats, in units in the last place of each number."""
+    a, b = (each.astype(np.float64) for each in (first, second))
+    is_finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(a[~is_finite], b[~is_finite], equal_nan=True):
+        return math.inf
+    a, b = a[is_finite], b[is_finite]
+    info = np.finfo(first.dtype)
+    scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), float(info.tiny)) * float(info.eps)
+    return float((np.abs(a - b) / scale).max(initial=0))
+
+
+def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
+    """Return what a node that moves elements makes; None if it computes, or is refused."""
+    if (plain_domain(node.domain), node.op_type) not in NODES:
+        return None
+    try:
+        read = read_node(node, opsets, node.name)
+        found = run_node(read, [*arrays, *[None] * (len(read.inputs) - len(arrays))], Budget())
+    except (ModelError, DescError, BindingError, IndexError, ValueError):
+        return None
+    return [np.asarray(each) for each in found] if all(isinstance(each, np.ndarray) for each in found) else None
+
+
+def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
+    graph = GraphProto(name="constants")
+    copy = graph.node.add()
+    copy.CopyFrom(node)
+    copy.name = ""
+    given = {}
+    for k, array in enumerate(arrays):
+        copy.input[k] = "" if array is None else f"i{k}"
+        if array is not None:
+            given[f"i{k}"] = array
+            graph.input.append(helper.make_tensor_value_info(f"i{k}", TensorProto.UNDEFINED, None))
+    for k, name in enumerate(copy.output):
+        copy.output[k] = f"o{k}" if name else ""
+        if name:
+            graph.output.append(helper.make_tensor_value_info(f"o{k}", TensorProto.UNDEFINED, None))
+    imports = [OperatorSetIdProto(domain=domain, version=version) for domain, version in opsets.items()]
+    try:
+        with np.errstate(all="ignore"):
+            found = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, given)
+    except Exception:  # the evaluator raises errors of many types for what it does not compute
+        return None
+    return [np.asarray(each) for each in found] if all(isinstance(each, np.ndarray | np.generic) for each in found) else None

@@ -1,0 +1,104 @@
+"""What two models take and return: whether they can be compared at all, and what their dimensions' names stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from onnx import ModelProto, ValueInfoProto
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.onnx.tensors import sizes_text, tensor_type, type_name
+from anydml.proving.sizes import Size, name
+from anydml.slim.sizes import show_size, size_names, unnamed_size
+from anydml.text import counted
+
+
+def differences(first: ModelProto, second: ModelProto, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yield how the inputs and outputs of two models differ, beside the names of their sizes.
+
+    Args:
+        first: a model.
+        second: the other model.
+        sizes: sizes that are given.
+    """
+    own, other = _inputs(first), _inputs(second)
+    yield from _names("input", [*own], [*other])
+    for key in own.keys() & other.keys():
+        yield from _declared(f"input {show(key)}", own[key], other[key], sizes)
+    outputs = [{value.name: value for value in model.graph.output} for model in (first, second)]
+    yield from _names("output", [*outputs[0]], [*outputs[1]])
+    for key in outputs[0].keys() & outputs[1].keys():
+        kinds = [outputs[k][key].type.tensor_type.elem_type for k in range(2)]
+        if all(kinds) and kinds[0] != kinds[1]:
+            yield f"output {show(key)} is {type_name(kinds[0])} in A and {type_name(kinds[1])} in B"
+
+
+def _inputs(model: ModelProto) -> dict[str, ValueInfoProto]:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return {value.name: value for value in model.graph.input if value.name not in constants}
+
+
+def _names(what: str, first: list[str], second: list[str]) -> Iterator[str]:
+    for one, other, own in (("A", "B", [n for n in first if n not in second]), ("B", "A", [n for n in second if n not in first])):
+        if own:
+            yield f"{one} has {counted(len(own), what)} that {other} has not: {', '.join(map(show, own))}"
+    if {*first} == {*second} and first != second:
+        yield f"{what}s are in another order: {', '.join(map(show, first))} in A, {', '.join(map(show, second))} in B"
+
+
+def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: Mapping[str, int]) -> Iterator[str]:
+    if {each.type.WhichOneof("value") for each in (first, second)} != {"tensor_type"}:
+        if first.type != second.type:
+            yield f"{label} is of another type in A than in B"
+        return
+    (kind, own), (other_kind, other) = tensor_type(first), tensor_type(second)
+    if kind != other_kind:
+        yield f"{label} is {type_name(kind)} in A and {type_name(other_kind)} in B"
+    if own is None or other is None:
+        if own != other:
+            yield f"{label} has a shape in one model only"
+        return
+    if len(own) != len(other):
+        yield f"{label} has {counted(len(own), 'dimension')} in A and {len(other)} in B"
+        return
+    values = [[sizes.get(n or unnamed_size(first.name, axis), n) if not isinstance(n, int) else n
+               for axis, n in enumerate(shape)] for shape in (own, other)]  # fmt: skip
+    if any(isinstance(a, int) != isinstance(b, int) or (isinstance(a, int) and a != b) for a, b in zip(*values, strict=True)):
+        yield f"{label} is {sizes_text(values[0])} in A and {sizes_text(values[1])} in B"
+
+
+def names_in_both(first: ModelProto, second: ModelProto, sizes: Mapping[str, int]) -> tuple[dict[str, Size], dict[str, Size]]:
+    """Return what the names of both models' dimensions stand for: those of the first, where these are the same.
+
+    Args:
+        first: a model.
+        second: another one, whose inputs differ by names of sizes at most.
+        sizes: sizes that are given, by names of the first model.
+
+    Raises:
+        ModelError: a name is the same size twice in one model alone, or a given size has no such name.
+    """
+    unknown = [given for given in sizes if given not in size_names(first)]
+    if unknown:
+        has = ", ".join(map(show_size, size_names(first))) or "none"
+        raise ModelError(f"no size is named {show(unknown[0])}; A has {has}", field=unknown[0])
+    own: dict[str, Size] = {key: sizes.get(key, name(key)) for key in size_names(first)}
+    found: dict[str, Size] = {}
+    others = _inputs(second)
+    back: dict[Size, str] = {}
+    for key, value in _inputs(first).items():
+        if value.type.WhichOneof("value") != "tensor_type":
+            continue
+        shapes = tensor_type(value)[1] or [], tensor_type(others[key])[1] or []
+        for axis, (a, b) in enumerate(zip(*shapes, strict=True)):
+            if isinstance(a, int) or isinstance(b, int):
+                continue
+            mine, theirs = a or unnamed_size(key, axis), b or unnamed_size(key, axis)
+            if found.setdefault(theirs, own[mine]) != own[mine]:
+                rule = "both models must take inputs of the same sizes; give them with --size"
+                raise ModelError(f"{show_size(theirs)} of B is two sizes of A", field=theirs, rule=rule)
+            if not isinstance(own[mine], int) and back.setdefault(own[mine], theirs) != theirs:
+                rule = "both models must take inputs of the same sizes; give them with --size"
+                raise ModelError(f"{show_size(mine)} of A is two sizes of B", field=mine, rule=rule)
+    return own, found

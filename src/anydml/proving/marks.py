@@ -1,0 +1,154 @@
+"""Fingerprints of terms whose sizes are numbers: 64 bits per element that say how it is computed.
+
+They follow elements through movement, and past nodes that compute element by element, along rows, or as products, and
+so find equal what terms, whose nodes stand in another order, do not (see `anydml.slim.fingerprints`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from anydml.proving.arithmetic import COMMUTATIVE
+from anydml.proving.moving import numbers
+from anydml.proving.terms import Term, needed
+from anydml.slim.marks import (
+    Marks,
+    NoFingerprintError,
+    mixed,
+    of_array,
+    of_negative,
+    of_place,
+    of_product,
+    of_row,
+    seed_of,
+)
+from anydml.slim.operators import ELEMENTWISE
+
+MOST = 1 << 27
+"""Most elements of all values."""
+
+
+def marked(outputs: Iterable[Term]) -> dict[int, Marks | None]:
+    """Return the fingerprints of terms by number; None for those that have none.
+
+    Raises:
+        NoFingerprintError: there are too many elements.
+    """
+    found, left = dict[int, Marks | None](), MOST
+    with np.errstate(over="ignore"):
+        for term in needed(outputs):
+            if term.shape is not None and (sizes := numbers(term.shape)) is not None:
+                left -= int(np.prod(sizes, dtype=np.int64))
+            if left < 0:
+                raise NoFingerprintError("there are too many elements")
+            found[term.number] = _marks(term, found)
+    return found
+
+
+def _marks(term: Term, found: Mapping[int, Marks | None]) -> Marks | None:
+    sizes = None if term.shape is None else numbers(term.shape)
+    if sizes is None or (term.dtype is not None and term.dtype.hasobject):
+        return None
+    if term.is_constant and term.array is not None:
+        return of_array(term.array)
+    given = [None if each is None else found[each.number] for each in term.inputs]
+    operator = term.kind.partition("@")[0]
+    if any(each is not None and marks is None for each, marks in zip(term.inputs, given, strict=True)):
+        return _opaque(term, given, sizes)
+    marks = [each for each in given if each is not None]
+    moved = _moved(term, marks, sizes)
+    if moved is not None:
+        return moved
+    if operator == "Neg":
+        return of_negative(marks[0])
+    if operator == "Mul":
+        return np.broadcast_to(of_product(seed_of("Mul"), *marks), sizes)
+    if operator in ELEMENTWISE and term.kind.endswith("@"):
+        return _element_by_element(term, operator, given, marks, sizes)
+    if term.kind == "MatMul":
+        rows, columns = of_row(marks[0], -1)[..., :, None], of_row(marks[1], -2)[..., None, :]
+        return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
+    if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
+        axes, more = term.detail  # type: ignore[misc]
+        return mixed(seed_of(f"{term.kind}:{more}"), _along(marks[0], axes)).reshape(sizes)
+    if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
+        return _normalised(term, operator, marks) if len(marks) == len(given) else _opaque(term, given, sizes)
+    return _opaque(term, given, sizes)
+
+
+def _element_by_element(term: Term, operator: str, given: list[Marks | None], marks: list[Marks], sizes: list[int]) -> Marks:
+    left_out = [k for k, each in enumerate(given) if each is None]
+    dtype = str(term.dtype) if operator == "Cast" else ""
+    text = f"{operator}:{term.detail[0]}:{left_out}:{dtype}"  # type: ignore[index]
+    if operator in COMMUTATIVE and len(marks) == 2:
+        pair = np.broadcast_arrays(*marks)
+        marks = [np.minimum(*pair), np.maximum(*pair)]
+    return np.broadcast_to(mixed(seed_of(text), *marks), sizes)
+
+
+def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
+    """Return the fingerprints of what is normalised along an axis, or from it on."""
+    axis, more = term.detail  # type: ignore[misc]
+    rank = marks[0].ndim
+    axes = tuple(range(axis, rank)) if operator == "LayerNormalization" else (axis,)
+    row = np.expand_dims(_along(marks[0], axes), axes)
+    return mixed(seed_of(f"{term.kind}:{more}"), marks[0], row, *marks[1:])
+
+
+def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
+    """Combine fingerprints along axes, in order."""
+    kept = [size for axis, size in enumerate(marks.shape) if axis not in axes]
+    last = [*range(marks.ndim - len(axes), marks.ndim)]
+    count = int(np.prod([marks.shape[axis] for axis in axes], dtype=np.int64))
+    return of_row(np.moveaxis(marks, axes, last).reshape(*kept, count), -1)
+
+
+def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
+    """Return the fingerprints of a value that is moved; None if it is computed."""
+    detail: Any = term.detail
+    match term.kind:
+        case "moved":
+            order = detail[0]
+            found = marks[0] if order is None else marks[0].reshape(order.factors).transpose(order.perm)
+            return found.reshape(sizes)
+        case "slice":
+            found = marks[0]
+            for axis, first, count, step in detail:
+                found = found.take(first + np.arange(count) * step, axis)
+            return found
+        case "concat":
+            return np.concatenate(marks, detail)
+        case "expand":
+            return np.broadcast_to(marks[0], sizes)
+        case "tile":
+            return np.tile(marks[0], detail)
+        case "gather":
+            indices = term.inputs[1]
+            array = None if indices is None else indices.array
+            if array is None or array.dtype == object:
+                return None
+            return marks[0].take(array % marks[0].shape[detail], detail)
+    return None
+
+
+def _opaque(term: Term, given: list[Marks | None], sizes: list[int]) -> Marks:
+    """Return fingerprints that depend on all inputs and on the place of an element."""
+    digest = hashlib.blake2b(f"{term.kind}:{_detail(term)}".encode("utf-8", "surrogatepass"), digest_size=8)
+    for each, marks in zip(term.inputs, given, strict=True):
+        if each is None or marks is None:
+            # Without fingerprints, the term itself must be the same.
+            digest.update(f"{None if each is None else each.number};".encode())
+        else:
+            digest.update(f"{marks.shape}:{each.dtype};".encode())
+            digest.update(np.ascontiguousarray(marks).data)
+    return of_place(int.from_bytes(digest.digest(), "little"), sizes)
+
+
+def _detail(term: Term) -> object:
+    if term.kind == "input" and isinstance(term.detail, tuple):
+        return term.detail[0]
+    return term.detail

@@ -1,0 +1,168 @@
+"""`prove`: whether two models compute the same, for all sizes, and where they part if they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from onnx import ModelProto
+
+from anydml.files.folder import Folder
+from anydml.onnx.checks import check
+from anydml.proving.interface import differences, names_in_both
+from anydml.proving.marks import marked
+from anydml.proving.parting import Parting, parting, same
+from anydml.proving.reading import Read, Reader
+from anydml.proving.sizes import Size, at
+from anydml.proving.terms import Term
+from anydml.proving.trying import Shown, tried
+from anydml.slim.comparing import small_sizes
+from anydml.slim.marks import NoFingerprintError
+from anydml.slim.sizes import size_names
+from anydml.text import counted
+
+Verdict = Literal["proved", "rounded", "different", "undecided"]
+
+Folders = tuple[Folder | None, Folder | None]
+
+Known = tuple[Mapping[str, Size], Mapping[str, Size]]
+"""What the names of both models' dimensions stand for."""
+
+
+@dataclass
+class Proof:
+    """What is known of two models.
+
+    Attributes:
+        verdict: "proved" if they compute the same; "rounded" if they do for real numbers, but floats may be rounded
+            otherwise; "different" if their declarations or an input show that they do not; else "undecided".
+        sizes: sizes that were given; empty if all are meant.
+        names: names of sizes for all of whose values, of 1 and more, the verdict holds.
+        outputs: by name, whether it is proved.
+        reasons: why it is no proof, or what it rests on beside the models.
+        rounding: what may be rounded otherwise.
+        samples: sizes at which all results are equal, where that is all that is known.
+        parting: the first place where the models part, if they do.
+        shown: what running both models showed, if they were run.
+    """
+
+    verdict: Verdict
+    sizes: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    outputs: dict[str, bool] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    rounding: list[str] = field(default_factory=list)
+    samples: list[dict[str, int]] = field(default_factory=list)
+    parting: Parting | None = None
+    shown: Shown | None = None
+
+
+def prove(
+    first: ModelProto,
+    second: ModelProto,
+    sizes: Mapping[str, int] | None = None,
+    folders: Folders = (None, None),
+    runs: bool = True,
+) -> Proof:
+    """Compare what two models compute, up to data movement, constants that are computed ahead, and the order of sums.
+
+    Args:
+        first: a valid model.
+        second: another one.
+        sizes: sizes of dimensions by name, if not all are meant.
+        folders: folders of the models' external data; None where there is none or it has been loaded.
+        runs: whether to look for an input that tells them apart, where they are not proved, by running both.
+
+    Returns:
+        The verdict, and what it rests on. Names of sizes stand for 1 and more.
+
+    Raises:
+        ModelError: a model is not valid, its constants cannot be read, or a size has no such name.
+    """
+    for model in (first, second):
+        check(model)
+    given = dict(sizes or {})
+    found = Proof("undecided", given, [each for each in size_names(first) if each not in given])
+    found.reasons = [*differences(first, second, given)]
+    if found.reasons:
+        found.verdict = "different"
+        return found
+    models, known = (first, second), names_in_both(first, second, given)
+    for is_real in (False, True):
+        reader, a, b = _read(models, folders, known, is_real)
+        found.outputs, marks = (_outputs(a, b), dict[int, Any]()) if found.names else _marked(found, a, b)
+        if all(found.outputs.values()):
+            if refused := _refused(a, b, marks):
+                found.reasons = [f"B may refuse inputs that A takes, at {each}" for each in refused]
+                break
+            found.rounding = [*reader.rounding(a, b)]
+            found.verdict = "rounded" if is_real else "proved"
+            found.reasons = [] if not reader.own else [_own(reader.own)]
+            return found
+        wrong = next(key for key, is_same in found.outputs.items() if not is_same)
+        found.parting = parting(a, b, wrong, marks)
+    if found.names:
+        _sample(found, models, folders, known)
+    if runs and not found.samples:
+        found.shown = tried(first, second, folders, *known)
+        if found.shown is not None and found.shown.output:
+            found.verdict = "different"
+    return found
+
+
+def _read(models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool) -> tuple[Reader, Read, Read]:
+    reader = Reader(is_real)
+    return reader, *(reader.read(*each) for each in zip(models, folders, known, strict=True))  # type: ignore[return-value]
+
+
+def _own(operators: set[str]) -> str:
+    return f"{counted(len(operators), 'operator')} that ONNX does not define: {', '.join(sorted(operators))}"
+
+
+def _outputs(a: Read, b: Read) -> dict[str, bool]:
+    return {key: term is b.outputs[key] for key, term in a.outputs.items()}
+
+
+def _marked(found: Proof, a: Read, b: Read) -> tuple[dict[str, bool], Mapping[int, Any]]:
+    """Return which outputs are equal, and fingerprints, by which other terms may be; all sizes must be numbers."""
+    outputs = _outputs(a, b)
+    wrong = [key for key, is_same in outputs.items() if not is_same]
+    try:
+        marks = marked([read.outputs[key] for read in (a, b) for key in wrong])
+    except NoFingerprintError as error:
+        found.reasons = [str(error)]
+        return outputs, {}
+    return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
+
+
+def _refused(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
+    """Return nodes of B that may refuse inputs, and of which A has none alike."""
+
+    def elements(term: Term) -> tuple[str, bytes] | None:
+        mark = marks.get(term.number)
+        # In any order, since B may compute of elements that are moved.
+        return None if mark is None else (term.kind, np.sort(mark, axis=None).tobytes())
+
+    known = {each for term in a.refusing.values() if (each := elements(term)) is not None}
+    left = (term for number, term in b.refusing.items() if number not in a.refusing)
+    return [b.nodes[term.number][0] for term in left if elements(term) not in known]
+
+
+def _sample(found: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known) -> None:
+    """Compare the models at several small sizes; note these if all results are equal."""
+    rounding: set[str] = set()
+    for values in small_sizes(found.names):
+        numbered = [{key: at(size, values) or 0 for key, size in each.items()} for each in known]
+        for is_real in (False, True):
+            reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real)
+            outputs, marks = _marked(found, a, b)
+            if all(outputs.values()) and not _refused(a, b, marks):
+                rounding.update(reader.rounding(a, b))
+                found.samples.append(dict(values))
+                break
+        else:
+            found.samples.clear()
+            return
+    found.rounding = sorted(rounding)

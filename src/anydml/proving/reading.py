@@ -1,0 +1,214 @@
+"""A model as terms: what each of its outputs is computed from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from onnx import GraphProto, ModelProto, ValueInfoProto, helper
+
+from anydml.files.folder import Folder
+from anydml.files.json_path import show
+from anydml.onnx.budget import Budget
+from anydml.onnx.checks import inlined
+from anydml.onnx.graph import opsets_of
+from anydml.onnx.tensors import numpy_type, tensor_type, to_array
+from anydml.onnx.walk import subgraphs
+from anydml.proving.arithmetic import arithmetic, refuses
+from anydml.proving.calls import UNKNOWN, Call
+from anydml.proving.folding import MOST, Evaluator
+from anydml.proving.moving import Mover, numbers
+from anydml.proving.rules import RULES
+from anydml.proving.sizes import Size, name
+from anydml.proving.terms import Term, Terms, needed
+from anydml.slim.constants import Constants
+from anydml.slim.sizes import unnamed_size
+from anydml.text import counted
+
+RANDOM = frozenset(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
+"""Operators whose results are drawn."""
+
+
+@dataclass
+class Read:
+    """A model that has been read.
+
+    Attributes:
+        outputs: terms by name, in order.
+        nodes: by a term's number, the nodes that compute it, as messages name them.
+        refusing: by their numbers, terms of all its values that some inputs may be refused for.
+    """
+
+    outputs: dict[str, Term] = field(default_factory=dict)
+    nodes: dict[int, list[str]] = field(default_factory=dict)
+    refusing: dict[int, Term] = field(default_factory=dict)
+
+
+class Reader:
+    """Reads models as terms that are compared with each other.
+
+    Args:
+        is_real: whether what is equal for real numbers, but not for floats, counts as equal.
+
+    Attributes:
+        terms: the terms of all models.
+        own: operators that ONNX does not define.
+    """
+
+    def __init__(self, is_real: bool = False) -> None:
+        self.terms = Terms()
+        self.evaluator = Evaluator(self.terms, is_real)
+        self.mover = Mover(self.terms, is_real)
+        self.own: set[str] = set()
+
+    def read(self, model: ModelProto, folder: Folder | None, sizes: Mapping[str, Size]) -> Read:
+        """Read a model.
+
+        Args:
+            model: a valid model.
+            folder: folder of its external data; None if it has none or has been loaded.
+            sizes: what the names of its dimensions stand for.
+
+        Raises:
+            ModelError: its constants cannot be read.
+        """
+        model = inlined(model)
+        found, values = Read(), dict[str, Term | None]()
+        constants = Constants(model, folder)
+        given = {tensor.name: tensor for tensor in model.graph.initializer}
+        for value in model.graph.input:
+            values[value.name] = self._input(value, sizes, constants if value.name in given else None)
+        opsets = opsets_of(model.opset_import)
+        for tensor in model.graph.initializer:
+            if tensor.name not in values:
+                values[tensor.name] = self.evaluator.constant(constants.read(tensor.name))
+        self._body(model.graph, values, opsets, found, 0)
+        for output in model.graph.output:
+            term = values[output.name]
+            assert term is not None, "the model is valid"
+            found.outputs[output.name] = term
+        return found
+
+    def rounding(self, *models: Read) -> Iterator[str]:
+        """Yield what the results of models rest on that another runtime may round otherwise, a text each."""
+        yield from sorted(self.mover.rounded)
+        used = {term.number for term in needed(term for model in models for term in model.outputs.values())}
+        merged = [off for number, off in self.evaluator.merged.items() if number in used]
+        if merged:
+            yield f"{counted(len(merged), 'computed constant')} off by up to {max(merged):.0f} units in the last place"
+
+    def _input(self, value: ValueInfoProto, sizes: Mapping[str, Size], default: Constants | None) -> Term:
+        inputs = [] if default is None else [self.terms.constant(default.read(value.name))]
+        if value.type.WhichOneof("value") != "tensor_type":
+            kind = value.type.SerializeToString(deterministic=True)
+            return self.terms.make("input", inputs, (value.name, kind))
+        elem_type, given = tensor_type(value)
+        shape = None if given is None else tuple(
+            size if isinstance(size, int) else _size(size or unnamed_size(value.name, axis), sizes)
+            for axis, size in enumerate(given)
+        )  # fmt: skip
+        return self.terms.make("input", inputs, (value.name, elem_type, shape), numpy_type(elem_type), shape)
+
+    def _body(
+        self, graph: GraphProto, values: dict[str, Term | None], opsets: Mapping[str, int], found: Read, level: int
+    ) -> None:
+        """Add the values that the nodes of a graph make."""
+        for sparse in graph.sparse_initializer:
+            content = sparse.SerializeToString(deterministic=True)
+            dtype = numpy_type(sparse.values.data_type)
+            values[sparse.values.name] = self.terms.make("sparse", (), content, dtype, tuple(sparse.dims))
+        for node in graph.node:
+            call = Call(node, opsets, [values[name] if name else None for name in node.input])
+            terms = self._terms(call, values, found, level)
+            label = node.name or next((name for name in node.output if name), "")
+            for k, output in enumerate(node.output):
+                term = terms[k] if k < len(terms) else self.terms.unique(call.kind, *UNKNOWN)
+                if output:
+                    values[output] = term
+                    if refuses(term):
+                        found.refusing[term.number] = term
+                    if term.kind not in ("constant", "input"):
+                        found.nodes.setdefault(term.number, []).append(f"{node.op_type} {show(label)}")
+
+    def _terms(self, call: Call, values: Mapping[str, Term | None], found: Read, level: int) -> Sequence[Term]:
+        if call.operator == "Constant" and not call.domain:
+            return [self._constant(call)]
+        bodies = [*subgraphs(call.proto)]
+        if bodies:
+            return self._with_bodies(call, bodies, values, found, level)
+        is_random = not call.domain and (call.operator in RANDOM or _trains(call))
+        rule = RULES.get((call.domain, call.operator))
+        terms = None if rule is None else rule(self.mover, call)
+        terms = arithmetic(self.mover, call) if terms is None else terms
+        if terms is not None:
+            return terms
+        types = call.types()
+        if is_random:
+            return [self.terms.unique(call.kind, *kind) for kind in types]
+        if all(each is None or each.is_constant for each in call.inputs):
+            known = [None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types]
+            if all(call.proto.output) and all(shape is not None and min(shape, default=0) >= 0 for shape in known):
+                most = sum(math.prod(shape or ()) for shape in known)
+                folded = self.evaluator.computed(call.proto, call.opsets, call.inputs, most) if most <= MOST else None
+                if folded is not None:
+                    return folded
+        if call.schema is None:
+            self.own.add(call.kind)
+        return self._outputs(call, call.inputs, call.attributes(), types)
+
+    def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[object]) -> list[Term]:
+        """Return the terms of a node of which nothing more is known."""
+        is_variadic = call.schema is None or (
+            bool(call.schema.outputs) and "Variadic" in str(call.schema.outputs[-1].option)
+        )
+        count = len(call.proto.output) if is_variadic else None
+        kinds = [*types] or [UNKNOWN]
+        first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])  # type: ignore[misc]
+        rest = [
+            self.terms.make("output", [first], k, *kind)  # type: ignore[misc]
+            for k, kind in enumerate(kinds) if k
+        ]  # fmt: skip
+        return [first, *rest]
+
+    def _constant(self, call: Call) -> Term:
+        for each in call.proto.attribute:
+            if each.HasField("t"):
+                return self.evaluator.constant(np.asarray(to_array(each.t, Budget())))
+            if each.name in ("value_float", "value_floats"):
+                return self.evaluator.constant(np.array(helper.get_attribute_value(each), np.float32))
+            if each.name in ("value_int", "value_ints"):
+                return self.evaluator.constant(np.array(helper.get_attribute_value(each), np.int64))
+        return self.terms.make("Constant", (), call.attributes())
+
+    def _with_bodies(
+        self, call: Call, bodies: Iterable[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
+    ) -> Sequence[Term]:
+        """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
+        results, counts = list[Term | None](), []
+        for body in bodies:
+            inner = dict(values)
+            for k, value in enumerate(body.input):
+                elem_type = value.type.tensor_type.elem_type
+                inner[value.name] = self.terms.make("bound", (), (level, k, elem_type), numpy_type(elem_type))
+            for tensor in body.initializer:
+                inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
+            self._body(body, inner, call.opsets, found, level + 1)
+            results += [inner[output.name] for output in body.output]
+            counts.append((len(body.input), len(body.output)))
+        names = tuple(each.name for each in call.proto.attribute if each.HasField("g") or each.graphs)
+        detail = call.attributes(), names, tuple(counts), len(call.inputs)
+        types = [UNKNOWN] * len(call.proto.output)
+        return self._outputs(call, [*call.inputs, *results], detail, types)
+
+
+def _trains(call: Call) -> bool:
+    """Whether a node may leave out elements at random."""
+    if call.operator != "Dropout":
+        return False
+    return call.version < 7 or (call.version >= 12 and call.term(2) is not None and call.known(2) is not False)
+
+
+def _size(given: str, sizes: Mapping[str, Size]) -> Size:
+    return sizes.get(given, name(given))

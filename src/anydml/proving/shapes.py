@@ -1,0 +1,101 @@
+"""Arithmetic of shapes on polynomials: what nodes compute of few integers, for all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.onnx.values import Array
+from anydml.proving.sizes import Polynomial, differ, least, quotient
+from anydml.proving.terms import Term, Terms, elements_of
+
+
+class UndecidedError(Exception):
+    """Something is not the same for all sizes."""
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if a == b:
+        return True
+    if differ(a, b):
+        return False
+    raise UndecidedError
+
+
+def _less(a: Any, b: Any) -> bool:
+    gap = b - a
+    if (least(gap - 1) or 0) >= 0 and least(gap - 1) is not None:
+        return True
+    if least(-gap) is not None and (least(-gap) or 0) >= 0:
+        return False
+    raise UndecidedError
+
+
+def _divided(a: Any, b: Any) -> Any:
+    # ONNX divides integers towards 0, which for numbers of 0 and more is down.
+    if isinstance(a, Polynomial) or isinstance(b, Polynomial):
+        low = least(a), least(b)
+        if low[0] is None or low[1] is None or low[0] < 0 or low[1] < 0:
+            raise UndecidedError
+        return quotient(a, b)
+    if not b:
+        raise UndecidedError
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return b if _less(a, b) else a
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return a if _less(a, b) else b
+
+
+_PAIRS: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": _divided, "Equal": _equal,
+    "Less": _less, "Greater": lambda a, b: _less(b, a), "LessOrEqual": lambda a, b: not _less(b, a),
+    "GreaterOrEqual": lambda a, b: not _less(a, b), "Max": _larger, "Min": _smaller,
+    "And": lambda a, b: a and b, "Or": lambda a, b: a or b,
+}  # fmt: skip
+"""Operators of two integers or polynomials."""
+
+
+def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.dtype[Any] | None) -> Term | None:
+    """Return what an element-wise operator makes of tensors of sizes; None if it is not the same for all sizes."""
+    arrays = [elements_of(term) for term in inputs]
+    given = [array for array in arrays if array is not None]
+    if dtype is None or dtype.kind not in "iub" or not given or len(given) != len(inputs):
+        return None
+    try:
+        found = _computed(kind, given, dtype)
+        return None if found is None else terms.known(found, dtype)
+    except (UndecidedError, OverflowError):
+        return None
+
+
+def _computed(kind: str, given: Sequence[Array], dtype: np.dtype[Any]) -> Array | None:
+    if kind == "Cast":
+        return given[0] if dtype.kind == "i" and dtype.itemsize >= 4 else None
+    if kind == "Neg":
+        return _each(lambda a: -a, given)
+    if kind == "Where" and len(given) == 3:
+        return _each(lambda c, a, b: a if c else b, given)
+    if kind in _PAIRS and len(given) == 2:
+        return _each(_PAIRS[kind], given)
+    if kind in ("Max", "Min", "Sum") and len(given) > 2:
+        found = given[0]
+        for each in given[1:]:
+            found = _each(_PAIRS["Add" if kind == "Sum" else kind], [found, each])
+        return found
+    return None
+
+
+def _each(work: Callable[..., Any], arrays: Sequence[Array]) -> Array:
+    shaped = np.broadcast_arrays(*arrays)
+    found = np.empty(shaped[0].shape, object)
+    flat = found.reshape(-1)
+    for k, each in enumerate(zip(*(array.reshape(-1) for array in shaped), strict=True)):
+        flat[k] = work(*each)
+    return found

@@ -1,0 +1,186 @@
+"""Sizes as polynomials over the names of dimensions, so that what holds of them holds for all values of the names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+MADE = "\n"
+"""What names begin with that stand for other sizes than those of dimensions; names in models contain no line breaks."""
+
+Product = tuple[str, ...]
+"""Names that are multiplied, sorted; a name may occur several times."""
+
+
+class Polynomial:
+    """A polynomial with integer coefficients that is not a number; equal ones are equal for all values of the names.
+
+    Attributes:
+        parts: each product of names and its coefficient, which is not 0; sorted.
+    """
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, parts: tuple[tuple[Product, int], ...]) -> None:
+        self.parts = parts
+        self._hash = hash(parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Any) -> Size:
+        return _made([*self.parts, *_parts(other)])
+
+    def __mul__(self, other: Any) -> Size:
+        return _made(
+            ((*sorted((*names, *more)),), count * times)
+            for names, count in self.parts
+            for more, times in _parts(other)
+        )
+
+    def __sub__(self, other: Any) -> Size:
+        return self + other * -1
+
+    def __rsub__(self, other: Any) -> Size:
+        return self * -1 + other
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __str__(self) -> str:
+        return " + ".join("*".join([*([str(count)] if count != 1 or not names else []), *names]) for names, count in
+                          reversed(self.parts))  # fmt: skip
+
+    __repr__ = __str__
+
+
+Size = int | Polynomial
+
+Sizes = tuple[Size, ...]
+
+
+def name(text: str) -> Polynomial:
+    """Return the size that a name stands for."""
+    return Polynomial((((text,), 1),))
+
+
+def _parts(size: Any) -> Sequence[tuple[Product, int]]:
+    return size.parts if isinstance(size, Polynomial) else [((), int(size))]
+
+
+def _made(parts: Iterable[tuple[Product, int]]) -> Size:
+    found: dict[Product, int] = {}
+    for names, count in parts:
+        found[names] = found.get(names, 0) + count
+    left = tuple(sorted((names, count) for names, count in found.items() if count))
+    if not left:
+        return 0
+    return left[0][1] if len(left) == 1 and not left[0][0] else Polynomial(left)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """Return the product of sizes."""
+    return reduce(lambda a, b: b * a, sizes, 1)
+
+
+def divided(size: Size, by: Size) -> Size | None:
+    """Return the quotient of two sizes where there is no remainder, whatever the names are; None if unknown."""
+    if size == by:
+        return 1
+    parts = _parts(by)
+    if len(parts) != 1 or by == 0:
+        return None
+    ((names, count),) = parts
+    found = []
+    for own, times in _parts(size):
+        left = [*own]
+        for each in names:
+            if each not in left:
+                return None
+            left.remove(each)
+        if times % count:
+            return None
+        found.append((tuple(left), times // count))
+    return _made(found)
+
+
+def least(size: Size) -> int | None:
+    """Return a number that a size is never below, where names of dimensions are 1 or more; None if unknown."""
+    total = 0
+    for names, count in _parts(size):
+        # A size that depends on elements may be 0, and a quotient may be negative.
+        made = [each for each in names if each.startswith(MADE)]
+        if names and (count < 0 or any("//" in each for each in made)):
+            return None
+        total += 0 if made else count
+    return total
+
+
+def differ(first: Size, second: Size) -> bool:
+    """Whether two sizes differ for all values of the names; False if unknown."""
+    gap: Size = first - second
+    if isinstance(gap, int):
+        return gap != 0
+    return any((least(each) or 0) > 0 for each in (gap, -gap))
+
+
+def quotient(size: Size, by: Size) -> Size:
+    """Return the quotient of two sizes, rounded down; a name of its own where it is no polynomial."""
+    if isinstance(size, int) and isinstance(by, int):
+        return size // by
+    exact = divided(size, by)
+    return name(f"{MADE}({size})//({by})") if exact is None else exact
+
+
+def axis_of(axis: int, rank: int) -> int | None:
+    """Return the number of an axis, which may be counted from the end; None if there is no such axis."""
+    return axis % rank if -rank <= axis < rank else None
+
+
+def fit(first: Sizes, second: Sizes) -> bool:
+    """Whether no two sizes that are numbers exclude that shapes are broadcast to one."""
+    pairs = zip(first[::-1], second[::-1], strict=False)
+    return all(not (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b) or a == b for a, b in pairs)
+
+
+def surely_fit(first: Sizes, second: Sizes) -> bool:
+    """Whether shapes are broadcast to one, whatever the names are."""
+    return all(1 in (a, b) or a == b for a, b in zip(first[::-1], second[::-1], strict=False))
+
+
+def broadcast(first: Sizes, second: Sizes) -> Sizes:
+    """Return the shape of two shapes that fit and are broadcast to one."""
+    rank = max(len(first), len(second))
+    pairs = zip(*((1,) * (rank - len(each)) + each for each in (first, second)), strict=True)
+    return tuple(_broadcast(a, b) for a, b in pairs)
+
+
+def _broadcast(first: Size, second: Size) -> Size:
+    if first == 1 or first == second:
+        return second
+    if second == 1:
+        return first
+    # A number other than 1 is the result, whatever the other size is.
+    for each in (first, second):
+        if isinstance(each, int):
+            return each
+    small, large = sorted((str(first), str(second)))
+    return name(f"{MADE}larger({small}, {large})")
+
+
+def at(size: Size, values: Mapping[str, int]) -> int | None:
+    """Return a size where names have values; None if one has none."""
+    total = 0
+    for names, count in _parts(size):
+        for each in names:
+            if each not in values:
+                return None
+            count *= values[each]
+        total += count
+    return total

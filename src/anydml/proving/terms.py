@@ -1,0 +1,130 @@
+"""Terms: what a value is computed from. Equal terms are one object, whichever model they are of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.onnx.values import Array
+from anydml.proving.sizes import MADE, Polynomial, Sizes, name
+
+FEW = 4096
+"""Most elements of a tensor of sizes that are followed."""
+
+
+class Term:
+    """A value, as a function of a model's inputs.
+
+    Attributes:
+        number: a number larger than those of all inputs.
+        kind: the operator with the version that defined it; or "input", "constant", "sizes", "moved" and others.
+        inputs: what it is computed from.
+        detail: what else it depends on, such as attributes.
+        dtype: its dtype; None if it is not known, or the value is no tensor.
+        shape: its sizes; None if not even their number is known.
+        array: its elements, if it is a constant, or made of few sizes.
+    """
+
+    __slots__ = ("array", "detail", "dtype", "inputs", "kind", "number", "shape")
+
+    def __init__(
+        self,
+        number: int,
+        kind: str,
+        inputs: tuple[Term | None, ...],
+        detail: Hashable,
+        dtype: np.dtype[Any] | None,
+        shape: Sizes | None,
+        array: Array | None,
+    ) -> None:
+        self.number, self.kind, self.inputs, self.detail = number, kind, inputs, detail
+        self.dtype, self.shape, self.array = dtype, shape, array
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether its elements are known, for all sizes."""
+        return self.kind == "constant"
+
+    @property
+    def sizes(self) -> Sizes:
+        """Its shape, which must be known."""
+        assert self.shape is not None, "its shape is known"
+        return self.shape
+
+
+class Terms:
+    """Makes terms, each once.
+
+    Attributes:
+        all: the terms by number.
+    """
+
+    def __init__(self) -> None:
+        self.all: list[Term] = []
+        self._made: dict[Hashable, Term] = {}
+
+    def make(
+        self,
+        kind: str,
+        inputs: Sequence[Term | None] = (),
+        detail: Hashable = None,
+        dtype: np.dtype[Any] | None = None,
+        shape: Sequence[Any] | None = None,
+        array: Array | None = None,
+    ) -> Term:
+        """Return the term of a kind, inputs and detail. A size that is None gets a name of its own."""
+        key = kind, tuple(None if each is None else each.number for each in inputs), detail
+        if key not in self._made:
+            number = len(self.all)
+            sizes = None if shape is None else tuple(
+                name(f"{MADE}size {axis} of #{number}") if size is None else size for axis, size in enumerate(shape)
+            )  # fmt: skip
+            self._made[key] = Term(number, kind, tuple(inputs), detail, dtype, sizes, array)
+            self.all.append(self._made[key])
+        return self._made[key]
+
+    def unique(self, kind: str, dtype: np.dtype[Any] | None, shape: Sequence[Any] | None) -> Term:
+        """Return a term that equals no other."""
+        return self.make(kind, (), len(self.all), dtype, shape)
+
+    def constant(self, array: Array) -> Term:
+        """Return a constant, which equals those with the same bytes, dtype and shape."""
+        packed = np.ascontiguousarray(array).reshape(array.shape)
+        if packed.dtype.hasobject:
+            content: Hashable = tuple(packed.reshape(-1).tolist())
+        else:
+            content = hashlib.blake2b(packed.reshape(-1).view(np.uint8).data, digest_size=20).digest()
+        return self.make("constant", (), (packed.dtype.name, packed.shape, content), packed.dtype, packed.shape, packed)
+
+    def known(self, elements: Array, dtype: np.dtype[Any]) -> Term:
+        """Return a tensor of integers, some of which may be polynomials."""
+        if not any(isinstance(each, Polynomial) for each in elements.flat):
+            return self.constant(elements.astype(dtype))
+        detail = dtype.name, elements.shape, tuple(elements.flat)
+        return self.make("sizes", (), detail, dtype, elements.shape, elements)
+
+
+def elements_of(term: Term | None) -> Array | None:
+    """Return the elements of a tensor of few integers as Python's numbers and polynomials; None for any other."""
+    if term is None or term.array is None or term.array.size > FEW or term.dtype is None or term.dtype.kind not in "iub":
+        return None
+    if term.array.dtype == object:
+        return term.array
+    found = np.empty(term.array.shape, object)
+    found.reshape(-1)[:] = term.array.reshape(-1).tolist()
+    return found
+
+
+def needed(outputs: Iterable[Term]) -> list[Term]:
+    """Return terms and all that they are computed from, in order."""
+    found: dict[int, Term] = {}
+    stack = [*outputs]
+    while stack:
+        term = stack.pop()
+        if term.number not in found:
+            found[term.number] = term
+            stack += [each for each in term.inputs if each is not None]
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,85 @@
+"""An input for which two models differ, found by running both on random inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from anydml.files.folder import Folder
+from anydml.onnx.checks import reason
+from anydml.proving.sizes import Size, at
+from anydml.slim.constants import with_data
+from anydml.slim.running import LARGEST_ERROR, error_of, random_inputs, run
+
+TRIES = 4
+"""Number of random inputs."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What running both models showed.
+
+    Attributes:
+        sizes: sizes of dimensions by name.
+        inputs: the input for which they differ most.
+        output: the output that differs; empty if none does, but for rounding.
+        error: by how many units in the last place of its largest number; infinite if more than numbers differ.
+        note: what happened instead, such as an error of the second model.
+    """
+
+    sizes: dict[str, int]
+    inputs: dict[str, Any]
+    output: str
+    error: float
+    note: str = ""
+
+
+def tried(
+    first: ModelProto,
+    second: ModelProto,
+    folders: tuple[Folder | None, Folder | None],
+    own: Mapping[str, Size],
+    other: Mapping[str, Size],
+) -> Shown | None:
+    """Run two models on random inputs; return the largest difference; None if they cannot be run.
+
+    Args:
+        first: a model.
+        second: another one, with the same inputs and outputs.
+        folders: folders of their external data.
+        own: sizes of the first model's dimensions.
+        other: those of the second model's.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    models = [with_data(model, folder) for model, folder in zip((first, second), folders, strict=True)]
+    names = [output.name for output in first.graph.output]
+    most: Shown | None = None
+    for number in range(TRIES):
+        values = {key: (2, 3, 5, 4)[(number + k) % 4] for k, key in enumerate(own)}
+        sizes = {key: at(size, values) or 0 for key, size in own.items()}
+        try:
+            inputs = random_inputs(first, sizes, number)
+            expected = run(models[0], inputs)
+            again = run(models[0], inputs)
+        except Exception:  # whatever the reason is, these sizes are not the model's
+            continue
+        try:
+            found = run(models[1], inputs)
+        except Exception as error:
+            return Shown(sizes, inputs, names[0], math.inf, f"ONNX Runtime refuses B: {reason(error)[:200]}")
+        for name, one, same, two in zip(names, expected, again, found, strict=True):
+            if error_of(one, same):
+                continue
+            off = error_of(one, two)
+            if most is None or off > most.error:
+                most = Shown(sizes, inputs, name if off > LARGEST_ERROR else "", off)
+        if most is not None and most.error == math.inf:
+            break
+    return most

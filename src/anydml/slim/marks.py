@@ -1,0 +1,80 @@
+"""Arithmetic of fingerprints: 64 bits per element, of what makes it and of the fingerprints of what it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Marks = np.ndarray[Any, np.dtype[np.uint64]]
+
+_MASK = 2**64 - 1
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class NoFingerprintError(Exception):
+    """A model has no fingerprints: it has too many elements, or unknown shapes."""
+
+
+def seed_of(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def spread(marks: Marks) -> Marks:
+    """Make each bit depend on all bits (splitmix64)."""
+    marks = marks ^ (marks >> np.uint64(30))
+    marks *= np.uint64(0xBF58476D1CE4E5B9)
+    marks ^= marks >> np.uint64(27)
+    marks *= np.uint64(0x94D049BB133111EB)
+    marks ^= marks >> np.uint64(31)
+    return marks
+
+
+def mixed(seed: int, *marks: Marks) -> Marks:
+    """Combine fingerprints in order, after broadcasting."""
+    found: Marks = np.array(seed & _MASK, np.uint64)
+    for each in marks:
+        found = spread(found * _ODD + each)
+    return found
+
+
+def of_negative(marks: Marks) -> Marks:
+    """Return the fingerprints of negatives."""
+    return ~marks + np.uint64(1)
+
+
+def of_product(seed: int, first: Marks, second: Marks) -> Marks:
+    """Return the fingerprints of products: of both factors in any order, and their signs."""
+    is_negative = (first > of_negative(first)) ^ (second > of_negative(second))
+    sizes = np.broadcast_arrays(np.minimum(first, of_negative(first)), np.minimum(second, of_negative(second)))
+    found = mixed(seed, np.minimum(*sizes), np.maximum(*sizes)) >> np.uint64(1)
+    return np.where(is_negative, of_negative(found), found)
+
+
+def of_row(marks: Marks, axis: int) -> Marks:
+    """Combine fingerprints along an axis, in order."""
+    moved = np.moveaxis(marks, axis, -1)
+    weights = spread(np.arange(1, moved.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    return spread((spread(moved) * weights).sum(-1, dtype=np.uint64))
+
+
+def of_place(seed: int, sizes: Sequence[int]) -> Marks:
+    """Return fingerprints that depend on the place of an element."""
+    count = int(np.prod(sizes, dtype=np.int64))
+    return spread(spread(np.arange(count, dtype=np.uint64) * _ODD + np.uint64(seed & _MASK))).reshape(sizes)
+
+
+def of_array(array: Any) -> Marks:
+    """Return the fingerprints of known elements: of their bytes and dtype."""
+    if array.dtype.hasobject:
+        raise NoFingerprintError("strings")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    is_float = flat.dtype.kind == "f"
+    wide = np.zeros((flat.size, -(-flat.itemsize // 8) * 8), np.uint8)
+    wide[:, : flat.itemsize] = (np.abs(flat) if is_float else flat).view(np.uint8).reshape(flat.size, flat.itemsize)
+    found = mixed(seed_of(f"constant {array.dtype}"), *wide.view(np.uint64).T) >> np.uint64(1)
+    if is_float:
+        found = np.where(np.signbit(flat), of_negative(found), found)
+    return found.reshape(array.shape)

@@ -1,0 +1,86 @@
+"""Models on ONNX Runtime: their results for random inputs, and by how much results differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.onnx.checks import inlined, serialized
+from anydml.onnx.tensors import numpy_type, tensor_type
+from anydml.slim.sizes import unnamed_size
+
+SMALL = 3
+"""Value of the first symbolic size; others are larger by one each."""
+
+LARGEST_ERROR = 1 << 10
+"""Largest allowed error of sums in another order, in units in the last place of a result's largest number."""
+
+
+def run(model: ModelProto, inputs: Mapping[str, Any]) -> list[Any]:
+    """Run a model on ONNX Runtime, without optimisations; return its outputs."""
+    import onnxruntime  # type: ignore[import-untyped,unused-ignore]
+
+    options = onnxruntime.SessionOptions()
+    # With optimisations or prepacking, it may add up sums in another order.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.log_severity_level = 4
+    # Without end, it inlines functions that call each other often; `inlined` refuses them.
+    session = onnxruntime.InferenceSession(serialized(inlined(model)), options, providers=["CPUExecutionProvider"])
+    found: list[Any] = session.run(None, dict(inputs))
+    return found
+
+
+def are_equal(first: list[Any], second: list[Any]) -> bool:
+    """Whether results are equal bit for bit."""
+    return len(first) == len(second) and all(map(_is_equal, first, second))
+
+
+def _is_equal(first: Any, second: Any) -> bool:
+    if not isinstance(first, np.ndarray) or first.dtype.hasobject:
+        return bool(np.array_equal(first, second))
+    return bool(first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes())
+
+
+def error_of(first: Any, second: Any) -> float:
+    """Return the largest difference of two results, in units in the last place of their largest number."""
+    if _is_equal(first, second):
+        return 0
+    if not isinstance(first, np.ndarray) or first.dtype.kind != "f" or first.shape != second.shape:
+        return np.inf
+    wide, other = first.astype(np.float64), second.astype(np.float64)
+    is_finite = np.isfinite(wide)
+    if not np.array_equal(is_finite, np.isfinite(other)):
+        return np.inf
+    if not np.array_equal(first[~is_finite], second[~is_finite], equal_nan=True):
+        return np.inf
+    scale = float(np.abs(wide[is_finite]).max(initial=0)) * float(np.finfo(first.dtype).eps)
+    return float(np.abs(wide[is_finite] - other[is_finite]).max(initial=0)) / scale if scale else np.inf
+
+
+def random_inputs(model: ModelProto, sizes: Mapping[str, int] | None = None, seed: int = 0) -> dict[str, Any]:
+    """Return random inputs for a model; integers are 0 or 1, which are indices in any table."""
+    random, known = np.random.default_rng(seed), dict(sizes or {})
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    return {value.name: _input(value, random, known) for value in model.graph.input if value.name not in defaults}
+
+
+def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, int]) -> Any:
+    elem_type, sizes = tensor_type(value)
+    dtype = numpy_type(elem_type)
+    if sizes is None or dtype is None:
+        raise ModelError(f"input {show(value.name)} has no shape or no type")
+    shape = [
+        size if isinstance(size, int) else known.setdefault(size or unnamed_size(value.name, axis), SMALL + len(known))
+        for axis, size in enumerate(sizes)
+    ]
+    if dtype.hasobject:
+        return np.full(shape, "a", dtype)
+    if dtype.kind in "iub":
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
