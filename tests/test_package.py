@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 
 HEAVY = {"numba", "llvmlite", "torch", "triton", "onnx", "onnxruntime", "click", "rich", "pydantic"}
-OPTIONAL = {"dask": "dask", "onnx": "onnx", "slim": "onnx", "torch": "torch"}
+OPTIONAL = {"dask": "dask", "onnx": "onnx", "proving": "onnx", "slim": "onnx", "torch": "torch"}
 NAMES = {
     *("DataType", "TensorDesc", "TensorFlags", "FeatureLevel", "Device", "DescError", "BindingError", "ModelError"),
     *("SplitOperatorDesc", "JoinOperatorDesc", "SliceOperatorDesc", "Slice1OperatorDesc", "GatherOperatorDesc"),
@@ -43,7 +43,7 @@ def test_the_public_names_are_there():
     assert all(hasattr(dml, name) for name in dml.__all__)
 
 
-@pytest.mark.parametrize("name", ["dask", "dxdispatch", "onnx", "pydirectml", "slim", "stores", "torch"])
+@pytest.mark.parametrize("name", ["dask", "dxdispatch", "onnx", "proving", "pydirectml", "slim", "stores", "torch"])
 def test_packages_are_there_without_an_import_of_their_own(name):
     if name in OPTIONAL:
         pytest.importorskip(OPTIONAL[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import AttributeProto, ModelProto, numpy_helper
 
 LIKE = [
@@ -34,8 +33,9 @@ def _operator(graph, random):
 
 
 def _attribute(graph, random):
-    found = [(node, each) for node in graph.node for each in node.attribute
-             if each.type in (AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.INTS) and each.name != "to"]  # fmt: skip
+    kinds = AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.INTS
+    every = [(node, each) for node in graph.node for each in node.attribute]
+    found = [(node, each) for node, each in every if each.type in kinds and each.name != "to"]
     if not found:
         return None
     node, each = found[random.integers(len(found))]
@@ -51,7 +51,9 @@ def _attribute(graph, random):
 
 
 def _constants(graph, kinds):
-    made = [each.t for node in graph.node if node.op_type == "Constant" for each in node.attribute if each.HasField("t")]
+    made = [
+        each.t for node in graph.node if node.op_type == "Constant" for each in node.attribute if each.HasField("t")
+    ]
     found = [(tensor, numpy_helper.to_array(tensor)) for tensor in [*graph.initializer, *made]]
     return [(tensor, array) for tensor, array in found if array.dtype.kind in kinds and array.size]
 
@@ -111,7 +113,9 @@ def _input(graph, random):
         return None
     number = int(random.integers(len(graph.node)))
     node = graph.node[number]
-    known = [value.name for value in graph.input] + [name for each in graph.node[:number] for name in each.output if name]
+    known = [value.name for value in graph.input] + [
+        name for each in graph.node[:number] for name in each.output if name
+    ]
     if not node.input or not known:
         return None
     k = int(random.integers(len(node.input)))

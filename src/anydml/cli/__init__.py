@@ -21,6 +21,7 @@ from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_on
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.other_options import answer_of
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
+from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores
@@ -165,6 +166,7 @@ anydml.add_command(onnx_group)
 anydml.add_command(doctor)
 anydml.add_command(explain)
 anydml.add_command(slim)
+anydml.add_command(prove)
 anydml.add_command(stores)
 anydml.add_command(reshard)
 anydml.add_command(convert)

@@ -26,7 +26,14 @@ _ALIKE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
 _NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
 """Numbers that leave a number of floats as it is, as the second input; 0 + −0 is 0, so 0 is not neutral in sums."""
 
-_ALONG_AXIS = {"Softmax": 13, "LogSoftmax": 13, "Hardmax": 13, "ArgMax": 1, "ArgMin": 1, "LayerNormalization": 17}  # fmt: skip
+_ALONG_AXIS = {
+    "Softmax": 13,
+    "LogSoftmax": 13,
+    "Hardmax": 13,
+    "ArgMax": 1,
+    "ArgMin": 1,
+    "LayerNormalization": 17,
+}
 """Operators with an axis that may be counted from the end, and their first versions in which it is one axis."""
 
 
@@ -154,7 +161,11 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
         return None
     if len(first.shape) < 2 or len(second.shape) < 2:
         return None
-    if first.shape[-1] != second.shape[-2] or not fit(first.shape[:-2], second.shape[:-2]) or first.dtype != second.dtype:
+    if (
+        first.shape[-1] != second.shape[-2]
+        or not fit(first.shape[:-2], second.shape[:-2])
+        or first.dtype != second.dtype
+    ):
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
     shape = (*batch, first.shape[-2], second.shape[-1])
@@ -223,7 +234,8 @@ def _along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
         kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
         shape = [size for k, size in enumerate(kept) if k != axis or call.get("keepdims", 1)]
         return [mover.terms.make(call.operator, call.inputs, detail, np.dtype(np.int64), shape)]
-    if not all(each is None or (each.shape is not None and surely_fit(each.shape, term.shape)) for each in call.inputs):
+    shapes = [None if each is None else each.shape for each in call.inputs[1:]]
+    if any(shape is None or len(shape) > len(term.shape) or not surely_fit(shape, term.shape) for shape in shapes):
         return None
     return [mover.terms.make(call.operator, call.inputs, detail, term.dtype, term.shape)]
 
@@ -246,8 +258,10 @@ def refuses(term: Term) -> bool:
     return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
 
 
-_TAKING = frozenset(
-    """ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
-    bound concat constant input moved output sizes slice sparse tile""".split()
-)
+_NAMES = """
+    ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
+    bound concat constant input moved output range sizes slice sparse tile
+"""
+
+_TAKING = frozenset(_NAMES.split())
 """Kinds of terms that refuse nothing."""

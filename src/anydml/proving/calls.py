@@ -105,7 +105,9 @@ class Call:
             if term.dtype is None:
                 return [UNKNOWN] * len(self.proto.output)
             sizes.update((str(size), size) for size in term.shape or ())
-            shape = None if term.shape is None else [each if isinstance(each, int) else str(each) for each in term.shape]
+            shape = (
+                None if term.shape is None else [each if isinstance(each, int) else str(each) for each in term.shape]
+            )
             types[name] = helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(term.dtype), shape)
             if term.is_constant and term.array is not None and term.array.size <= FEW and not term.dtype.hasobject:
                 data[name] = numpy_helper.from_array(np.ascontiguousarray(term.array).reshape(term.array.shape), name)
@@ -139,4 +141,4 @@ def _content(attribute: AttributeProto) -> Hashable:
     copy = AttributeProto()
     copy.CopyFrom(attribute)
     copy.doc_string = ""
-    return copy.SerializeToString(deterministic=True)
+    return bytes(copy.SerializeToString(deterministic=True))

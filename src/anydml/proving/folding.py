@@ -23,13 +23,14 @@ MOST = 1 << 24
 """Most elements of a constant that is computed."""
 
 ULPS = 8
-"""Units in the last place by which computed constants may be off in two runtimes."""
+"""Units in the last place of its largest number by which a computed constant may be off in two runtimes."""
 
 _EXACT = """
-    Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Compress Concat ConstantOfShape DepthToSpace
-    Div Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity IsInf IsNaN Less
-    LessOrEqual Max Min Mul Neg NonZero Not OneHot Or Pad Range Reshape Round ScatterElements ScatterND Shape Sign Size Slice
-    SpaceToDepth Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where Xor
+    Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Compress Concat ConstantOfShape
+    DepthToSpace Div Equal Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual
+    Identity IsInf IsNaN Less LessOrEqual Max Min Mul Neg NonZero Not OneHot Or Pad Range Relu Reshape Round
+    ScatterElements ScatterND Shape Sign Size Slice SpaceToDepth Split Sqrt Squeeze Sub Tile Transpose Trilu
+    Unsqueeze Where Xor
 """
 
 EXACT = frozenset(_EXACT.split())
@@ -51,7 +52,8 @@ class Evaluator:
     def __init__(self, terms: Terms, is_real: bool) -> None:
         self._terms, self._is_real = terms, is_real
         self.rounded: set[int] = set()
-        self.merged: dict[int, float] = {}
+        self.merged: list[float] = []
+        self._own: set[int] = set()
         self._others: dict[tuple[Any, ...], list[Term]] = {}
 
     def constant(self, array: Array) -> Term:
@@ -87,33 +89,36 @@ class Evaluator:
         array = term.array
         if not self._is_real or array is None or array.dtype.kind != "f" or not array.size:
             return term
-        if is_rounded:
+        if not is_rounded:
+            # What a model has itself may be the same as what was computed.
+            self._own.add(term.number)
+            self.rounded.discard(term.number)
+        elif term.number not in self._own:
             self.rounded.add(term.number)
-        key = array.dtype, array.shape
-        others = self._others.setdefault(key, [])
+        others = self._others.setdefault((array.dtype, array.shape), [])
         if term in others:
             return term
         for other in others:
-            if (other.number in self.rounded) == is_rounded or other.array is None:
+            if (other.number in self.rounded) == (term.number in self.rounded) or other.array is None:
                 continue
             off = error(other.array, array)
             if off <= ULPS:
-                self.merged[other.number] = max(off, self.merged.get(other.number, 0))
+                self.merged.append(off)
                 return other
         others.append(term)
         return term
 
 
 def error(first: Array, second: Array) -> float:
-    """Return the largest difference of two arrays of floats, in units in the last place of each number."""
+    """Return the largest difference of two arrays of floats, in units in the last place of their largest number."""
     a, b = (each.astype(np.float64) for each in (first, second))
     is_finite = np.isfinite(a) & np.isfinite(b)
     if not np.array_equal(a[~is_finite], b[~is_finite], equal_nan=True):
         return math.inf
     a, b = a[is_finite], b[is_finite]
     info = np.finfo(first.dtype)
-    scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), float(info.tiny)) * float(info.eps)
-    return float((np.abs(a - b) / scale).max(initial=0))
+    scale = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0), float(info.tiny)) * float(info.eps)
+    return float(np.abs(a - b).max(initial=0) / scale)
 
 
 def _moved(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | None]) -> list[Array] | None:
@@ -149,4 +154,8 @@ def _run(node: NodeProto, opsets: Mapping[str, int], arrays: Sequence[Array | No
             found = ReferenceEvaluator(ModelProto(graph=graph, ir_version=10, opset_import=imports)).run(None, given)
     except Exception:  # the evaluator raises errors of many types for what it does not compute
         return None
-    return [np.asarray(each) for each in found] if all(isinstance(each, np.ndarray | np.generic) for each in found) else None
+    return (
+        [np.asarray(each) for each in found]
+        if all(isinstance(each, np.ndarray | np.generic) for each in found)
+        else None
+    )

@@ -40,7 +40,10 @@ def _inputs(model: ModelProto) -> dict[str, ValueInfoProto]:
 
 
 def _names(what: str, first: list[str], second: list[str]) -> Iterator[str]:
-    for one, other, own in (("A", "B", [n for n in first if n not in second]), ("B", "A", [n for n in second if n not in first])):
+    for one, other, own in (
+        ("A", "B", [n for n in first if n not in second]),
+        ("B", "A", [n for n in second if n not in first]),
+    ):
         if own:
             yield f"{one} has {counted(len(own), what)} that {other} has not: {', '.join(map(show, own))}"
     if {*first} == {*second} and first != second:
@@ -64,11 +67,16 @@ def _declared(label: str, first: ValueInfoProto, second: ValueInfoProto, sizes: 
         return
     values = [[sizes.get(n or unnamed_size(first.name, axis), n) if not isinstance(n, int) else n
                for axis, n in enumerate(shape)] for shape in (own, other)]  # fmt: skip
-    if any(isinstance(a, int) != isinstance(b, int) or (isinstance(a, int) and a != b) for a, b in zip(*values, strict=True)):
+    if any(
+        isinstance(a, int) != isinstance(b, int) or (isinstance(a, int) and a != b)
+        for a, b in zip(*values, strict=True)
+    ):
         yield f"{label} is {sizes_text(values[0])} in A and {sizes_text(values[1])} in B"
 
 
-def names_in_both(first: ModelProto, second: ModelProto, sizes: Mapping[str, int]) -> tuple[dict[str, Size], dict[str, Size]]:
+def names_in_both(
+    first: ModelProto, second: ModelProto, sizes: Mapping[str, int]
+) -> tuple[dict[str, Size], dict[str, Size]]:
     """Return what the names of both models' dimensions stand for: those of the first, where these are the same.
 
     Args:

@@ -73,17 +73,19 @@ def _marks(term: Term, found: Mapping[int, Marks | None]) -> Marks | None:
         rows, columns = of_row(marks[0], -1)[..., :, None], of_row(marks[1], -2)[..., None, :]
         return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
-        axes, more = term.detail  # type: ignore[misc]
+        axes, more = term.detail
         return mixed(seed_of(f"{term.kind}:{more}"), _along(marks[0], axes)).reshape(sizes)
     if term.kind in ("Softmax", "LogSoftmax", "LayerNormalization"):
         return _normalised(term, operator, marks) if len(marks) == len(given) else _opaque(term, given, sizes)
     return _opaque(term, given, sizes)
 
 
-def _element_by_element(term: Term, operator: str, given: list[Marks | None], marks: list[Marks], sizes: list[int]) -> Marks:
+def _element_by_element(
+    term: Term, operator: str, given: list[Marks | None], marks: list[Marks], sizes: list[int]
+) -> Marks:
     left_out = [k for k, each in enumerate(given) if each is None]
     dtype = str(term.dtype) if operator == "Cast" else ""
-    text = f"{operator}:{term.detail[0]}:{left_out}:{dtype}"  # type: ignore[index]
+    text = f"{operator}:{term.detail[0]}:{left_out}:{dtype}"
     if operator in COMMUTATIVE and len(marks) == 2:
         pair = np.broadcast_arrays(*marks)
         marks = [np.minimum(*pair), np.maximum(*pair)]
@@ -92,7 +94,7 @@ def _element_by_element(term: Term, operator: str, given: list[Marks | None], ma
 
 def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
     """Return the fingerprints of what is normalised along an axis, or from it on."""
-    axis, more = term.detail  # type: ignore[misc]
+    axis, more = term.detail
     rank = marks[0].ndim
     axes = tuple(range(axis, rank)) if operator == "LayerNormalization" else (axis,)
     row = np.expand_dims(_along(marks[0], axes), axes)
@@ -131,7 +133,7 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
             array = None if indices is None else indices.array
             if array is None or array.dtype == object:
                 return None
-            return marks[0].take(array % marks[0].shape[detail], detail)
+            return np.asarray(marks[0].take(array % marks[0].shape[detail], detail))
     return None
 
 

@@ -64,9 +64,7 @@ class Order(NamedTuple):
         return Order(tuple(factors), tuple(places[each] for axis in perm for each in groups[axis])).tidy()
 
 
-def _aligned(
-    factors: Sequence[Size], shape: Sizes
-) -> tuple[list[list[Size]], list[list[tuple[int, int]]]] | None:
+def _aligned(factors: Sequence[Size], shape: Sizes) -> tuple[list[list[Size]], list[list[tuple[int, int]]]] | None:
     """Split factors so that each size of a shape is a product of consecutive ones.
 
     Returns:
@@ -88,11 +86,11 @@ def _aligned(
             needed = shape[axis] if axis < len(shape) else 1
             continue
         for taken in (needed, left):
-            rests = divided(left, taken), divided(needed, taken)
-            if taken != 0 and rests[0] is not None and rests[1] is not None:
+            one, other = divided(left, taken), divided(needed, taken)
+            if taken != 0 and one is not None and other is not None:
                 groups[axis].append((k, len(parts[k])))
                 parts[k].append(taken)
-                left, needed = rests
+                left, needed = one, other
                 break
         else:
             return None
@@ -109,11 +107,13 @@ class Mover:
 
     Attributes:
         rounded: what was taken for equal that floats may round otherwise.
+        assumed: sizes that are taken for no larger than a number, and that number.
     """
 
     def __init__(self, terms: Terms, is_real: bool = False) -> None:
         self.terms, self.is_real = terms, is_real
         self.rounded: set[str] = set()
+        self.assumed: dict[Size, int] = {}
 
     def _moved(self, source: Term, order: Order, shape: Sizes) -> Term:
         order = order.tidy()
@@ -132,7 +132,7 @@ class Mover:
         if term.kind == "moved":
             (source,) = term.inputs
             assert source is not None, "it moves a value"
-            order = term.detail[0]  # type: ignore[index]
+            order = term.detail[0]
             return source, order or Order(source.sizes, tuple(range(len(source.sizes))))
         return term, Order(term.sizes, tuple(range(len(term.sizes))))
 
@@ -161,23 +161,24 @@ class Mover:
         )  # fmt: skip
         if not taken:
             return term
-        shape = [*term.sizes]
+        shape = list[Size](term.sizes)
         for axis, _, count, _ in taken:
             shape[axis] = count
         known = numbers([n for window in taken for n in window])
         if term.array is not None and term.dtype is not None and known is not None:
             array = term.array
             for k in range(0, len(known), 4):
-                axis, first, count, step = known[k : k + 4]
-                array = array.take(first + np.arange(count) * step, axis)
+                axis, start, length, by = known[k : k + 4]
+                array = array.take(start + np.arange(length) * by, axis)
             return self.terms.constant(array) if term.is_constant else self.terms.known(array, term.dtype)
         if term.kind == "slice":
-            inner = {window[0]: window for window in term.detail}  # type: ignore[union-attr]
+            inner: dict[int, Window] = {window[0]: window for window in term.detail}
+            whole: list[Window] = [(axis, 0, size, 1) for axis, size in enumerate(term.sizes)]
             (source,) = term.inputs
             assert source is not None, "it slices a value"
             for axis, first, count, step in taken:
-                _, start, _, by = inner.get(axis, (axis, 0, 0, 1))
-                inner[axis] = axis, start + first * by, count, step * by
+                outer = inner.get(axis, whole[axis])
+                inner[axis] = axis, outer[1] + first * outer[3], count, step * outer[3]
             return self.slice(source, [*inner.values()])
         return self.terms.make("slice", [term], tuple(taken), term.dtype, shape)
 
@@ -206,7 +207,7 @@ class Mover:
         found: list[Term] = []
         for term in terms:
             if found and found[-1].kind == term.kind == "slice" and found[-1].inputs == term.inputs:
-                first, then = ({w[0]: w for w in each.detail} for each in (found[-1], term))  # type: ignore[union-attr]
+                first, then = ({w[0]: w for w in each.detail} for each in (found[-1], term))
                 whole = term.inputs[0]
                 assert whole is not None, "it slices a value"
                 a, b = (each.pop(axis, (axis, 0, whole.sizes[axis], 1)) for each in (first, then))

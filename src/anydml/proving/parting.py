@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from anydml.files.json_path import show
 from anydml.proving.reading import Read
-from anydml.proving.terms import Term
+from anydml.proving.terms import Term, needed
 from anydml.slim.marks import Marks
 
 DEPTH = 3
@@ -38,10 +40,32 @@ def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | 
         output: name of an output that differs.
         marks: fingerprints of terms by number, by which other terms may be equal; empty if there are none.
     """
-    a, b = first.outputs[output], second.outputs[output]
-    while (pair := _inner(a, b, marks)) is not None:
-        a, b = pair
-    return Parting(output, (_node(first, a), _node(second, b)), (text(a), text(b)))
+    own, other = (needed([read.outputs[output]]) for read in (first, second))
+    a, b = _first(own, other, marks), _first(other, own, marks)
+    places = [a or own[-1], b or other[-1]]
+    return Parting(output, (_node(first, places[0]), _node(second, places[1])), (text(places[0]), text(places[1])))
+
+
+def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
+    """Return the first term that is not among others: one that computes, if there is one."""
+    for is_sorted in (True, False):
+        known = {_key(term, marks, is_sorted) for term in others} | {term.number for term in others}
+        left = [term for term in terms if term.number not in known and _key(term, marks, is_sorted) not in known]
+        computing = [term for term in left if term.kind not in _MOVING]
+        if computing or (left and not is_sorted):
+            return (computing or left)[0]
+    return None
+
+
+_MOVING = frozenset(("concat", "constant", "expand", "gather", "input", "moved", "sizes", "slice", "tile"))
+
+
+def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
+    """Return the fingerprints of a term in one form; its number if it has none."""
+    found = marks.get(term.number)
+    if found is None:
+        return term.number
+    return term.dtype, np.sort(found, axis=None).tobytes() if is_sorted else (found.shape, found.tobytes())
 
 
 def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
@@ -50,23 +74,6 @@ def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
     if first is second or one is None or other is None:
         return first is second
     return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (one == other).all())
-
-
-def _inner(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> tuple[Term, Term] | None:
-    """Return the inputs in which two terms differ; None if they differ in more."""
-    if (first.kind, _form(first), len(first.inputs)) != (second.kind, _form(second), len(second.inputs)):
-        return None
-    # Those of operators whose inputs are in any order are compared without those that are in both.
-    pair = [[each for each in term.inputs if each is not None] for term in (first, second)]
-    own, other = (
-        [each for each in given if not any(same(each, one, marks) for one in others)]
-        for given, others in (pair, pair[::-1])
-    )
-    return (own[0], other[0]) if len(own) == len(other) > 0 else None
-
-
-def _form(term: Term) -> object:
-    return None if term.is_constant else term.detail
 
 
 def _node(read: Read, term: Term) -> str:
@@ -81,7 +88,7 @@ def text(term: Term, depth: int = DEPTH) -> str:
 def _text(term: Term, depth: int) -> Iterator[str]:
     shape = "" if term.shape is None else f"[{', '.join(map(str, term.shape))}]"
     if term.kind == "input":
-        yield show(term.detail[0])  # type: ignore[index]
+        yield show(term.detail[0])
     elif term.is_constant:
         array = term.array
         assert array is not None, "it is a constant"
@@ -98,7 +105,7 @@ def _text(term: Term, depth: int) -> Iterator[str]:
 
 def _details(term: Term) -> str:
     if term.kind == "moved":
-        order = term.detail[0]  # type: ignore[index]
+        order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
     if term.kind in ("slice", "concat", "gather", "tile"):
         return f"<{term.detail}>"

@@ -40,6 +40,7 @@ class Proof:
             otherwise; "different" if their declarations or an input show that they do not; else "undecided".
         sizes: sizes that were given; empty if all are meant.
         names: names of sizes for all of whose values, of 1 and more, the verdict holds.
+        where: what else must hold of sizes, such as "N ≤ 512": a text each.
         outputs: by name, whether it is proved.
         reasons: why it is no proof, or what it rests on beside the models.
         rounding: what may be rounded otherwise.
@@ -51,6 +52,7 @@ class Proof:
     verdict: Verdict
     sizes: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
     outputs: dict[str, bool] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     rounding: list[str] = field(default_factory=list)
@@ -97,7 +99,8 @@ def prove(
             if refused := _refused(a, b, marks):
                 found.reasons = [f"B may refuse inputs that A takes, at {each}" for each in refused]
                 break
-            found.rounding = [*reader.rounding(a, b)]
+            found.rounding = [*reader.rounding()]
+            found.where = [f"{size} ≤ {most}" for size, most in reader.mover.assumed.items()]
             found.verdict = "rounded" if is_real else "proved"
             found.reasons = [] if not reader.own else [_own(reader.own)]
             return found
@@ -112,7 +115,9 @@ def prove(
     return found
 
 
-def _read(models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool) -> tuple[Reader, Read, Read]:
+def _read(
+    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool
+) -> tuple[Reader, Read, Read]:
     reader = Reader(is_real)
     return reader, *(reader.read(*each) for each in zip(models, folders, known, strict=True))  # type: ignore[return-value]
 
@@ -159,7 +164,7 @@ def _sample(found: Proof, models: tuple[ModelProto, ModelProto], folders: Folder
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real)
             outputs, marks = _marked(found, a, b)
             if all(outputs.values()) and not _refused(a, b, marks):
-                rounding.update(reader.rounding(a, b))
+                rounding.update(reader.rounding())
                 found.samples.append(dict(values))
                 break
         else:

@@ -17,17 +17,19 @@ from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import subgraphs
 from anydml.proving.arithmetic import arithmetic, refuses
-from anydml.proving.calls import UNKNOWN, Call
+from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.moving import Mover, numbers
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, name
-from anydml.proving.terms import Term, Terms, needed
+from anydml.proving.terms import Term, Terms
 from anydml.slim.constants import Constants
 from anydml.slim.sizes import unnamed_size
 from anydml.text import counted
 
-RANDOM = frozenset(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
+RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+)
 """Operators whose results are drawn."""
 
 
@@ -91,11 +93,10 @@ class Reader:
             found.outputs[output.name] = term
         return found
 
-    def rounding(self, *models: Read) -> Iterator[str]:
-        """Yield what the results of models rest on that another runtime may round otherwise, a text each."""
+    def rounding(self) -> Iterator[str]:
+        """Yield what was taken for equal that a runtime may round otherwise, a text each."""
         yield from sorted(self.mover.rounded)
-        used = {term.number for term in needed(term for model in models for term in model.outputs.values())}
-        merged = [off for number, off in self.evaluator.merged.items() if number in used]
+        merged = self.evaluator.merged
         if merged:
             yield f"{counted(len(merged), 'computed constant')} off by up to {max(merged):.0f} units in the last place"
 
@@ -158,16 +159,16 @@ class Reader:
             self.own.add(call.kind)
         return self._outputs(call, call.inputs, call.attributes(), types)
 
-    def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[object]) -> list[Term]:
+    def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]) -> list[Term]:
         """Return the terms of a node of which nothing more is known."""
         is_variadic = call.schema is None or (
             bool(call.schema.outputs) and "Variadic" in str(call.schema.outputs[-1].option)
         )
         count = len(call.proto.output) if is_variadic else None
         kinds = [*types] or [UNKNOWN]
-        first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])  # type: ignore[misc]
+        first = self.terms.make(call.kind, inputs, (detail, count), *kinds[0])
         rest = [
-            self.terms.make("output", [first], k, *kind)  # type: ignore[misc]
+            self.terms.make("output", [first], k, *kind)
             for k, kind in enumerate(kinds) if k
         ]  # fmt: skip
         return [first, *rest]

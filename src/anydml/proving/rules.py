@@ -9,9 +9,10 @@ import numpy as np
 from anydml.onnx.budget import Budget
 from anydml.onnx.tensors import numpy_type, to_array
 from anydml.proving.calls import Call
-from anydml.proving.moving import Mover, Window
+from anydml.proving.moving import Mover
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
-from anydml.proving.terms import Term, elements_of
+from anydml.proving.taking import gather_rule, slice_rule, split_rule
+from anydml.proving.terms import Term, elements_of, vector_of
 
 Rule = Callable[[Mover, Call], Sequence[Term] | None]
 """Returns the terms of a node's outputs; None where nothing more is known of it than of any other."""
@@ -53,12 +54,12 @@ def _size(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 
 def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), elements_of(call.term(1))
+    term, given = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or given is None or call.version < 5:
         return None
     shape: list[Size] = []
     open_axis = None
-    for axis, size in enumerate(given.tolist()):
+    for axis, size in enumerate(given):
         old = term.shape[axis] if axis < len(term.shape) else None
         low = least(size)
         if size == -1:
@@ -152,85 +153,6 @@ def _transpose(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.transpose(term, perm)] if sorted(perm) == [*range(len(term.shape))] else None
 
 
-def _slice(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term = call.term(0)
-    if term is None or term.shape is None:
-        return None
-    if call.version < 10:
-        given = [call.get("starts"), call.get("ends"), call.get("axes"), None]
-    else:
-        arrays = [elements_of(call.term(k)) for k in range(1, 5)]
-        if any(call.term(k) is not None and arrays[k - 1] is None for k in range(1, 5)):
-            return None
-        given = [None if array is None else array.tolist() for array in arrays]
-    starts, ends, axes, steps = given
-    if starts is None or ends is None or len({len(each) for each in given if each is not None}) > 1:
-        return None
-    windows = dict[int, Window]()
-    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        own = axes[k] if axes else k
-        axis = axis_of(own, len(term.shape)) if isinstance(own, int) else None
-        window = None if axis is None else _window(axis, term.shape[axis], start, end, steps[k] if steps else 1)
-        if axis is None or window is None or axis in windows:
-            return None
-        windows[axis] = window
-    return [mover.slice(term, [*windows.values()])]
-
-
-def _window(axis: int, size: Size, start: Size, end: Size, step: Size) -> Window | None:
-    """Return what a Slice takes along an axis; None if that is not the same expression for all sizes."""
-    if not isinstance(step, int) or step == 0:
-        return None
-    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        taken = range(size)[start:end:step]
-        return axis, taken.start if len(taken) else 0, len(taken), step
-    if step != 1:
-        return None
-    first, last = (_clamped(each, size) for each in (start, end))
-    if first is None or last is None or (low := least(last - first)) is None or low < 0:
-        return None
-    return axis, first, last - first, 1
-
-
-def _clamped(place: Size, size: Size) -> Size | None:
-    """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
-    if isinstance(place, int) and place >= 2**31 - 1:
-        return size
-    low = least(place)
-    if low is None or low < 0:
-        if (least(-place) or 0) < 1:
-            return None
-        place = place + size
-        low = least(place)
-    room = least(size - place)
-    return place if low is not None and low >= 0 and room is not None and room >= 0 else None
-
-
-def _split(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term = call.term(0)
-    if term is None or not term.shape:
-        return None
-    axis, count = axis_of(call.get("axis", 0), len(term.shape)), len(call.proto.output)
-    if axis is None:
-        return None
-    size = term.shape[axis]
-    given = call.get("split") if call.version < 13 else elements_of(call.term(1))
-    if given is not None:
-        lengths = list(given)
-    elif call.term(1) is not None or not isinstance(size, int):
-        return None
-    else:
-        each = -(-size // count)
-        lengths = [each] * (count - 1) + [size - each * (count - 1)]
-    if any((low := least(length)) is None or low < 0 for length in lengths):
-        return None
-    found, first = list[Term](), 0
-    for length in lengths:
-        found.append(mover.slice(term, [(axis, first, length, 1)]))
-        first = first + length
-    return found if len(found) == count and first == size else None
-
-
 def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
     terms = [term for term in call.inputs if term is not None and term.shape]
     if len(terms) < len(call.inputs) or not terms or call.version < 4:
@@ -240,33 +162,11 @@ def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.concat(terms, axis)] if axis is not None and len(rests) == 1 else None
 
 
-def _gather(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, indices = call.term(0), call.term(1)
-    if term is None or not term.shape or indices is None or indices.shape is None:
-        return None
-    axis = axis_of(call.get("axis", 0), len(term.shape))
-    if axis is None or not _are_inside(indices, term.shape[axis]):
-        return None
-    array = term.array
-    if term.kind == "sizes" and array is not None and indices.is_constant and term.dtype is not None:
-        return [mover.terms.known(np.asarray(array.take(np.asarray(indices.array), axis), object), term.dtype)]
-    return [mover.gather(term, indices, axis)]
-
-
-def _are_inside(indices: Term, size: Size) -> bool:
-    """Whether constant indices are inside an axis, whatever its size is; those that are no constant must be."""
-    array = indices.array
-    if array is None or array.dtype == object or not array.size:
-        return True
-    ends = least(size - int(array.max()) - 1), least(size + int(array.min()))
-    return all(end is not None and end >= 0 for end in ends)
-
-
 def _expand(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), elements_of(call.term(1))
-    if term is None or term.shape is None or given is None or not _are_sizes(given.tolist()):
+    term, given = call.term(0), vector_of(call.term(1))
+    if term is None or term.shape is None or given is None or not _are_sizes(given):
         return None
-    shape = tuple(given.tolist())
+    shape = tuple(given)
     return [mover.expand(term, broadcast(term.shape, shape))] if fit(term.shape, shape) else None
 
 
@@ -276,24 +176,39 @@ def _are_sizes(sizes: Sequence[Size]) -> bool:
 
 
 def _constant_of_shape(mover: Mover, call: Call) -> Sequence[Term] | None:
-    given, value = elements_of(call.term(0)), call.get("value")
-    if given is None or not _are_sizes(given.tolist()):
+    given, value = vector_of(call.term(0)), call.get("value")
+    if given is None or not _are_sizes(given):
         return None
     fill = np.zeros((), np.float32) if value is None else to_array(value, Budget()).reshape(())
-    return [mover.expand(mover.terms.constant(fill), tuple(given.tolist()))]
+    return [mover.expand(mover.terms.constant(fill), tuple(given))]
+
+
+def _range(mover: Mover, call: Call) -> Sequence[Term] | None:
+    given = [elements_of(call.term(k)) for k in range(3)]
+    first, end, step = (None if array is None or array.ndim else array.item() for array in given)
+    if first is None or end is None or step != 1 or (low := least(end - first)) is None or low < 0:
+        return None
+    if isinstance(first, int) and isinstance(end, int):
+        return None
+    dtype = call.inputs[0].dtype if call.inputs[0] is not None else None
+    return [mover.terms.make("range", call.inputs, None, dtype, (end - first,))]
 
 
 def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
-    given = call.get("pads") if call.version < 11 else elements_of(call.term(1))
-    is_plain = given is not None and all(isinstance(n, int) and n == 0 for n in given)
-    return _identity(mover, call) if is_plain else None
+    term, given = call.term(0), call.get("pads") if call.version < 11 else vector_of(call.term(1))
+    fill = call.term(2)
+    if term is None or term.shape is None or given is None or call.term(3) is not None:
+        return None
+    is_right = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
+    is_right &= len(given) == 2 * len(term.shape)
+    return [term] if is_right and all(isinstance(n, int) and n == 0 for n in given) else None
 
 
 def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term, given = call.term(0), elements_of(call.term(1))
+    term, given = call.term(0), vector_of(call.term(1))
     if term is None or term.shape is None or given is None or term.array is not None or call.version < 6:
         return None
-    times = given.tolist()
+    times = given
     if len(times) != len(term.shape) or not _are_sizes(times):
         return None
     if all(n == 1 for n in times):
@@ -308,9 +223,9 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
         "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout,
-        "Expand": _expand, "Flatten": _flatten, "Gather": _gather, "Identity": _identity, "Pad": _pad,
-        "Reshape": _reshape, "Shape": _shape, "Size": _size, "Slice": _slice, "Split": _split, "Squeeze": _squeeze,
-        "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
+        "Expand": _expand, "Flatten": _flatten, "Gather": gather_rule, "Identity": _identity, "Pad": _pad,
+        "Range": _range, "Reshape": _reshape, "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,
+        "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
     }.items()
 }  # fmt: skip
 """Rules of movement and shapes by domain and operator."""

@@ -71,7 +71,8 @@ def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.d
     try:
         found = _computed(kind, given, dtype)
         return None if found is None else terms.known(found, dtype)
-    except (UndecidedError, OverflowError):
+    except (UndecidedError, OverflowError, ValueError):
+        # NumPy raises ValueError for shapes that do not fit.
         return None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 MADE = "\n"
@@ -37,25 +37,29 @@ class Polynomial:
 
     def __mul__(self, other: Any) -> Size:
         return _made(
-            ((*sorted((*names, *more)),), count * times)
-            for names, count in self.parts
-            for more, times in _parts(other)
+            ((*sorted((*names, *more)),), count * times) for names, count in self.parts for more, times in _parts(other)
         )
 
     def __sub__(self, other: Any) -> Size:
-        return self + other * -1
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Size:
-        return self * -1 + other
+        return _made([*self.__neg__().parts, *_parts(other)])
 
-    def __neg__(self) -> Size:
-        return self * -1
+    def __neg__(self) -> Polynomial:
+        return Polynomial(tuple((names, -count) for names, count in self.parts))
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __radd__(self, other: Any) -> Size:
+        return self.__add__(other)
+
+    def __rmul__(self, other: Any) -> Size:
+        return self.__mul__(other)
 
     def __str__(self) -> str:
-        return " + ".join("*".join([*([str(count)] if count != 1 or not names else []), *names]) for names, count in
-                          reversed(self.parts))  # fmt: skip
+        products = (("*".join(names), count) for names, count in reversed(self.parts))
+        return " + ".join(
+            text if count == 1 and text else f"{count}*{text}" if text else str(count) for text, count in products
+        )
 
     __repr__ = __str__
 
@@ -86,7 +90,10 @@ def _made(parts: Iterable[tuple[Product, int]]) -> Size:
 
 def product(sizes: Iterable[Size]) -> Size:
     """Return the product of sizes."""
-    return reduce(lambda a, b: b * a, sizes, 1)
+    found: Size = 1
+    for size in sizes:
+        found = size * found
+    return found
 
 
 def divided(size: Size, by: Size) -> Size | None:
@@ -162,7 +169,7 @@ def broadcast(first: Sizes, second: Sizes) -> Sizes:
 
 
 def _broadcast(first: Size, second: Size) -> Size:
-    if first == 1 or first == second:
+    if first in (1, second):
         return second
     if second == 1:
         return first
@@ -176,11 +183,7 @@ def _broadcast(first: Size, second: Size) -> Size:
 
 def at(size: Size, values: Mapping[str, int]) -> int | None:
     """Return a size where names have values; None if one has none."""
-    total = 0
-    for names, count in _parts(size):
-        for each in names:
-            if each not in values:
-                return None
-            count *= values[each]
-        total += count
-    return total
+    parts = _parts(size)
+    if any(each not in values for names, _ in parts for each in names):
+        return None
+    return sum(count * math.prod(values[each] for each in names) for names, count in parts)

@@ -22,7 +22,7 @@ class Term:
         number: a number larger than those of all inputs.
         kind: the operator with the version that defined it; or "input", "constant", "sizes", "moved" and others.
         inputs: what it is computed from.
-        detail: what else it depends on, such as attributes.
+        detail: what else it depends on, such as attributes; hashable.
         dtype: its dtype; None if it is not known, or the value is no tensor.
         shape: its sizes; None if not even their number is known.
         array: its elements, if it is a constant, or made of few sizes.
@@ -35,7 +35,7 @@ class Term:
         number: int,
         kind: str,
         inputs: tuple[Term | None, ...],
-        detail: Hashable,
+        detail: Any,
         dtype: np.dtype[Any] | None,
         shape: Sizes | None,
         array: Array | None,
@@ -109,13 +109,25 @@ class Terms:
 
 def elements_of(term: Term | None) -> Array | None:
     """Return the elements of a tensor of few integers as Python's numbers and polynomials; None for any other."""
-    if term is None or term.array is None or term.array.size > FEW or term.dtype is None or term.dtype.kind not in "iub":
+    if (
+        term is None
+        or term.array is None
+        or term.array.size > FEW
+        or term.dtype is None
+        or term.dtype.kind not in "iub"
+    ):
         return None
     if term.array.dtype == object:
         return term.array
     found = np.empty(term.array.shape, object)
     found.reshape(-1)[:] = term.array.reshape(-1).tolist()
     return found
+
+
+def vector_of(term: Term | None) -> list[Any] | None:
+    """Return the elements of a tensor of few integers with one dimension; None for any other."""
+    found = elements_of(term)
+    return found.tolist() if found is not None and found.ndim == 1 else None
 
 
 def needed(outputs: Iterable[Term]) -> list[Term]:

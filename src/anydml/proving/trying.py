@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 
 from anydml.files.folder import Folder

@@ -19,6 +19,7 @@ class NoFingerprintError(Exception):
 
 
 def seed_of(text: str) -> int:
+    """Return 64 bits that identify a text."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 

@@ -1,0 +1,121 @@
+"""Rules of nodes that take a part of a tensor: Slice, Split and Gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anydml.proving.calls import Call
+from anydml.proving.moving import Mover, Window
+from anydml.proving.sizes import Size, axis_of, least
+from anydml.proving.terms import Term, vector_of
+
+
+def slice_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return the terms of a Slice; None where what it takes is not the same for all sizes."""
+    term = call.term(0)
+    if term is None or term.shape is None:
+        return None
+    if call.version < 10:
+        given = [call.get("starts"), call.get("ends"), call.get("axes"), None]
+    else:
+        given = [vector_of(call.term(k)) for k in range(1, 5)]
+        if any(call.term(k) is not None and given[k - 1] is None for k in range(1, 5)):
+            return None
+    starts, ends, axes, steps = given
+    if starts is None or ends is None or len({len(each) for each in given if each is not None}) > 1:
+        return None
+    windows = dict[int, Window]()
+    for k, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        own = axes[k] if axes else k
+        axis = axis_of(own, len(term.shape)) if isinstance(own, int) else None
+        window = None if axis is None else _window(mover, axis, term.shape[axis], start, end, steps[k] if steps else 1)
+        if axis is None or window is None or axis in windows:
+            return None
+        windows[axis] = window
+    return [mover.slice(term, [*windows.values()])]
+
+
+def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: Size) -> Window | None:
+    """Return what a Slice takes along an axis; None if that is not the same expression for all sizes."""
+    if not isinstance(step, int) or step == 0:
+        return None
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        taken = range(size)[start:end:step]
+        return axis, taken.start if len(taken) else 0, len(taken), step
+    if step != 1:
+        return None
+    first, last = (_clamped(mover, each, size) for each in (start, end))
+    if first is None or last is None or (low := least(last - first)) is None or low < 0:
+        return None
+    return axis, first, last - first, 1
+
+
+def _clamped(mover: Mover, place: Size, size: Size) -> Size | None:
+    """Return a start or end of a Slice as a coordinate from 0 to the size; None if unknown."""
+    if isinstance(place, int) and place >= 2**31 - 1:
+        return size
+    low = least(place)
+    if low is None or low < 0:
+        if (least(-place) or 0) < 1:
+            return None
+        place = place + size
+        low = least(place)
+    if low is None or low < 0:
+        return None
+    room = least(size - place)
+    if room is None and isinstance(size, int):
+        # Tables of positions are cut to the length of a text, which they limit.
+        mover.assumed[place] = min(size, mover.assumed.get(place, size))
+        return place
+    return place if room is not None and room >= 0 else None
+
+
+def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return the terms of a Split; None where what it takes is not the same for all sizes."""
+    term = call.term(0)
+    if term is None or not term.shape:
+        return None
+    axis, count = axis_of(call.get("axis", 0), len(term.shape)), len(call.proto.output)
+    if axis is None:
+        return None
+    size = term.shape[axis]
+    given = call.get("split") if call.version < 13 else vector_of(call.term(1))
+    if given is not None:
+        lengths = list(given)
+    elif call.term(1) is not None or not isinstance(size, int):
+        return None
+    else:
+        each = -(-size // count)
+        lengths = [each] * (count - 1) + [size - each * (count - 1)]
+    if any((low := least(length)) is None or low < 0 for length in lengths):
+        return None
+    found, first = list[Term](), 0
+    for length in lengths:
+        found.append(mover.slice(term, [(axis, first, length, 1)]))
+        first = first + length
+    return found if len(found) == count and first == size else None
+
+
+def gather_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return the terms of a Gather; None where what it takes is not the same for all sizes."""
+    term, indices = call.term(0), call.term(1)
+    if term is None or not term.shape or indices is None or indices.shape is None:
+        return None
+    axis = axis_of(call.get("axis", 0), len(term.shape))
+    if axis is None or not _are_inside(indices, term.shape[axis]):
+        return None
+    array = term.array
+    if term.kind == "sizes" and array is not None and indices.is_constant and term.dtype is not None:
+        return [mover.terms.known(np.asarray(array.take(np.asarray(indices.array), axis), object), term.dtype)]
+    return [mover.gather(term, indices, axis)]
+
+
+def _are_inside(indices: Term, size: Size) -> bool:
+    """Whether constant indices are inside an axis, whatever its size is; those that are no constant must be."""
+    array = indices.array
+    if array is None or array.dtype == object or not array.size:
+        return True
+    ends = least(size - int(array.max()) - 1), least(size + int(array.min()))
+    return all(end is not None and end >= 0 for end in ends)

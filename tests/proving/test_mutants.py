@@ -1,0 +1,54 @@
+"""Mutants of random models: one that is proved equal computes the same, on ONNX Runtime, for random inputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+from how_many import how_many
+from proving.mutants import mutant
+from slim.random_movement import drawn
+
+from anydml.proving import prove
+from anydml.slim import slim
+from anydml.slim.running import error_of, run
+
+MOST = 64
+"""Units in the last place by which sums in another order may be off."""
+
+
+def inputs_of(model, random, size):
+    found = {}
+    for value in model.graph.input:
+        shape = [dim.dim_value or size for dim in value.type.tensor_type.shape.dim]
+        found[value.name] = random.standard_normal(shape).astype(np.float32)
+    return found
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["known sizes", "a size with a name"])
+def test_no_mutant_that_computes_something_else_is_proved(is_open):
+    random, count = np.random.default_rng(is_open), Counter()
+    while count["tried"] < how_many(50):
+        model, _ = drawn(lambda first, last: int(random.integers(first, last + 1)), is_open)
+        found = mutant(slim(model).model if random.integers(2) else model, random)
+        if found is None:
+            continue
+        other, what = found
+        try:
+            onnx.checker.check_model(other, full_check=True)
+        except Exception:  # the checker raises errors of several types
+            continue
+        count["tried"] += 1
+        proof = prove(model, other, runs=False)
+        count[proof.verdict] += 1
+        if proof.verdict not in ("proved", "rounded") and not proof.samples:
+            continue
+        for size in (1, 2, 4) if proof.verdict in ("proved", "rounded") else (2, 5):
+            given = inputs_of(model, random, size)
+            for name, a, b in zip(proof.outputs, run(model, given), run(other, given), strict=True):
+                assert error_of(a, b) <= MOST, (what, name, size)
+    # Many mutants are equal, such as those of what nothing reads; and all else must be left.
+    assert count["proved"] > count["tried"] // 10
+    assert count["undecided"] > count["tried"] // 10

@@ -1,0 +1,217 @@
+"""Verdicts on pairs of models: written by hand, and checked by what ONNX Runtime computes for random inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+
+from anydml.errors import ModelError
+from anydml.proving import prove
+from anydml.slim.running import error_of, run
+
+HEADER = '<ir_version: 9, opset_import: ["": 18]> '
+
+
+def model(text):
+    return parser.parse_model(HEADER + text)
+
+
+def ran(one, sizes, seed=0):
+    """What a model computes of random inputs."""
+    random, inputs = np.random.default_rng(seed), {}
+    for value in one.graph.input:
+        tensor = value.type.tensor_type
+        shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
+        is_float = tensor.elem_type == TensorProto.FLOAT
+        drawn = random.standard_normal(shape) if is_float else random.integers(0, 2, shape)
+        inputs[value.name] = drawn.astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    return run(one, inputs)
+
+
+SAME = [
+    # Movement.
+    ("g (float[N,S,12] x) => (float[A,B,C,D] y)",
+     "<int64[4] s = {0, 0, 3, 4}> { a = Reshape (x, s) b = Transpose <perm = [0, 2, 1, 3]> (a) y = Transpose "
+      "<perm = [0, 1, 3, 2]> (b) }",
+     "<int64[4] s = {0, 0, 3, 4}> { a = Reshape (x, s) y = Transpose <perm = [0, 2, 3, 1]> (a) }"),
+    ("g (float[N,6] x) => (float[A,B] y)",
+     "<int64[1] i = {1}> { a = Unsqueeze (x, i) b = Squeeze (a, i) y = Identity (b) }",
+     "{ y = Flatten <axis = 1> (x) }"),
+    ("g (float[N,8] x) => (float[A,B] y)",
+     "<int64[2] n = {3, 5}> { a, b = Split <axis = 1> (x, n) y = Concat <axis = 1> (a, b) }", "{ y = Identity (x) }"),
+    ("g (float[N,4] x) => (float[A,B] y)",
+     "<int64[2] i = {1, 2}> { y = Gather <axis = 1> (x, i) }",
+     "<int64[1] s = {1}, int64[1] e = {3}, int64[1] one = {1}> { y = Slice (x, s, e, one) }"),
+    ("g (float[N,4] x) => (float[A,B] y)",
+     "<int64[1] s = {-3}, int64[1] e = {9223372036854775807}, int64[1] one = {1}> { y = Slice (x, s, e, one) }",
+     "<int64[1] n = {1}, int64[2] m = {1, 3}> { a, y = Split <axis = 1> (x, m) }"),
+    # Shapes that are computed.
+    ("g (float[N,S,4] x) => (float[A,B] y)",
+     "<int64 zero = {0}, int64 one = {1}, int64[1] at = {0}, int64[1] open = {-1}> { s = Shape (x) n = Gather "
+      "(s, zero) m = Gather (s, one) k = Mul (n, m) l = Unsqueeze (k, at) t = Concat <axis = 0> (l, open) y = "
+       "Reshape (x, t) }",
+     "<int64[2] s = {-1, 4}> { y = Reshape (x, s) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "{ s = Shape (x) c = ConstantOfShape <value = float[1] {2.0}> (s) y = Mul (x, c) }",
+     "<float two = {2.0}> { y = Mul (two, x) }"),
+    # Constants, defaults, order of inputs, equal nodes, what nothing needs.
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "<float[3] a = {1.0, 2.0, 3.0}, float[3] b = {4.0, 5.0, 6.0}> { c = Add (a, b) y = Add (x, c) }",
+     "<float[1,3] c = {5.0, 7.0, 9.0}> { d = Neg (x) y = Add (c, x) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "{ a = Relu (x) b = Relu (x) c = Softmax <axis = -1> (a) y = Add (b, c) }",
+     "{ a = Relu (x) c = Softmax <axis = 1> (a) y = Add (c, a) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "{ a = Cast <to = 1> (x) b = Dropout (a) y = Relu (b) }", "{ y = Relu (x) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "<float one = {1.0}> { a = Mul (x, one) b = Neg (a) y = Neg (b) }", "{ y = Identity (x) }"),
+    ("g (float[N,3] x) => (float[A,B] y)",
+     "<float[3,2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, float[2] b = {1.0, 2.0}> { y = Gemm (x, w, b) }",
+     "<float[2,3] w = {1.0, 3.0, 5.0, 2.0, 4.0, 6.0}, float[2] b = {1.0, 2.0}> { v = Transpose (w) a = MatMul "
+      "(x, v) y = Add (b, a) }"),
+    ("g (float[N,3] x) => (float[A] y)",
+     "<int64[1] a = {-1}> { y = ReduceSum <keepdims = 0> (x, a) }",
+     "<int64[1] a = {1}> { s = ReduceSum (x, a) y = Squeeze (s, a) }"),
+    # Bodies.
+    ("g (bool c, float[N,3] x) => (float[A,B] y)",
+     "{ a = Relu (x) y = If <then_branch = t () => (float[A,B] u) { b = Identity (a) u = Neg (b) }, "
+      "else_branch = e () => (float[A,B] v) { v = Abs (a) }> (c) }",
+     "{ y = If <then_branch = t () => (float[A,B] u) { b = Relu (x) u = Neg (b) }, else_branch = e () => "
+      "(float[A,B] v) { b = Relu (x) v = Abs (b) }> (c) }"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("signature", "first", "second"), SAME, ids=range(len(SAME)))
+def test_equal_models_are_proved_for_all_sizes(signature, first, second):
+    one, other = model(signature + first), model(signature + second)
+    for pair in ((one, other), (other, one)):
+        found = prove(*pair)
+        assert (found.verdict, found.rounding, found.reasons) == ("proved", [], [])
+        assert found.outputs == {"y": True}
+    assert "N" in found.names
+    for size in (1, 2, 5):
+        for a, b in zip(ran(one, {"N": size, "S": 3}), ran(other, {"N": size, "S": 3}), strict=True):
+            assert error_of(a, b) == 0
+
+
+DIFFERENT = [
+    ("g (float[N,6] x) => (float[A,B] y) <int64[2] n = {-1, 3}> { y = Reshape (x, n) }", "{-1, 3}", "{-1, 2}"),
+    ("g (float[N,2] x) => (float[A,B] y) { y = Softmax <axis = 1> (x) }", "axis = 1", "axis = 0"),
+    ("g (float[N,2] x) => (float[A,B] y) <float[2] c = {1.0, 2.0}> { y = Sub (x, c) }", "(x, c)", "(c, x)"),
+    ("g (float[N,2] x) => (float[A,B] y) <float[2] c = {1.0, 2.0}> { y = Mul (x, c) }", "2.0", "2.5"),
+    ("g (float[N,2] x) => (float[A,B] y) <float z = {1.0}> { y = Add (x, z) }", "{1.0}", "{2.0}"),
+    ("g (float[N,3] x) => (float[A,B] y) <int64[3] i = {0, 2, 1}> { y = Gather <axis = 1> (x, i) }", "2, 1", "1, 2"),
+    ("g (float[N,4] x) => (float[A,B] y) <int64[2] n = {2, 2}> { b, a = Split <axis = 1> (x, n) y = Concat "
+     "<axis = 1> (a, b) }", "b, a =", "a, b ="),
+    ("g (float[N,3,3] x) => (float[A,B,C] y) { y = Transpose <perm = [0, 2, 1]> (x) }", "[0, 2, 1]", "[0, 1, 2]"),
+    ("g (bool c, float[N,3] x) => (float[A,B] y) { y = If <then_branch = t () => (float[A,B] u) { u = Neg (x) "
+     "}, else_branch = e () => (float[A,B] v) { v = Abs (x) }> (c) }", "Neg", "Abs"),
+    ("g (float[N,3] x) => (float[A,B] y) <int64[1] o = {1}> { s = Shape (x) y = Expand (x, s) }", "Expand (x, "
+     "s)", "Add (x, x)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "old", "new"), DIFFERENT, ids=range(len(DIFFERENT)))
+def test_other_models_differ_and_an_input_shows_it(text, old, new):
+    assert text.count(old) == 1
+    one, other = model(text), model(text.replace(old, new))
+    found = prove(one, other)
+    assert found.verdict == "different"
+    assert found.parting.output == "y"
+    assert found.shown.output == "y"
+    results = [run(each, found.shown.inputs) for each in (one, other)]
+    assert error_of(results[0][0], results[1][0]) == found.shown.error > 1000
+    assert prove(one, other, runs=False).verdict == "undecided"
+
+
+REFUSING = [
+    ("g (float[N,2] x) => (float[A,B] y) { y = Identity (x) }",
+     "<int64[3] s = {1, 2, 3}> { a = Reshape (x, s) b = Flatten <axis = 3> (a) y = Identity (x) }"),
+    ("g (float[N,2] x) => (float[A,B] y) { y = Identity (x) }",
+     "<int64[2] s = {3, 2}, int64[2] t = {-1, 2}> { a = Reshape (x, s) y = Reshape (a, t) }"),
+    ("g (float[N,2] x) => (float[A,B] y) { y = Relu (x) }",
+     "<int64[1] i = {4}> { a = Gather (x, i) y = Relu (x) }"),
+    ("g (float[N,2] x, float[M,2] z) => (float[A,B] y) { y = Relu (x) }", "{ a = Add (x, z) y = Relu (x) }"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "body"), REFUSING, ids=range(len(REFUSING)))
+def test_what_may_refuse_inputs_is_not_proved(text, body):
+    one, other = model(text), model(text[: text.index("{")] + body)
+    assert prove(one, other, runs=False).verdict == "undecided"
+    # The other way round, all that A takes is computed alike.
+    assert prove(one, one).verdict == "proved"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "reason"),
+    [
+        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "double[N] x", "is FLOAT in A and "
+         "DOUBLE in B"),
+        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "float[2] x", "is [N] in A and [2] in B"),
+        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "float[N] x", "float[N,M] x", "has 1 dimension in "
+         "A and 2 in B"),
+        ("g (float[N] x) => (float[N] y) { y = Neg (x) }", "y", "z", 'A has 1 output that B has not: "y"'),
+        ("g (float[N] x) => (float[N] y, float[N] z) { y = Neg (x) z = Abs (x) }", "(float[N] y, float[N] z)",
+         "(float[N] z, float[N] y)", "outputs are in another order"),
+    ],
+)  # fmt: skip
+def test_other_declarations_differ(text, old, new, reason):
+    found = prove(model(text), model(text.replace(old, new)))
+    assert found.verdict == "different"
+    assert any(reason in each for each in found.reasons), found.reasons
+
+
+def test_names_of_sizes_may_be_others():
+    text = "g (float[N,M] x, float[N] z) => (float[A,B] y, float[N] w) { y = Neg (x) w = Abs (z) }"
+    other = text.replace("[N", "[batch").replace("M]", "length]")
+    assert prove(model(text), model(other)).verdict == "proved"
+    with pytest.raises(ModelError, match=r'"[MN]" of A is two sizes of B'):
+        prove(model(text), model(text.replace("float[N] z", "float[K] z")))
+
+
+def test_sizes_may_be_given():
+    one = model("g (float[N,6] x) => (float[A,B] y) { y = Identity (x) }")
+    other = model("g (float[N,6] x) => (float[A,B] y) <int64[2] s = {2, 6}> { y = Reshape (x, s) }")
+    assert prove(one, other, runs=False).verdict == "undecided"
+    found = prove(one, other, {"N": 2})
+    assert (found.verdict, found.sizes, found.names) == ("proved", {"N": 2}, [])
+    with pytest.raises(ModelError, match='no size is named "M"; A has "N"'):
+        prove(one, other, {"M": 2})
+
+
+def test_sizes_that_tables_limit_are_named():
+    table = np.arange(40, dtype=np.float32).reshape(10, 4)
+    text = """g (float[N,4] x) => (float[A,B] y) <int64 zero = {0}, int64[1] at = {0}>
+        { s = Shape (x) n = Gather (s, zero) e = Unsqueeze (n, at) p = Slice (t, at, e, at) y = Add (x, p) }"""
+    one, other = model(text), model(text.replace("Add (x, p)", "Add (p, x)"))
+    for each in (one, other):
+        each.graph.initializer.append(numpy_helper.from_array(table, "t"))
+    found = prove(one, other)
+    assert (found.verdict, found.where) == ("proved", ["N ≤ 10"])
+
+
+def test_what_is_drawn_is_never_proved():
+    text = "g (float[N] x) => (float[N] y) { r = RandomNormalLike (x) y = Add (x, r) }"
+    assert prove(model(text), model(text)).verdict == "undecided"
+
+
+def test_rounding_is_said():
+    one = model("g (float[N,2] x) => (float[A,B] y) <float z = {0.0}> { y = Add (x, z) }")
+    other = model("g (float[N,2] x) => (float[A,B] y) { y = Identity (x) }")
+    found = prove(one, other)
+    assert (found.verdict, found.rounding) == ("rounded", ["0 is added, which makes 0 of −0"])
+
+
+def test_movement_through_nodes_is_followed_where_sizes_are_known():
+    """Elements of a product, and of what is added, are followed through transposes."""
+    signature = "g (float[4,6] x) => (float[A,B] y)"
+    weights = "<float[6,2] w = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1.0, 2.0, 3.0}>"
+    one = model(f"{signature} {weights} {{ a = MatMul (x, w) b = Relu (a) y = Transpose (b) }}")
+    other = model(f"{signature} {weights} {{ t = Transpose (x) v = Transpose (w) a = MatMul (v, t) y = Relu (a) }}")
+    assert prove(one, other).verdict == "proved"
+    wrong = ModelProto()
+    wrong.CopyFrom(other)
+    wrong.graph.node[-1].op_type = "Abs"
+    assert prove(one, wrong).verdict == "different"
