@@ -45,7 +45,7 @@ else:
     globals().update({name: getattr(operators, name) for name in DESCS})
     globals().update({name: getattr(functions, name) for name in FUNCTIONS})
 
-    _PACKAGES = ("dask", "dxdispatch", "onnx", "pydirectml", "slim", "stores", "torch")
+    _PACKAGES = ("dask", "dxdispatch", "onnx", "proving", "pydirectml", "slim", "stores", "torch")
 
     def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
         """Import a package on first access."""

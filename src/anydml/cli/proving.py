@@ -164,7 +164,7 @@ def as_document(found: Proof) -> dict[str, Any]:
 def _junit(first: str, second: str, found: Proof, code: int) -> str:
     """Return JUnit XML, in ASCII: a case per output."""
     outputs = found.outputs or {"model": False}
-    bad = [name for name, is_same in outputs.items() if code and not (is_same and found.verdict == "rounded")]
+    bad = [name for name, is_same in outputs.items() if code and (found.verdict == "rounded" or not is_same)]
     kind = "failure" if code == DIFFERENT else "skipped"
     counts = {"tests": str(len(outputs)), "failures": "0", "skipped": "0"}
     counts["failures" if kind == "failure" else "skipped"] = str(len(bad))
