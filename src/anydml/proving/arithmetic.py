@@ -226,9 +226,6 @@ def _along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
     axis = axis_of(call.get("axis", -1), len(term.shape))
     if axis is None:
         return None
-    if mover.is_real and call.operator == "Softmax" and term.shape[axis] == 1 and term.dtype is not None:
-        mover.rounded.add("Softmax of single numbers is 1, unless they are NaN or infinite")
-        return [mover.expand(mover.terms.constant(np.ones((), term.dtype)), term.shape)]
     detail = axis, call.attributes(("axis",))
     if call.operator.startswith("Arg"):
         kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
