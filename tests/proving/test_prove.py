@@ -215,3 +215,10 @@ def test_movement_through_nodes_is_followed_where_sizes_are_known():
     wrong.CopyFrom(other)
     wrong.graph.node[-1].op_type = "Abs"
     assert prove(one, wrong).verdict == "different"
+
+
+def test_axes_that_are_no_list_are_left_to_runtimes():
+    text = "g (float[N,3] x) => (float[A,B,C] y) <int64[1,1] axes = {0}> { y = Unsqueeze (x, axes) }"
+    assert prove(model(text), model(text)).verdict == "proved"
+    assert prove(model("g (float[N,3] x) => (float[A,B,C] y) <int64[1] a = {0}> { y = Unsqueeze (x, a) }"), model(text),
+                 runs=False).verdict == "undecided"  # fmt: skip

@@ -200,14 +200,14 @@ def _reduce(mover: Mover, call: Call) -> Sequence[Term] | None:
     rank = len(term.shape)
     if not rank:
         return None
-    given = call.get("axes") if call.get("axes") is not None else call.known(1)
+    given = call.axes(1)
     if given is None and call.term(1) is not None:
         return None
-    if given is None or not len(np.atleast_1d(given)):
+    if given is None or not given:
         if call.get("noop_with_empty_axes", 0):
             return None
         given = [*range(rank)]
-    named = [axis_of(int(axis), rank) for axis in np.atleast_1d(given)]
+    named = [axis_of(axis, rank) for axis in given]
     axes = sorted({axis for axis in named if axis is not None})
     if len(axes) < len(named):
         return None

@@ -90,6 +90,12 @@ class Call:
         term = self.term(k)
         return term.array.tolist() if term is not None and term.is_constant and term.array is not None else None
 
+    def axes(self, k: int) -> list[int] | None:
+        """Return the axes that the attribute or input k names; None if they are not known, or no list or number."""
+        given = self.get("axes") if self.get("axes") is not None else self.known(k)
+        found = given if isinstance(given, list) else [given]
+        return found if all(type(axis) is int for axis in found) else None
+
     def types(self) -> list[Type]:
         """Return the types of the outputs, as onnx infers them for all sizes."""
         if self.schema is None or any(each.HasField("g") or each.graphs for each in self.proto.attribute):

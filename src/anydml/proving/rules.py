@@ -103,8 +103,8 @@ def _quotient(sizes: Sizes, others: Sequence[Size]) -> Size | None:
 
 def _axes(call: Call, k: int, rank: int) -> list[int] | None:
     """Return the axes that an attribute or input k names, sorted; None if they are not known or there are none."""
-    given = call.get("axes") if call.get("axes") is not None else call.known(k)
-    axes = [] if given is None else [axis_of(int(axis), rank) for axis in np.atleast_1d(given)]
+    given = call.axes(k)
+    axes = [axis_of(axis, rank) for axis in given or ()]
     known = sorted(axis for axis in axes if axis is not None)
     return None if given is None or len({*known}) < len(axes) else known
 
@@ -123,10 +123,10 @@ def _squeeze(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def _unsqueeze(mover: Mover, call: Call) -> Sequence[Term] | None:
     term = call.term(0)
-    given = call.get("axes") if call.get("axes") is not None else call.known(1)
+    given = call.axes(1)
     if term is None or term.shape is None or given is None:
         return None
-    rank = len(term.shape) + len(np.atleast_1d(given))
+    rank = len(term.shape) + len(given)
     axes = _axes(call, 1, rank)
     if axes is None:
         return None
