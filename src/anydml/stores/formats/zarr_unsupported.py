@@ -9,7 +9,7 @@ from typing import Any
 
 from anydml.files.json_path import names, show
 from anydml.stores.formats.zarr_codecs import names_of
-from anydml.stores.formats.zarr_shards import is_ordered
+from anydml.stores.formats.zarr_shards import check_shards, is_ordered
 
 
 def unsupported(path: Path) -> str | None:
@@ -45,7 +45,10 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
                 f"has codec {show(own)}, which zarr-python {zarr.__version__} does not have: install the package that "
                 "brings it, or a newer zarr-python"
             )
-    if not is_ordered(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]):
+    codecs, files = said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]
+    # Shards that are no whole chunks by the specification either are refused with their sizes, when they are opened.
+    check_shards(codecs, files)
+    if not is_ordered(codecs, files):
         return (
             "has a transpose before its shards, which zarr-python does not read where their sizes differ: rewrite it "
             "by TensorStore, without the transpose"
