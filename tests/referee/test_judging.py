@@ -47,6 +47,9 @@ if "anydml.referee.worker" in sys.orig_argv:
     def prepare(model):
         kind = model.graph.node[0].op_type
         if kind == "Gather":
+            # A process that the engine has started holds the output of the worker.
+            if hasattr(os, "fork") and not os.fork():
+                time.sleep(60)
             os._exit(3)
         if kind == "Size":
             time.sleep(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -163,7 +164,12 @@ class Worker:
             text=True,
             encoding="utf-8",
             env=quiet,
+            start_new_session=True,
         )
+        self._is_late = False
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         answer = self._line(STARTING)
         if answer is None or "error" in answer:
             said = answer["error"] if answer else f"it ended while it was loaded: {self._said(0)}"
@@ -183,7 +189,6 @@ class Worker:
             found = None
         if found is not None:
             return Verdict(**found)
-        # Its output may end before it does.
         code = self._process.wait()
         base = Verdict(stored.name, stored.operator, CRASHES)
         if self._is_late:
@@ -192,20 +197,38 @@ class Worker:
         said = self._said(before)
         return base._replace(kind=kind_of(f"{name} {said}"), detail=f"{name} {said}".strip())
 
-    def _line(self, seconds: float) -> Any:
-        """The next line of the process; None if it ends, or is ended because it takes longer."""
-        self._is_late = False
-
-        def end() -> None:
-            self._is_late = True
-            self._process.kill()
-
-        timer = threading.Timer(seconds, end)
-        timer.start()
+    def _read(self) -> None:
+        """Take what the process writes, in a thread of its own."""
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        timer.cancel()
-        return json.loads(line) if line.endswith("\n") else None
+        for line in self._process.stdout:
+            # The last may be cut off.
+            if line.endswith("\n"):
+                self._lines.put(line)
+
+    def _line(self, seconds: float) -> Any:
+        """The next line of the process; None if it ends, or is ended because it takes longer.
+
+        Its output may stay open after it ends: an engine may have started processes of its own, which hold it.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            has_ended = self._process.poll() is not None
+            try:
+                return json.loads(self._lines.get(timeout=0.2))
+            except queue.Empty:
+                if has_ended:
+                    return None
+            if time.monotonic() > until:
+                self._is_late = True
+                self._kill()
+
+    def _kill(self) -> None:
+        """End the process, and those that it has started."""
+        if sys.platform == "win32":
+            self._process.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _said(self, before: int) -> str:
         self._errors.seek(before)
@@ -218,21 +241,15 @@ class Worker:
 
     def close(self) -> None:
         """End the process."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with_suppressed(stream.close)
-        if self._process.poll() is None:
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
+        if self._process.stdin is not None:
+            # It may have ended.
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        self._kill()
         self._process.wait()
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
         self._errors.close()
-
-
-def with_suppressed(close: Callable[[], None]) -> None:
-    """Close a stream whose reader may have ended."""
-    try:
-        close()
-    except OSError:
-        return
