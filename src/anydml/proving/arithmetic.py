@@ -243,7 +243,7 @@ def refuses(term: Term) -> bool:
     if any(shape is None for shape in given):
         return term.kind != "output"
     shapes = [shape for shape in given if shape is not None]
-    if term.kind == "gather":
+    if term.kind == "taken":
         # Constant indices were found to be inside.
         return not (term.inputs[1] is not None and term.inputs[1].is_constant)
     if term.kind == "MatMul":

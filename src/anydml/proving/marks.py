@@ -128,7 +128,7 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
             return np.broadcast_to(marks[0], sizes)
         case "tile":
             return np.tile(marks[0], detail)
-        case "gather":
+        case "taken":
             indices = term.inputs[1]
             array = None if indices is None else indices.array
             if array is None or array.dtype == object:

@@ -227,13 +227,13 @@ class Mover:
             return self.terms.constant(np.broadcast_to(term.array, known))
         return self.terms.make("expand", [term], shape, term.dtype, shape)
 
-    def gather(self, term: Term, indices: Term, axis: int) -> Term:
+    def take(self, term: Term, indices: Term, axis: int) -> Term:
         """Return what is picked along an axis."""
         shape = (*term.sizes[:axis], *indices.sizes, *term.sizes[axis + 1 :])
         size, array = term.sizes[axis], indices.array
         if array is not None and array.dtype != object and array.size:
             if not isinstance(size, int) and (array < 0).any():
-                return self.terms.make("gather", [term, indices], axis, term.dtype, shape)
+                return self.terms.make("taken", [term, indices], axis, term.dtype, shape)
             flat = np.where(array < 0, array + size, array).reshape(-1) if isinstance(size, int) else array.reshape(-1)
             step = int(flat[1] - flat[0]) if flat.size > 1 else 1
             if step > 0 and (np.diff(flat) == step).all():
@@ -243,11 +243,11 @@ class Mover:
                 return self.terms.constant(term.array.take(flat.reshape(array.shape), axis))
             indices = self.terms.constant(flat.astype(np.int64))
             flat_shape = (*term.sizes[:axis], flat.size, *term.sizes[axis + 1 :])
-            made = self.terms.make("gather", [term, indices], axis, term.dtype, flat_shape)
+            made = self.terms.make("taken", [term, indices], axis, term.dtype, flat_shape)
             return self.reshape(made, shape)
         if indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))
-        return self.terms.make("gather", [term, indices], axis, term.dtype, shape)
+        return self.terms.make("taken", [term, indices], axis, term.dtype, shape)
 
 
 def numbers(sizes: Sequence[Size]) -> list[int] | None:

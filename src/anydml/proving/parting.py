@@ -57,7 +57,7 @@ def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Ma
     return None
 
 
-_MOVING = frozenset(("concat", "constant", "expand", "gather", "input", "moved", "sizes", "slice", "tile"))
+_MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", "sizes", "slice", "tile"))
 
 
 def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
@@ -107,6 +107,6 @@ def _details(term: Term) -> str:
     if term.kind == "moved":
         order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
-    if term.kind in ("slice", "concat", "gather", "tile"):
+    if term.kind in ("slice", "concat", "taken", "tile"):
         return f"<{term.detail}>"
     return ""

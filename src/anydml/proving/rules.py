@@ -11,7 +11,7 @@ from anydml.onnx.tensors import numpy_type, to_array
 from anydml.proving.calls import Call
 from anydml.proving.moving import Mover
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
-from anydml.proving.taking import gather_rule, slice_rule, split_rule
+from anydml.proving.taking import slice_rule, split_rule, take_rule
 from anydml.proving.terms import Term, elements_of, vector_of
 
 Rule = Callable[[Mover, Call], Sequence[Term] | None]
@@ -223,7 +223,7 @@ RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
         "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout,
-        "Expand": _expand, "Flatten": _flatten, "Gather": gather_rule, "Identity": _identity, "Pad": _pad,
+        "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": _pad,
         "Range": _range, "Reshape": _reshape, "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,
         "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
     }.items()

@@ -98,7 +98,7 @@ def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     return found if len(found) == count and first == size else None
 
 
-def gather_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
+def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return the terms of a Gather; None where what it takes is not the same for all sizes."""
     term, indices = call.term(0), call.term(1)
     if term is None or not term.shape or indices is None or indices.shape is None:
@@ -109,7 +109,7 @@ def gather_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
     array = term.array
     if term.kind == "sizes" and array is not None and indices.is_constant and term.dtype is not None:
         return [mover.terms.known(np.asarray(array.take(np.asarray(indices.array), axis), object), term.dtype)]
-    return [mover.gather(term, indices, axis)]
+    return [mover.take(term, indices, axis)]
 
 
 def _are_inside(indices: Term, size: Size) -> bool:

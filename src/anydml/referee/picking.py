@@ -160,7 +160,7 @@ GATHER_ND = Operator(
     (
         (
             lambda node: (node.attribute("batch_dims") or 0) > 0,
-            ("the gather starts from the `b+1` dimension",),
+            ("starts from the `b+1` dimension",),
         ),
         (
             always,

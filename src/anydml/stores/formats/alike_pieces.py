@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -103,7 +104,7 @@ class AlikePieces(ExitStack):
 
 
 def _read(file: BinaryIO, at: int, size: int) -> bytes:
-    if hasattr(os, "pread"):
+    if sys.platform != "win32":
         return os.pread(file.fileno(), size, at)
     file.seek(at)
     return file.read(size)
