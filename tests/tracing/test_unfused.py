@@ -115,12 +115,16 @@ def test_collections_deletions_and_signals_do_not_end_a_call():
     def views(x, flags):
         signal.raise_signal(signal.SIGUSR1)
         Deleted()
+        alive = [[] for _ in range(64)]
+        assert len(alive) == 64
         return [x[::-1] if flag else x for flag in flags]
 
     def collected(*_):
         CALLED.append("collection")
 
     before, threshold = signal.signal(signal.SIGUSR1, signal.SIG_IGN), gc.get_threshold()
+    # Another test may have left it switched off.
+    gc.enable()
     try:
         fused, rng = warmed(views, X), np.random.default_rng(4)
         signal.signal(signal.SIGUSR1, lambda *_: CALLED.append("signal"))
