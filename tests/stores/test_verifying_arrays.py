@@ -91,6 +91,33 @@ def test_what_lies_beside_elements_is_compared(tmp_path):
     ]
 
 
+def test_attributes_are_compared_to_their_ends(tmp_path):
+    for name, history in ("a", "x" * 500 + "A"), ("b", "x" * 500 + "B"):
+        attributes = {"history": history, "of": {"p": 1, "q": 2} if name == "a" else {"q": 2, "p": 1}}
+        zarr.create_array(str(tmp_path / name), data=array(), attributes=attributes)
+    (found,) = stores.compare(tmp_path / "a", tmp_path / "b").differences
+    assert found.text.startswith('attribute "history" of the array differs from character 501 on: …xx')
+    assert 'A"…' in found.text
+    assert 'B"…' in found.text
+
+
+def test_arrays_that_cannot_be_read_are_compared_by_their_files(tmp_path):
+    for name, texts in ("a", ["x", "y"]), ("b", ["x", "y"]), ("c", ["x", "z"]), ("d", None):
+        group = zarr.open_group(str(tmp_path / name), mode="w")
+        group.create_array("x", data=array())
+        if texts:
+            group.create_array("s", data=np.array(texts, np.dtypes.StringDType()))
+    same = stores.compare(tmp_path / "a", tmp_path / "b")
+    assert (same.differences, same.compared) == ([], 1)
+    assert same.remarks[0].startswith('"s" is compared file by file: ')
+    (other,) = stores.compare(tmp_path / "a", tmp_path / "c").differences
+    assert other.text.startswith('"s" has other files in each')
+    assert [each.text for each in stores.compare(tmp_path / "a", tmp_path / "d").differences] == [
+        '"s" is in the first alone'
+    ]
+    assert [each.kind for each in stores.compare(tmp_path / "d", tmp_path / "a").differences] == ["added"]
+
+
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,)])
 def test_small_and_empty_arrays(tmp_path, shape):
     x = np.ones(shape, "i2")
@@ -136,13 +163,13 @@ def test_groups_are_compared_array_by_array(tmp_path, capsys):
     ]
 
 
-def test_what_is_not_compared_is_named(tmp_path):
+def test_what_is_not_compared_by_elements_is_named(tmp_path):
     texts = np.array(["a", "long"], np.dtypes.StringDType())
     for name in "ab":
         group_of(tmp_path / name, array()).create_array("texts", data=texts)
     (tmp_path / "a/notes.txt").write_text("x")
     remarks = stores.compare(tmp_path / "a", tmp_path / "b").remarks
-    assert any("not compared:" in each and "StringDType" in each for each in remarks)
+    assert any("is compared file by file:" in each and "StringDType" in each for each in remarks)
     assert any('not compared are "notes.txt"' in each for each in remarks)
 
 

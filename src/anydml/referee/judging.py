@@ -200,10 +200,11 @@ class Worker:
     def _read(self) -> None:
         """Take what the process writes, in a thread of its own."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            # The last may be cut off.
-            if line.endswith("\n"):
-                self._lines.put(line)
+        with self._process.stdout as lines:
+            for line in lines:
+                # The last may be cut off.
+                if line.endswith("\n"):
+                    self._lines.put(line)
 
     def _line(self, seconds: float) -> Any:
         """The next line of the process; None if it ends, or is ended because it takes longer.
@@ -249,7 +250,6 @@ class Worker:
             self._process.wait(5)
         self._kill()
         self._process.wait()
-        self._reader.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        # A process that has left the group may hold the output; the thread closes it when that ends.
+        self._reader.join(1)
         self._errors.close()

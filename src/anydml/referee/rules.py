@@ -166,13 +166,6 @@ def one_of(name: str, values: Callable[[Node], list[object]], wrong: object, quo
     return Rule(name, quote, holds, broken)
 
 
-def of_shape(
-    name: str, holds: Callable[[Node], bool], broken: Callable[[Node, Draw], Node | None], quote: Quote
-) -> Rule:
-    """A rule about the sizes of inputs."""
-    return Rule(name, quote, holds, broken)
-
-
 def rank_of(number: int = 0) -> Bound:
     """The rank of an input."""
     return lambda node: node.array(number).ndim

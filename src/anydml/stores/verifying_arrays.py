@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from anydml.stores.running.compared_blocks import Unequal, compare
 from anydml.stores.streaming import memory_of
 
 Arrays = Mapping[str, Store | ZarrStore]
+
+SHOWN = 200
+"""Most characters of an attribute in a message."""
 
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
@@ -63,8 +66,11 @@ def compare_arrays(
             raise JsonPath(str(other)).error(f"is no Zarr array or group, and no .npy file, as {own} is")
         if is_zarr_group(own) and not is_zarr_group(other):
             raise JsonPath(str(own)).error(f"is a group of arrays, and {other} is one array: name one of them in it")
-    (one, attributes, remarks), (another, others, more) = (_opened(path) for path in sides)
-    differences = [*_described(one, another), *_metadata(attributes, others), *_kept_with(one, another)]
+    (one, attributes, remarks, closed), (another, others, more, also) = (_opened(path) for path in sides)
+    differences = [*_described({**one, **closed}, {**another, **also}), *_by_files(sides, closed, also)]
+    differences += [*_metadata(attributes, others), *_kept_with(one, another)]
+    both = [name for name in {**closed, **also} if name in {**one, **closed} and name in {**another, **also}]
+    remarks += [f"{show(name)} is compared file by file: {closed.get(name) or also[name]}" for name in both]
     alike = [name for name in one if name in another and _is_alike(one[name], another[name])]
     total = sum(one[name].nbytes for name in alike)
     size = memory_of("verify", memory)
@@ -82,28 +88,49 @@ def _difference(name: str, subject: str, found: Unequal) -> Difference:
     return Difference(name, "elements", text, found.count)
 
 
-def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str]]:
-    """Arrays by relative path, attributes of groups by relative path, and remarks."""
+def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, str]]:
+    """Arrays by relative path, attributes of groups by relative path, remarks, and why other arrays cannot be read."""
     if not is_zarr_group(path):
-        return {"": open_store(path)}, {}, []
+        return {"": open_store(path)}, {}, [], {}
     group = ZarrGroup(path)
     remarks = [f"{path}: not compared are {names(group.left)}"] if group.left else []
-    arrays = dict[str, Store | ZarrStore]()
+    arrays, closed = dict[str, Store | ZarrStore](), dict[str, str]()
     for name in group.arrays:
         try:
             arrays[name] = open_zarr(path / name)
         except ModelError as error:
-            remarks.append(f"not compared: {error}")
-    return arrays, {name: group.attributes(name) for name in group.groups}, remarks
+            closed[name] = str(error)
+    return arrays, {name: group.attributes(name) for name in group.groups}, remarks, closed
 
 
-def _described(one: Arrays, other: Arrays) -> list[Difference]:
+def _by_files(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[str, str]) -> list[Difference]:
+    """Differences of arrays that both groups have, and one at least of which cannot be read."""
+    found = list[Difference]()
+    for name in {**closed, **also}:
+        files = [
+            {path.relative_to(side / name): path for path in (side / name).rglob("*") if path.is_file()}
+            for side in sides
+        ]
+        if all(files) and not (
+            files[0].keys() == files[1].keys()
+            and all(filecmp.cmp(path, files[1][key], False) for key, path in files[0].items())
+        ):
+            why = closed.get(name) or also[name]
+            text = f"{show(name)} has other files in each, and is not compared by elements: {why}"
+            found.append(Difference(name, "elements", text))
+    return found
+
+
+def _described(
+    one: Mapping[str, Store | ZarrStore | str], other: Mapping[str, Store | ZarrStore | str]
+) -> list[Difference]:
     """Differences of names, dtypes and shapes."""
     found = [Difference(name, "missing", f"{show(name)} is in the first alone") for name in one if name not in other]
     found += [Difference(name, "added", f"{show(name)} is in the second alone") for name in other if name not in one]
     for name, store in one.items():
-        if name in other and not _is_alike(store, other[name]):
-            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (store, other[name]))
+        another = other.get(name)
+        if not (isinstance(store, str) or another is None or isinstance(another, str) or _is_alike(store, another)):
+            said = " and ".join(f"{each.dtype} {[*each.shape]}" for each in (store, another))
             found.append(Difference(name, "kind", f"{_subject(name)} differs: {said}"))
     return found
 
@@ -139,6 +166,16 @@ def _kept_with(one: Arrays, other: Arrays) -> list[Difference]:
     return found
 
 
+def _both(first: str, second: str) -> str:
+    """Two texts as a part of a message, from shortly before the first place where they differ."""
+    if max(len(first), len(second)) <= SHOWN:
+        return f": {first} and {second}"
+    pairs = enumerate(zip(first, second, strict=False))
+    at = next((k for k, (one, other) in pairs if one != other), min(len(first), len(second)))
+    begin = max(0, at - SHOWN // 4)
+    return f" from character {at} on: {' and '.join(f'…{text[begin : begin + SHOWN]}…' for text in (first, second))}"
+
+
 def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool = False) -> list[Difference]:
     """Differences of attributes."""
     found = list[Difference]()
@@ -149,9 +186,11 @@ def _metadata(one: Mapping[str, Any], other: Mapping[str, Any], is_array: bool =
             continue
         of = _subject(name) if is_array else f"group {show(name)}" if name else "the group"
         for key in {**one[name], **other[name]}:
-            texts = [json.dumps(each[name][key])[:200] if key in each[name] else "none" for each in (one, other)]
+            texts = [
+                json.dumps(each[name][key], sort_keys=True) if key in each[name] else "none" for each in (one, other)
+            ]
             if texts[0] != texts[1]:
-                text = f"attribute {show(key)} of {of} differs: {' and '.join(texts)}"
+                text = f"attribute {show(key)} of {of} differs{_both(*texts)}"
                 found.append(Difference(name, "metadata", text))
     return found
 
