@@ -175,7 +175,7 @@ def test_the_commands(tmp_path, capsys):
 
     code, said = run("cases", "Where", "--count", "5", "--out", tmp_path / "w", "--coverage")
     assert not code
-    assert "5 cases of 1 operators written" in said.out
+    assert "5 cases of 1 operator written" in said.out
     assert "Where: X is " in said.out
     code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--jobs", "1", "--html", tmp_path / "p.html")
     assert code == 0

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from anydml.cli.output import LocalPath, check_target, overwrites, say
+from anydml.text import counted
 
 FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
@@ -34,7 +35,8 @@ def cases(operators: tuple[str, ...], out: str, count: int, seed: int, invalid: 
     seen = Coverage()
     written = write_cases(seen.counting(drawn), Path(out), seed=seed, operators=[*operators], invalid=invalid)
     ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
-    say(f"{written} cases of {len(seen.reached)} operators written to '{out}'{ambiguous}")
+    what = f"{counted(written, 'case')} of {counted(len(seen.reached), 'operator')}"
+    say(f"{what} written to '{out}'{ambiguous}")
     if not invalid:
         missing = seen.missing()
         say(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
