@@ -1,8 +1,7 @@
 """How much faster non-temporal stores are than plain ones, by bytes written: ``python -m benchmarks.thresholds``.
 
-From the size on at which that is 1, whether or not the result is read next, stores should be non-temporal: `SHARE` and
-`TRANSPOSED_SHARE` in `anydml.core.moving` are last-level caches per such size. Other processes that use the caches move
-it down.
+From the size on at which that is 1, whether or not the result is read next, stores should be non-temporal: `SHARE` in
+`anydml.core.moving` is the last-level cache in such sizes. Other processes that use the caches move it down.
 """
 
 from __future__ import annotations

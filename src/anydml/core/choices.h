@@ -281,11 +281,10 @@ static int anydml_choose_streamed_transpose(anydml_task *s, const anydml_move *m
 }
 
 /* Make the tasks of one move, or one task of as many as its `count` then says; returns the number of tasks. */
-static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int level) {
+static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml_move *m, int64_t count, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const int r = m->rank, last = r - 1;
   const int64_t e = m->element;
-  const int streamed = level == ANYDML_ALL_STREAMED;
   if (e >= 2 * ANYDML_UNIT) return anydml_choose_long_runs(s, m, k->rows, streamed);
   const int packed = r && m->a[last] == e;
   const int repeats = packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= (e < 16 ? 64 : ANYDML_SHORT_RUN);
@@ -312,7 +311,7 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
       s->a1 = -s->a1;
       s->b1 = e;
     }
-    if (level && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
+    if (streamed && e != 3 && anydml_choose_streamed_transpose(s, m, near)) return 1;
     s->plane = k->transpose[e];
     /* Blocks of several cache lines in both dimensions. */
     anydml_divide(s, 256 / e & ~15, 256 / e & ~15);

@@ -157,8 +157,7 @@ static int anydml_task_of_both(anydml_task *s, const anydml_move *m, int streame
 }
 
 /* Choose tasks for the first moves and add them to a stage; returns the number of moves. */
-static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64_t count, int level) {
-  const int streamed = level == ANYDML_ALL_STREAMED;
+static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
   anydml_task *s = stage->task + stage->tasks;
   int64_t done = 1;
   int tasks = 1;
@@ -168,7 +167,7 @@ static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64
   else if (m->pattern) { tasks = anydml_choose_fill(s, m, streamed); done = 1; }
   else if (count > 1 && (done = anydml_task_of_columns(stage, s, m, count, streamed))) {}
   else if (count > 1 && (done = anydml_task_of_rows(s, m, count, streamed))) {}
-  else { tasks = anydml_choose_plain(stage, s, m, count, level); done = s->count; }
+  else { tasks = anydml_choose_plain(stage, s, m, count, streamed); done = s->count; }
   stage->tasks += tasks;
   for (int k = 0; k < tasks; k++) stage->units += s[k].units;
   return done;

@@ -125,13 +125,10 @@ ANYDML_END
 
 static anydml_kernels anydml_chosen_kernels;
 static const anydml_kernels *anydml_chosen = &anydml_kernels_v2;
-/* Bytes written from which stores are non-temporal: those of transposes, and all. */
-static int64_t anydml_transpose_from = 8 << 20, anydml_stream_from = 16 << 20;
-enum { ANYDML_TRANSPOSES_STREAMED = 1, ANYDML_ALL_STREAMED = 2 };
+static int64_t anydml_stream_from = 8 << 20;   /* bytes written from which stores are non-temporal */
 
 /* Choose the kernels of the highest instruction set available, but no higher than `limit` ("v2", "v3", "v4"). */
-static void anydml_choose(const char *limit, int64_t transpose_from, int64_t stream_from) {
-  anydml_transpose_from = transpose_from;
+static void anydml_choose(const char *limit, int64_t stream_from) {
   anydml_stream_from = stream_from;
   anydml_chosen = &anydml_kernels_v2;
 #if defined(__x86_64__)

@@ -30,9 +30,9 @@ MOST_CLAIM = 512 << 10
 """Number of claims that medium work is divided into; the least and the most effort of one: small enough for threads
 that come late to find some, and for callers not to wait long for another thread's last one."""
 
-CACHE, SHARE, TRANSPOSED_SHARE = 32 << 20, 3, 5
-"""Bytes of the last-level cache if the system does not report them; divisors for the shares of it that are written by
-plain stores, in general and by transposes (see `benchmarks.thresholds`)."""
+CACHE, SHARE = 32 << 20, 5
+"""Bytes of the last-level cache if the system does not report them; the divisor for the share of it up to which plain
+stores are used (see `benchmarks.thresholds`)."""
 
 
 def effort(m, count):
@@ -174,17 +174,13 @@ def choose_kernels(limit: str = "", stream_from: int | None = None) -> None:
 
     Args:
         limit: the highest instruction set to use: ``"v2"``, ``"v3"`` or ``"v4"``; by default the best available.
-        stream_from: bytes written from which stores are non-temporal; by default shares of the last-level cache, of
-            which that of transposes is smaller.
+        stream_from: bytes written from which stores are non-temporal; by default a share of the last-level cache.
     """
     global unshared_effort  # noqa: PLW0603  # a C variable, like the kernels' own
     if stream_from is None:
-        cache = last_cache_size()
-        stream_from, transpose_from = cache // SHARE, cache // TRANSPOSED_SHARE
-    else:
-        transpose_from = stream_from
-    kernels.choose(limit.encode(), transpose_from, stream_from)
-    unshared_effort = min(SHARED_EFFORT, transpose_from) - 1
+        stream_from = last_cache_size() // SHARE
+    kernels.choose(limit.encode(), stream_from)
+    unshared_effort = min(SHARED_EFFORT, stream_from) - 1
 
 
 def last_cache_size() -> int:

@@ -40,7 +40,7 @@ static void anydml_set_lockstep(anydml_stage *stage) {
 
 /* Put the first moves, which may run concurrently, into a stage; returns their number. */
 static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int64_t count, int64_t written) {
-  const int level = written >= anydml_stream_from ? ANYDML_ALL_STREAMED : written >= anydml_transpose_from ? ANYDML_TRANSPOSES_STREAMED : 0;
+  const int streamed = written >= anydml_stream_from;
   int64_t done = 0;
   stage->tasks = stage->woven = 0;
   stage->units = stage->lockstep = 0;
@@ -48,7 +48,7 @@ static int64_t anydml_plan_stage(anydml_stage *stage, const anydml_move *m, int6
     const int64_t before = done;
     const int tasks = stage->tasks, woven = stage->woven;
     const int64_t units = stage->units;
-    done += anydml_add_tasks(stage, m + done, count - done, level);
+    done += anydml_add_tasks(stage, m + done, count - done, streamed);
     /* All pairs of a new and an earlier move must be independent. */
     int free = before == 0 || (done - before) * before <= ANYDML_PAIRS;
     for (int64_t j = before; j < done && free; j++)
