@@ -125,7 +125,7 @@ def address(path: str) -> str | None:
     )
     if found[0].strip().lower().startswith("file:"):
         what = f"write /{path[found.end() :].lstrip('/')[:200]}"
-    return f"is an address, and only files on this machine are read and written: {what}"
+    return f"is an address, and only files on this machine are read and written here: {what}"
 
 
 def check_dimensions(name: str, field: str, count: int) -> None:

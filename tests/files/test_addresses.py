@@ -1,4 +1,7 @@
-"""Addresses of what lies elsewhere are refused wherever a path is taken, before anything is written."""
+"""Addresses of what lies elsewhere are refused where arrays of files are meant, before anything is written.
+
+Zarr arrays and .npy files may lie at some: those are in tests/stores/test_elsewhere.py.
+"""
 
 import json
 from pathlib import Path
@@ -62,17 +65,12 @@ def test_functions(place, name):
     )
     for path in own:
         calls = {
-            "open": lambda path=path: stores.open(path),
             "create": lambda path=path: stores.create(path, [2], "f4"),
-            "rechunk from": lambda path=path: stores.rechunk(path, "y.npy"),
-            "rechunk to": lambda path=path: stores.rechunk("x.npy", path),
             "reshard from": lambda path=path: stores.reshard([path], "y"),
             "one rank": lambda path=path: stores.reshard(["x.safetensors", path], "y"),
             "reshard to": lambda path=path: stores.reshard(["x.safetensors"], path),
             "layout": lambda path=path: stores.reshard(["x.safetensors"], "y", path),
             "convert from": lambda path=path: stores.convert(path, "y"),
-            "verify first": lambda path=path: stores.verify(path, "x.safetensors"),
-            "verify second": lambda path=path: stores.verify("x.safetensors", path),
             "plan_load": lambda path=path: stores.plan_load(path),
             "plan_load layout": lambda path=path: stores.plan_load("x.safetensors", layout=path),
             "model": lambda path=path: dml.dxdispatch.load(path),
@@ -86,11 +84,10 @@ def test_functions(place, name):
 
 
 COMMANDS = [
-    "stores @", "reshard @ y", "reshard x.safetensors @", "reshard x.safetensors y --layout @", "convert @ y",
+    "reshard @ y", "reshard x.safetensors @", "reshard x.safetensors y --layout @", "convert @ y",
     "convert x @",
-    "verify @ x.safetensors", "verify x.safetensors @", "verify x.safetensors x.safetensors --layout @",
-    "rechunk @ y.npy",
-    "rechunk x.npy @", "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --report @", "explain @",
+    "verify x.safetensors x.safetensors --layout @",
+    "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --report @", "explain @",
     "explain x.json --html @", "explain x.json --svg @", "run @", "check @", "onnx portable @ y.onnx",
     "onnx portable x.onnx @",
 ]  # fmt: skip
@@ -106,6 +103,38 @@ def test_commands(place, capsys, command):
         error = capsys.readouterr().err
         assert f"{name!r} is an address, and only files on this machine" in error
         assert error.count("\n") == 1
+    assert inside(place) == before
+
+
+OTHERS = [
+    "hf://o/m/x.npy",
+    "simplecache::s3://b/x.npz",
+    "abfs://c@a/x.npy",
+    "new+scheme://x.zarr",
+    "zip::x.zarr",
+    "hf:/o/x",
+]
+"""Addresses that are not even read for arrays."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_kinds_that_are_not_read(place, capsys, name):
+    before = inside(place)
+    doors = [
+        lambda: stores.open(name),
+        lambda: stores.rechunk(name, "y.npy"),
+        lambda: stores.rechunk("x.npy", name),
+        lambda: stores.verify(name, "x.npy"),
+        lambda: stores.verify("x.npy", name),
+    ]
+    for call in doors:
+        with pytest.raises(dml.ModelError, match="is an address that is not read or written, for only those of s3://"):
+            call()
+    for command in "stores @", "rechunk @ y.npy", "rechunk x.npy @", "verify @ x.npy", "verify x.npy @":
+        with pytest.raises(SystemExit) as ended:
+            main([name if word == "@" else word for word in command.split()])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
     assert inside(place) == before
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
-from anydml.cli.output import LocalPath, overwrites, say
+from anydml.cli.output import AnyPath, LocalPath, overwrites, say
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import counted, printable
 
@@ -29,8 +29,8 @@ _memory = click.option(
 
 
 @click.command(short_help="Compare two checkpoints, or two Zarr arrays or groups.")
-@click.argument("first", metavar="A", type=LocalPath())
-@click.argument("second", metavar="B", type=LocalPath())
+@click.argument("first", metavar="A", type=AnyPath())
+@click.argument("second", metavar="B", type=AnyPath())
 @selects
 @click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
 @click.option("--layout-b", type=LocalPath(), metavar="FILE", help="Rules for B.")

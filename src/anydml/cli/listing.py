@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from anydml import stores
 from anydml.cli.plan_output import array_as_json
+from anydml.files.addresses import Address, located
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
@@ -30,14 +30,15 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
         ModelError: it cannot be read.
     """
     report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
-    if is_in_pieces(Path(model), follow):
-        tensors, _, report["remarks"] = read_sources([model], Axes(), follow)
+    path = located("stores", model)
+    if not isinstance(path, Address) and is_in_pieces(path, follow):
+        tensors, _, report["remarks"] = read_sources([path], Axes(), follow)
         for name, each in tensors.items():
             shape = [*in_elements(each.shape, each.dtype)]
             described = {"dtype": name_of(each.dtype), "shape": shape, "bytes": each.nbytes}
             report["arrays"].append({"name": name, **described, "pieces": len(each.pieces)})
         return report
-    opened = stores.open(model, follow=follow)
+    opened = stores.open(path, follow=follow)
     arrays = [opened]
     if isinstance(opened, stores.Checkpoint):
         arrays, report["remarks"], report["metadata"] = [*opened.stores.values()], about(opened), opened.metadata

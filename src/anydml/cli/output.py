@@ -34,6 +34,21 @@ class LocalPath(click.Path):
         return found
 
 
+class AnyPath(click.Path):
+    """The path of a file or folder, or an address of arrays."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path.
+
+        Raises:
+            ClickException: it is an address in the memory of this process, which ends with the command.
+        """
+        found = super().convert(value, param, ctx)
+        if isinstance(found, str) and found.lower().startswith("memory:/"):
+            raise click.ClickException(f"{found[:200]!r} is in the memory of a process, and this one ends at once")
+        return found
+
+
 MOST_CHARACTERS = 2000
 """Largest length of an error message, which may quote a file."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.checkpoint_options import LAYOUTS, check_shards, extras_of, ranks_of, renames, selects, writes
-from anydml.cli.output import LocalPath, say
+from anydml.cli.output import AnyPath, LocalPath, say
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=AnyPath())
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @json_option
 def stores(model: str, no_follow: bool, as_json: bool) -> None:
@@ -108,8 +108,8 @@ def convert(
 
 
 @click.command(short_help="Rewrite an array with other chunks or another axis order.")
-@click.argument("source", metavar="IN", type=LocalPath())
-@click.argument("output", metavar="OUT", type=LocalPath())
+@click.argument("source", metavar="IN", type=AnyPath())
+@click.argument("output", metavar="OUT", type=AnyPath())
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
               help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
               "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from anydml.files.addresses import Address
+
 ACCESS_LIST = "system.posix_acl_access"
 
 ALL = 0o777
@@ -26,7 +28,8 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     found = ALL
-    for path in {*sources}:
+    # What lies at an address has no permissions of this machine.
+    for path in {each for each in sources if not isinstance(each, Address)}:
         for each, state in _all_of(path):
             found &= _given(each, state, _group_in(folder))
     return found | 0o700

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -80,11 +81,15 @@ def read_header(
     """
     name = "" if str(place) == str(path) else f"{path} "
     try:
-        with path.open("rb") as file:
-            file.seek(start)
-            if first is None:
-                first = file.read(MOST_START if size is None else min(size, MOST_START))
-            size = file.seek(0, 2) - start if size is None else size
+        if isinstance(path, Address):
+            beginning, size = path.read_range(0, MOST_START)
+            first = bytes(beginning)
+        else:
+            with path.open("rb") as file:
+                file.seek(start)
+                if first is None:
+                    first = file.read(MOST_START if size is None else min(size, MOST_START))
+                size = file.seek(0, 2) - start if size is None else size
     except OSError as error:
         raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
     if not size:

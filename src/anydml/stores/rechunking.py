@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
-from anydml.fields import path_text
+from anydml.files.addresses import Address, located
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint
@@ -53,7 +53,8 @@ def rechunk(
     copied file by file, and consolidated metadata are updated.
 
     Args:
-        source: the folder of a Zarr array or group, or a .npy file.
+        source: the folder of a Zarr array or group, or a .npy file; each of them may lie at an address, such as
+            ``s3://bucket/x.zarr``, which obstore reads by its own settings.
         target: a .npy file, by its suffix; otherwise the folder of a Zarr array.
         chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source. For a group, sizes
             for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
@@ -83,17 +84,18 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    place = JsonPath(path_text("rechunk", source))
-    path_text("rechunk", target)
-    if is_zarr_group(Path(source)):
-        if permute is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
+    found, output = located("rechunk", source), located("rechunk", target)
+    place = JsonPath(str(found))
+    _check_target(output)
+    if is_zarr_group(found):
+        if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error(
                 "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
                 "have names, and no more"
             )
         named = None if slices is None else _named(slices, place)
-        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite, zarr_format, named)
-    store = open_store(source)
+        return rechunk_group(found, output, chunks, shards, codec, memory, overwrite, zarr_format, named)
+    store = open_store(found)
     if isinstance(chunks, Mapping):
         raise place.error("is no group: give its chunks without names")
     if isinstance(store, Checkpoint):
@@ -113,7 +115,6 @@ def rechunk(
 
     shape = tuple(len(range(*each.indices(store.shape[k]))) for k, each in enumerate(index) if isinstance(each, slice))
     shape = tuple(shape[k] for k in order)
-    output = Path(target)
     new: Any
     if output.suffix.lower() == ".npy":
         if chunks is not None or codec is not None or shards is not None or zarr_format is not None:
@@ -136,6 +137,11 @@ def rechunk(
     return plan
 
 
+def _check_target(output: Path) -> None:
+    if isinstance(output, Address):
+        raise JsonPath(str(output)).error("is an address, from which is read alone: write here, and copy the result")
+
+
 def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool) -> list[str]:
     """Remarks on properties of the source that are not kept."""
     if isinstance(new, Target):
@@ -143,6 +149,8 @@ def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] |
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
     found = array_remarks(store, new, shards)
+    if isinstance(store.path, Address) and not store.path.is_listed:
+        found.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
     if is_as_it_is and _is_same(store.metadata, new.metadata):
         found.append(
             "changes nothing: this writes the same chunks by the same codecs, as a copy of the folder has them"

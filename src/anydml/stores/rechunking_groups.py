@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.files.addresses import Address, at_once, real_path, size_at
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
@@ -54,8 +54,8 @@ def rechunk_group(
     else:
         asked = _chosen(group, chunks, shards, codec, place)
     chosen = {name: asked.get(name) for name in group.arrays if is_other or name in asked or name in sliced}
-    real = [os.path.realpath(path) for path in (source, target)]
-    if os.path.commonpath(real) in real:
+    real = [Path(real_path(path)) for path in (source, target)]
+    if real[0].is_relative_to(real[1]) or real[1].is_relative_to(real[0]):
         raise BindingError(f"rechunk: {target} is an input, too: write to another place")
     stores = [open_zarr(source / name) for name in chosen]
     indices = [sliced.get(name, (...,)) for name in chosen]
@@ -82,7 +82,7 @@ def rechunk_group(
         remarks = array_remarks(store, new, shards if name in asked else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
     if kept:
-        size = bytes_text(sum(path.stat().st_size for path in copied))
+        size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
         they = "it is" if len(kept) == 1 else "they are"
         plan.remarks.append(f"copies {names(kept)} as {they}, {size} in {counted(len(copied), 'file')}")
     if group.left:

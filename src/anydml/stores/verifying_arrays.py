@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
-from anydml.fields import path_text
+from anydml.files.addresses import Address, located
 from anydml.files.json_path import JsonPath, names, show
 from anydml.moves.compose import Composer
 from anydml.progress import shown
@@ -34,9 +34,9 @@ SHOWN = 200
 
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a Zarr array or group, or a .npy file."""
-    found = Path(path)
-    return is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
+    """Whether a path is a Zarr array or group, or a .npy file; at addresses are no others."""
+    found = located("verify", path)
+    return isinstance(found, Address) or is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
 
 
 def compare_arrays(
@@ -60,7 +60,7 @@ def compare_arrays(
         ModelError: one cannot be read, or only one is a group.
         BindingError: the memory is too small.
     """
-    sides = [Path(path_text("verify", path)) for path in (first, second)]
+    sides = [located("verify", path) for path in (first, second)]
     for own, other in (sides, sides[::-1]):
         if not is_of_arrays(other):
             raise JsonPath(str(other)).error(f"is no Zarr array or group, and no .npy file, as {own} is")
@@ -107,18 +107,28 @@ def _by_files(sides: Sequence[Path], closed: Mapping[str, str], also: Mapping[st
     """Differences of arrays that both groups have, and one at least of which cannot be read."""
     found = list[Difference]()
     for name in {**closed, **also}:
-        files = [
-            {path.relative_to(side / name): path for path in (side / name).rglob("*") if path.is_file()}
-            for side in sides
-        ]
+        files = [{str(path.relative_to(side / name)): path for path in _files(side / name)} for side in sides]
         if all(files) and not (
             files[0].keys() == files[1].keys()
-            and all(filecmp.cmp(path, files[1][key], False) for key, path in files[0].items())
+            and all(_is_same_file(path, files[1][key]) for key, path in files[0].items())
         ):
             why = closed.get(name) or also[name]
             text = f"{show(name)} has other files in each, and is not compared by elements: {why}"
             found.append(Difference(name, "elements", text))
     return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if isinstance(folder, Address):
+        yield from folder.files()
+    else:
+        yield from (path for path in folder.rglob("*") if path.is_file())
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    if isinstance(one, Address) or isinstance(other, Address):
+        return one.read_bytes() == other.read_bytes()
+    return filecmp.cmp(one, other, False)
 
 
 def _described(
@@ -227,7 +237,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
         raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
     differences = list[Difference]()
     for path, content in plan.others.items():
-        is_same = path.read_bytes() == content if isinstance(content, bytes) else filecmp.cmp(content, path, False)
+        is_same = path.read_bytes() == content if isinstance(content, bytes) else _is_same_file(content, path)
         if not is_same:
             differences.append(Difference(str(path), "elements", f"{path} has other bytes than were written"))
     stores = [open_store(target.path) for target in plan.outputs]

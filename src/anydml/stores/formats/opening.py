@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files import npy
+from anydml.files.addresses import Address, located
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_order
 from anydml.stores.formats.gguf import read_gguf
@@ -18,7 +18,7 @@ from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, state_of, uncollected
 from anydml.stores.formats.torch_save import read_torch
-from anydml.stores.formats.zarr_array import open_zarr
+from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_metadata import METADATA, is_zarr
 
 INDEX = ".safetensors.index.json"
@@ -35,7 +35,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     Args:
         path: a .npy file; a .safetensors, .npz or .gguf file, or one of ``torch.save`` (.pt, .pth, .bin, .ckpt); an
             index (….safetensors.index.json), a folder with an index or with .safetensors files; or the folder of a
-            Zarr array.
+            Zarr array. Zarr arrays and .npy files may lie at an address, such as ``s3://bucket/x.zarr``.
         follow: whether .safetensors files of a folder may be links that lead out of it. Those that an index names
             never may, except for links into the cache of Hugging Face's hub.
 
@@ -54,9 +54,11 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         >>> x.shape, x.dtype
         ((2, 3), dtype('float32'))
     """
-    place = JsonPath(path_text("open", path))
+    found = located("open", path)
+    place = JsonPath(str(found))
+    if isinstance(found, Address):
+        return _elsewhere(found, place)
     try:
-        found = Path(path)
         is_folder, is_file = found.is_dir(), found.is_file()
     except (OSError, ValueError) as error:
         raise place.error(f"is no path: {error}") from None
@@ -78,6 +80,21 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     raise place.error(
         f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
     )
+
+
+def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore:
+    """What lies at an address."""
+    with place.reading():
+        if path.suffix.lower() == ".npy" and path.is_file():
+            header = npy.read_header(path, place)
+            return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=path.state())
+        if is_zarr(path):
+            return open_zarr(path)
+        if path.is_file():
+            raise place.error("is no .npy file: of what lies at an address only these and Zarr arrays are read")
+        if not path.exists():
+            raise place.error("does not exist")
+    raise place.error("has no metadata of Zarr: name the folder of an array in it")
 
 
 def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:

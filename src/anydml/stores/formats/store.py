@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import in_elements, name_of
 from anydml.stores.formats.chunk_grid import ChunkGrid
@@ -25,6 +26,10 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 PAGE = 4096
 """Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""
+
+
+AT_ONCE = 16 << 20
+"""Bytes of a request to an address by `Store.read`."""
 
 
 @contextmanager
@@ -151,7 +156,7 @@ class Store(StoredArray):
     offset: int
     order: tuple[int, ...] | None = None
     stored: np.dtype[Any] | None = None
-    seen: tuple[int, ...] | None = None
+    seen: tuple[Any, ...] | None = None
     packed: Packed | None = None
 
     @property
@@ -179,6 +184,9 @@ class Store(StoredArray):
         """
         place = JsonPath(str(self.path))
         read = np.empty(self.layout.shape, self.dtype if self.stored is None else self.stored)
+        if isinstance(self.path, Address):
+            self._fill(read.reshape(-1).view(np.uint8).data, self.path, place)
+            return read if self.order is None else read.transpose(np.argsort(self.order))
         with place.reading(), self.path.open("rb") as file:
             if self.seen not in (None, state_of(os.fstat(file.fileno()))):
                 raise place.error("has changed since it was opened: open it again")
@@ -192,6 +200,18 @@ class Store(StoredArray):
             raise place.error("has become shorter since it was opened")
         result = read if self.stored is None else resolved(read, self.dtype)
         return result if self.order is None else result.transpose(np.argsort(self.order))
+
+    def _fill(self, view: memoryview, path: Address, place: JsonPath) -> None:
+        """Read all elements from an address, by requests that take little memory."""
+        with place.reading():
+            if self.seen not in (None, path.state()):
+                raise place.error("has changed since it was opened: open it again")
+            for at in range(0, len(view), AT_ONCE):
+                part = view[at : at + AT_ONCE]
+                found, _ = path.read_range(self.offset + at, self.offset + at + len(part))
+                if len(found) != len(part):
+                    raise place.error("has become shorter since it was opened")
+                part[:] = found
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(

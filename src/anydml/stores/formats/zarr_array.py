@@ -7,6 +7,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.store import Array, StoredArray
@@ -113,7 +115,7 @@ class ZarrStore(ZarrFolder):
             MemoryError: there is not enough memory, or no thread can be started.
         """
         try:
-            elements: Array = np.asarray(bounded(zarr_array(self.path))[...])
+            elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
@@ -128,19 +130,29 @@ class ZarrStore(ZarrFolder):
         return f"<store {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
 
 
-def zarr_array(path: Path, mode: Any = "r") -> Any:
-    """Open the array in a folder with zarr-python."""
-    return _opened(require_zarr(JsonPath(str(path))).open_array, str(path), mode)
+def zarr_array(path: Path, metadata: Mapping[str, bytes], mode: Any = "r") -> Any:
+    """Open the array in a folder with zarr-python; at an address by its known metadata."""
+    zarr = require_zarr(JsonPath(str(path)))
+    if not isinstance(path, Address):
+        return _opened(zarr.open_array, str(path), mode)
+    known, store = in_memory(metadata), zarr.storage.ObjectStore(path.store, read_only=mode == "r")
+    where = zarr.storage.StorePath(store, path.key)
+    return zarr.Array(zarr.AsyncArray(metadata=known.metadata, store_path=where, config=known.async_array.config))
 
 
 def in_memory(metadata: Mapping[str, bytes]) -> Any:
     """Return zarr-python's array with this metadata, whose chunks are in memory."""
     import zarr
+
+    return _opened(zarr.open_array, _memory_store(metadata), "r+")
+
+
+def _memory_store(files: Mapping[str, bytes]) -> Any:
+    import zarr
     from zarr.core.buffer import default_buffer_prototype
 
     made = default_buffer_prototype().buffer.from_bytes
-    files = {name: made(text) for name, text in metadata.items()}
-    return _opened(zarr.open_array, zarr.storage.MemoryStore(files), "r+")
+    return zarr.storage.MemoryStore({name: made(text) for name, text in files.items()})
 
 
 def _opened(function: Any, store: Any, mode: str) -> Any:
@@ -158,11 +170,13 @@ def open_zarr(path: Path) -> ZarrStore:
     """
     place = JsonPath(str(path))
     zarr = require_zarr(place)
-    if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
-        if (refused := unsupported(path)) is not None:
+    with place.reading():
+        files = metadata_of(path)
+    if "zarr.json" in files or ".zarray" in files:
+        if (refused := unsupported(files)) is not None:
             raise place.error(refused)
         try:
-            array = _opened(zarr.open, str(path), "r")
+            array = _opened(zarr.open, _memory_store(files), "r")
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
@@ -173,26 +187,28 @@ def open_zarr(path: Path) -> ZarrStore:
         if not isinstance(array.metadata.attributes or {}, Mapping):
             raise place.error("has attributes that are no object")
         if isinstance(array, zarr.Array):
-            return store_of(array, path)
+            return ZarrStore(path, layout_of(array, path), files)
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')
-    inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
+    with place.reading():
+        inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
     hint = f": name one of {names(inside)} in it" if inside else ""
     raise place.error(f"is a group, and no array{hint}")
 
 
-def store_of(array: Any, path: Path) -> ZarrStore:
-    """Return the store of zarr-python's array in a folder."""
-    return ZarrStore(path, layout_of(array), metadata_of(path))
-
-
 def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the contents of an array's metadata files, by name."""
-    return {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
+    found = dict[str, bytes]()
+    for name in ("zarr.json", ".zarray", ".zattrs"):
+        with suppress(FileNotFoundError):
+            found[name] = (path / name).read_bytes()
+            if name == "zarr.json":
+                break
+    return found
 
 
-def layout_of(array: Any) -> ChunkGrid:
-    """Return the grid of chunks of zarr-python's array.
+def layout_of(array: Any, path: Path) -> ChunkGrid:
+    """Return the grid of chunks of zarr-python's array in a folder.
 
     Raises:
         ModelError: elements are not plain bytes, a chunk is empty, or the array is too large for any file system.
@@ -201,12 +217,12 @@ def layout_of(array: Any) -> ChunkGrid:
     dtype = np.dtype(array.dtype)
     if dtype.hasobject or dtype.kind == "T":
         raise ModelError(
-            f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes: rewrite it by "
+            f"{path}: is of dtype {dtype}, whose elements are references and no plain bytes: rewrite it by "
             "zarr-python; in a group it is copied as it is, unless an option names it"
         )
     refused = next((name for name in names_of(metadata) if name in OF_OBJECTS), None)
     if refused is not None:
-        raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
+        raise ModelError(f"{path}: has codec {refused}, which makes Python objects and no plain bytes")
     version = int(metadata["zarr_format"])
     codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(metadata)
     shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
@@ -217,14 +233,14 @@ def layout_of(array: Any) -> ChunkGrid:
             check_shards(json.loads(json.dumps(metadata["codecs"], default=str)), outer)
         except ValueError as error:
             # zarr-python would read fill values.
-            raise ModelError(f"{array.store_path}: {error}") from None
+            raise ModelError(f"{path}: {error}") from None
     encoding = metadata.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
     separator = metadata.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
     if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
-        raise ModelError(f"{array.store_path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
+        raise ModelError(f"{path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
     if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
-        raise ModelError(f"{array.store_path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
+        raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
     return ChunkGrid(
         shape,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.target import Content
@@ -60,7 +61,7 @@ class ZarrGroup:
                 # Subgroups are appended while iterating.
                 self._look(name)
         except OSError as error:
-            raise JsonPath(str(path)).error(f"cannot be read: {error}") from None
+            raise JsonPath(str(path)).error(f"cannot be read: {error.strerror or error}") from None
 
     def _look(self, group: str) -> None:
         for each in sorted((self.path / group).iterdir()):
@@ -83,6 +84,9 @@ class ZarrGroup:
 
     def files_of(self, name: str) -> Iterator[Path]:
         """All files of an array."""
+        if isinstance(self.path, Address):
+            yield from (self.path / name).files()
+            return
         for folder, _, files in os.walk(self.path / name):
             yield from (Path(folder) / each for each in sorted(files))
 

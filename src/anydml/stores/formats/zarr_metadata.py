@@ -31,12 +31,10 @@ def is_zarr_group(path: Path) -> bool:
 
 
 def _kind(path: Path) -> str | None:
-    if (path / ".zgroup").is_file():
-        return "group"
     try:
         said = json.loads((path / "zarr.json").read_bytes())
     except FileNotFoundError:
-        return "array" if (path / ".zarray").is_file() else None
+        return "group" if (path / ".zgroup").is_file() else "array" if (path / ".zarray").is_file() else None
     except (OSError, ValueError, RecursionError):
         return None
     return str(said.get("node_type")) if isinstance(said, dict) else None

@@ -102,7 +102,7 @@ def new_zarr(
             if axes is None and chunks is None:
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
         files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
-        layout = layout_of(in_memory(files))
+        layout = layout_of(in_memory(files), path)
         if layout.dtype != dtype and layout.dtype.newbyteorder() == dtype:
             # The codecs of the shards have the other byte order, which zarr-python converts.
             fill = np.frombuffer(layout.fill, layout.dtype).astype(dtype).tobytes()
@@ -141,7 +141,7 @@ def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
         array = in_memory(smallest(files)).with_config({"write_empty_chunks": True})
         array[...] = np.zeros((), array.dtype)
         array[...]
-        layout = layout_of(array)
+        layout = layout_of(array, Path())
         if layout.is_own and layout.codec is not None:
             coder = coder_of(layout.codec)
             coder.decode(coder.encode(np.zeros(1, layout.dtype)))

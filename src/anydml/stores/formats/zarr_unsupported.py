@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from anydml.files.json_path import names, show
@@ -12,13 +11,13 @@ from anydml.stores.formats.zarr_codecs import names_of
 from anydml.stores.formats.zarr_shards import check_shards, is_ordered
 
 
-def unsupported(path: Path) -> str | None:
-    """Say what the array in a folder has that is not read, and what to do; None where nothing of this is known.
+def unsupported(metadata: Mapping[str, bytes]) -> str | None:
+    """Say what an array has that is not read, and what to do; None where nothing of this is known.
 
     Metadata that are broken are left to zarr-python.
     """
     try:
-        said = json.loads((path / "zarr.json").read_bytes())
+        said = json.loads(metadata["zarr.json"])
         return _of_array(said) if said["node_type"] == "array" else None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None

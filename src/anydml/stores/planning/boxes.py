@@ -5,18 +5,29 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.files.addresses import Address
 from anydml.stores.formats.chunk_grid import Box
 from anydml.tensor import Layout
 
 MOST_SPAN = 4 << 20
 """Most bytes of a request that reads unneeded bytes, too."""
 
-SECONDS_A_REQUEST, SECONDS_A_BYTE = 4e-6, 0.3e-9
-"""Estimated costs of requests; only the ratio matters."""
+
+class Cost(NamedTuple):
+    """Estimated seconds of a request and of each of its bytes; only ratios matter."""
+
+    request: float
+    byte: float
+
+
+HERE, ELSEWHERE = Cost(4e-6, 0.3e-9), Cost(1e-3, 5e-9)
+"""Costs in files of this machine, and at addresses, where many requests wait at once."""
+
 
 MOST_CANDIDATES = 3000
 """Most candidate shapes."""
@@ -44,7 +55,14 @@ def sizes_of(box: Box) -> tuple[int, ...]:
     return tuple(high - low for low, high in box)
 
 
-def requests(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN) -> tuple[int, int, int]:
+def cost_at(path: Path) -> Cost:
+    """The cost of requests to a path or an address."""
+    return ELSEWHERE if isinstance(path, Address) else HERE
+
+
+def requests(
+    layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN, cost: Cost = HERE
+) -> tuple[int, int, int]:
     """The fastest requests for a box, by an estimate.
 
     Args:
@@ -52,6 +70,7 @@ def requests(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SP
         box: of it.
         is_read: whether a request may have unneeded bytes.
         span: most bytes of such a request.
+        cost: of requests.
 
     Returns:
         The number of outer axes over which requests are repeated, the number of requests, and the bytes of each.
@@ -64,16 +83,16 @@ def requests(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SP
         count, wanted = math.prod(sizes[:level]), math.prod(sizes[level:]) * itemsize
         if length != wanted and (not is_read or length > span):
             continue
-        cost = count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * (length + wanted * (length != wanted)))
-        if cost < best[0]:
-            best = cost, (level, count, length)
+        spent = count * (cost.request + cost.byte * length + HERE.byte * wanted * (length != wanted))
+        if spent < best[0]:
+            best = spent, (level, count, length)
     return best[1]
 
 
-def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN) -> float:
+def seconds(layout: Layout, box: Box, is_read: bool = True, span: int = MOST_SPAN, cost: Cost = HERE) -> float:
     """Estimated seconds for a box; as `requests`."""
-    _, count, length = requests(layout, box, is_read, span)
-    return count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * length)
+    _, count, length = requests(layout, box, is_read, span, cost)
+    return count * (cost.request + cost.byte * length)
 
 
 def parts(box: Box, itemsize: int, most: int) -> Iterator[Box]:

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.block_list import MORE_MEMORY, check_count
-from anydml.stores.planning.boxes import requests, size_of
+from anydml.stores.planning.boxes import HERE, Cost, requests, size_of
 
 ENOUGH = 1 << 16
 """Intervals that wait to be united with the others."""
@@ -76,10 +76,11 @@ class ChunkCount:
         name: of the program, for errors.
         layout: of the array.
         span: as in `boxes.requests`.
+        cost: likewise.
     """
 
-    def __init__(self, name: str, layout: ChunkGrid, span: int) -> None:
-        self._name, self._layout, self._span = name, layout, span
+    def __init__(self, name: str, layout: ChunkGrid, span: int, cost: Cost = HERE) -> None:
+        self._name, self._layout, self._span, self._cost = name, layout, span, cost
         self._reads = self._bytes = 0
         self._grid = [-(-size // c) for size, c in zip(layout.shape, layout.chunk, strict=True)]
         self._covered = Covered()
@@ -93,7 +94,7 @@ class ChunkCount:
         """
         layout = self._layout
         if layout.is_one:
-            _, reads, length = requests(layout.packed, box, span=self._span)
+            _, reads, length = requests(layout.packed, box, span=self._span, cost=self._cost)
             self._reads += reads * whole // looked
             self._bytes += reads * length * whole // looked
             return

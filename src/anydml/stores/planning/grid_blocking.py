@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
+from anydml.files.addresses import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Store
@@ -17,7 +17,7 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning import boxes
 from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.boxes import block_count, box_at, halves, middle, shapes, size_of, sizes_of
+from anydml.stores.planning.boxes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.indices import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
@@ -27,6 +27,10 @@ from anydml.text import bytes_text, counted
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """Estimated cost of a block, a chunk that is decoded, and its bytes; only ratios to those of `boxes` matter."""
+
+
+LEAST = 256 << 10
+"""Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,9 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self.span = max(1, min(boxes.MOST_SPAN, free // 16))
+        self._is_near = all(cost_at(each.path) is boxes.HERE for each in (*inputs, *outputs))
+        few = free // 16
+        self.span = max(1, min(boxes.MOST_SPAN, few if self._is_near else max(free // (6 * AT_ONCE), min(few, LEAST))))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
@@ -89,7 +95,8 @@ class GridBlocking(Blocking):
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
-        need = self.span
+        # What is read from an address is held twice.
+        need = self.span if self._is_near else 2 * self.span
         for store in self.inputs:
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)
@@ -97,7 +104,7 @@ class GridBlocking(Blocking):
             if not target.layout.is_one:
                 need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
         self.need = need
-        threads = max(1, min(THREADS, free // 3 // need))
+        threads = max(1, min(THREADS if self._is_near else AT_ONCE, free // 3 // need))
         most = free - threads * need
         if most < need // 2:
             held = self._program.constant_bytes
@@ -143,17 +150,20 @@ class GridBlocking(Blocking):
         if target.layout.is_one:
             spent += boxes.seconds(target.layout.packed, box, False)
         for operand, own in regions:
-            layout = self.inputs[operand].layout
+            layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
+            is_near = cost is boxes.HERE
             count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
             if layout.is_plain or are_kept:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
                 chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
-                spent += count * boxes.seconds(chunk, part, span=self.span)
+                near_or_not = cost if layout.is_plain else boxes.HERE
+                spent += count * boxes.seconds(chunk, part, span=self.span, cost=near_or_not)
             if not layout.is_plain:
                 decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
+                decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
                 if are_kept:
                     is_any = True
-                    once += self.inputs[operand].nbytes * (decoded + 2 * boxes.SECONDS_A_BYTE) / max(1, target.nbytes)
+                    once += self.inputs[operand].nbytes * (decoded + 2 * boxes.HERE.byte) / max(1, target.nbytes)
                 else:
                     spent += count * layout.chunk_bytes * decoded
         if are_kept and not is_any:
@@ -174,7 +184,7 @@ class GridBlocking(Blocking):
         self._blocks = BlockList(self.name, max((len(target.shape) for target in self.outputs), default=0))
         self.is_estimate, self.count, self.kept = False, 0, set[int]()
         writes = largest = 0
-        seen = [ChunkCount(self.name, store.layout, self.span) for store in self.inputs]
+        seen = [ChunkCount(self.name, each.layout, self.span, cost_at(each.path)) for each in self.inputs]
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             whole = looked = block_count(target.shape, choice.block)
             if few is not None and whole > few:
@@ -226,7 +236,7 @@ class GridBlocking(Blocking):
         """As `Blocking.state`."""
         yield self.blocks.rows.tobytes()
         for store in self.inputs:
-            yield repr((os.path.realpath(store.path), store.layout.offset, store.shape)).encode()
+            yield repr((real_path(store.path), store.layout.offset, store.shape)).encode()
         for mapping in self.mappings:
             yield repr(mapping.moves).encode()
         for value in self.constants.values():

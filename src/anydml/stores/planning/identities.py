@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from anydml.errors import BindingError
+from anydml.files.addresses import Address, at_once
 from anydml.stores.formats.store import state_of
+
+R = TypeVar("R")
 
 
 def identity(path: Path) -> tuple[Any, ...]:
@@ -21,6 +24,8 @@ def identity(path: Path) -> tuple[Any, ...]:
         BindingError: it cannot be read.
     """
     try:
+        if isinstance(path, Address):
+            return path.state()
         return _of_folder(path) if path.is_dir() else state_of(os.stat(path))
     except OSError as error:
         raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -32,7 +37,14 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
     Raises:
         BindingError: one cannot be read.
     """
-    return {path: identity(path) for path in sorted({path for path in paths if isinstance(path, Path)})}
+    known = sorted({path for path in paths if isinstance(path, Path)})
+    return dict(zip(known, _each(identity, known), strict=True))
+
+
+def _each(function: Callable[[Path], R], paths: Sequence[Path]) -> list[R]:
+    """The results of a function of paths, of many addresses at once."""
+    is_elsewhere = sum(isinstance(path, Address) for path in paths) > 1
+    return at_once(function, paths) if is_elsewhere else [*map(function, paths)]
 
 
 def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> None:
@@ -41,8 +53,14 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
     Raises:
         BindingError: one has changed or no longer exists.
     """
-    for path, known in identities.items():
-        if not path.exists() or identity(path) != known:
+
+    def is_changed(path: Path) -> bool:
+        # Nothing at an address has no objects, which is another state than before.
+        return not (isinstance(path, Address) or path.exists()) or identity(path) != identities[path]
+
+    paths = [*identities]
+    for path, is_other in zip(paths, _each(is_changed, paths), strict=True):
+        if is_other:
             raise BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
+from anydml.files.addresses import Address, real_path
 from anydml.moves import Program
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, Target
@@ -75,7 +76,8 @@ class Planned:
         self.blocking: FileBlocking | GridBlocking
         is_chunked = any(isinstance(each, ZarrStore | ZarrTarget) for each in (*self.inputs, *self.outputs))
         free = self.memory - constants
-        if isinstance(program, Program) and is_chunked:
+        is_elsewhere = any(isinstance(each.path, Address) for each in self.inputs)
+        if isinstance(program, Program) and (is_chunked or is_elsewhere):
             self.blocking = GridBlocking(program, self.inputs, self.outputs, free)
         else:
             self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
@@ -106,12 +108,12 @@ class Planned:
         Raises:
             BindingError: there is one.
         """
-        read = {*map(os.path.realpath, self.identities)}
-        same = {_inode(path) for path in self.identities}
-        chunked = [os.path.realpath(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
-        arrays = [os.path.realpath(each.path) for each in self.arrays]
-        files = [os.path.realpath(each.path) for each in self.files]
-        others = [os.path.realpath(path) for path in self.others]
+        read = {*map(real_path, self.identities)}
+        same = {_inode(path) for path in self.identities if not isinstance(path, Address)}
+        chunked = [real_path(each.path) for each in self.inputs if isinstance(each, ZarrStore)]
+        arrays = [real_path(each.path) for each in self.arrays]
+        files = [real_path(each.path) for each in self.files]
+        others = [real_path(path) for path in self.others]
         inputs = itertools.chain(
             (path for path in (*files, *arrays, *others) if os.path.exists(path) and _inode(path) in same),
             (path for path in (*files, *arrays) if any(_is_within(path, each) for each in chunked)),
@@ -133,11 +135,11 @@ class Planned:
         for part in self.blocking.state():
             state.update(part)
         for file in self.files:
-            state.update(repr((os.path.realpath(file.path), file.size)).encode() + file.start + file.others.state())
+            state.update(repr((real_path(file.path), file.size)).encode() + file.start + file.others.state())
         for array in self.arrays:
-            state.update(repr((os.path.realpath(array.path), sorted(array.metadata.items()))).encode())
+            state.update(repr((real_path(array.path), sorted(array.metadata.items()))).encode())
         for path, content in self.others.items():
-            state.update(repr((os.path.realpath(path), content)).encode())
+            state.update(repr((real_path(path), content)).encode())
         return state.hexdigest()
 
     def __str__(self) -> str:
@@ -155,7 +157,8 @@ class Planned:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+    sign = "/" if "://" in folder else os.sep
+    return path == folder or path.startswith(folder.rstrip(sign) + sign)
 
 
 def _inode(path: str | Path) -> tuple[int, int]:

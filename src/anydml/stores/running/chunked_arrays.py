@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.chunk_grid import Box, ChunkGrid
+from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
+from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
+from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.read_back import ReadBack
 
@@ -41,10 +44,11 @@ class ChunkReader:
         self, store: Store | ZarrStore, span: int, kept_in: Path | None, file: PlainFile | None = None
     ) -> None:
         self.path, self.layout, self.span, self._file = store.path, store.layout, span, file
+        self._is_elsewhere = isinstance(store.path, Address)
         self._word = word(store.dtype.itemsize)
         codec = self.layout.codec if self.layout.is_own else None
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
-        self._array: Any = None if self.layout.is_own else bounded(zarr_array(store.path))
+        self._array: Any = None if self.layout.is_own else bounded(_array_of(store))
         self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
 
@@ -61,12 +65,18 @@ class ChunkReader:
             out: of the shape of the box, with elements of a `word`.
         """
         if self._file is not None:
-            for part in parts(box, out.itemsize, max(self.span, 1 << 20)):
-                place: Any = (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
-                yield partial(read_box, self._file, self.layout.offset, self.layout.shape, part, out[place], self.span)
+            for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
+                own = out[_inside(part, box)]
+                yield partial(read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span)
             return
         for chunk in self.layout.near(box):
-            yield partial(self.read, chunk, box, out)
+            if self._is_elsewhere and self.layout.is_plain:
+                # So that many requests are made at once, and none takes much memory.
+                common = common_box(box, self.layout.box(chunk))
+                for part in parts(common, out.itemsize, self.span):
+                    yield partial(self.read, chunk, part, out[_inside(part, box)])
+            else:
+                yield partial(self.read, chunk, box, out)
 
     def read(self, chunk: tuple[int, ...], box: Box, out: Array) -> None:
         """Read the elements that a box has in common with a chunk.
@@ -80,16 +90,15 @@ class ChunkReader:
             ModelError: the chunk cannot be read or decoded.
         """
         own = self.layout.box(chunk)
-        common = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(box, own, strict=True)]
-        place: Any = (*(slice(a - b[0], e - b[0]) for (a, e), b in zip(common, box, strict=True)), ...)
-        target = out[place]
+        common = common_box(box, own)
+        target = out[_inside(common, box)]
         inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, own, strict=True))
         if self.layout.is_plain:
             self._plain(chunk, inside, target)
             return
         if self._kept is None:
-            target[...] = self._decoded(chunk, tuple(common))[tuple(slice(a, e) for a, e in inside)] \
-                if self.layout.is_own else self._elements(tuple(common))  # fmt: skip
+            target[...] = self._decoded(chunk, common)[tuple(slice(a, e) for a, e in inside)] \
+                if self.layout.is_own else self._elements(common)  # fmt: skip
             return
         number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
         with self._kept.lock(number):
@@ -103,8 +112,12 @@ class ChunkReader:
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
+        path = self.path / self.layout.name(chunk)
         try:
-            file = PlainFile(self.path / self.layout.name(chunk))
+            if isinstance(path, Address):
+                read_box(ObjectFile(path, self.layout.chunk_bytes), 0, self.layout.chunk, inside, target, self.span)
+                return
+            file = PlainFile(path)
         except FileNotFoundError:
             target[...] = self._filled()
             return
@@ -156,6 +169,23 @@ class ChunkReader:
         return JsonPath(str(self.path / self.layout.name(chunk))).error(f"cannot be read as a chunk: {why[:200]}")
 
 
+def _array_of(store: Store | ZarrStore) -> Any:
+    """The array of zarr-python."""
+    if not isinstance(store, ZarrStore):
+        raise AssertionError("arrays in plain files have no codecs")
+    return zarr_array(store.path, store.metadata)
+
+
+def common_box(one: Box, other: Box) -> Box:
+    """What two boxes have in common."""
+    return tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(one, other, strict=True))
+
+
+def _inside(part: Box, box: Box) -> Any:
+    """The index of a part in an array of a box."""
+    return (*(slice(a - low, b - low) for (a, b), (low, _) in zip(part, box, strict=True)), ...)
+
+
 class _Kept:
     """An unnamed file with decoded chunks at offsets by their numbers."""
 
@@ -177,16 +207,17 @@ class ChunkWriter:
     """Writes chunks of a Zarr array.
 
     Args:
-        layout: of the array.
-        folder: where the array lies until it gets its name.
+        target: the array.
+        folder: where it lies until it gets its name.
     """
 
-    def __init__(self, layout: ChunkGrid, folder: Path) -> None:
+    def __init__(self, target: ZarrTarget, folder: Path) -> None:
+        layout = target.layout
         self.layout, self.folder = layout, folder
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
-        self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
+        self._array: Any = None if layout.is_own else zarr_array(folder, target.metadata, "r+")
         self._made: set[Path] = set()
-        self._back = ReadBack(layout, folder)
+        self._back = ReadBack(layout, folder, target.metadata)
         self.fill = layout.fill
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
@@ -216,6 +247,10 @@ class ChunkWriter:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
+        if isinstance(path, Address):
+            path.write_bytes(data)
+            self._back.check(chunk, elements.reshape(layout.chunk))
+            return
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)

@@ -12,13 +12,15 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array, Numbers, Store, resolved
+from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 
 AT_ONCE = 512 << 10
@@ -196,6 +198,7 @@ class CastFile:
     """
 
     def __init__(self, file: PlainFile, store: Store) -> None:
+        self.path = file.path
         self._file, self._offset, self._packed, self._dtype = file, store.offset, store.packed, store.dtype
         self._stored = store.dtype if store.stored is None else store.stored
 
@@ -241,7 +244,7 @@ class Opened:
     def __init__(self, threads: int) -> None:
         self.more = ExitStack()
         self._threads = threads
-        self._files: dict[Path, PlainFile] = {}
+        self._files: dict[Path, Any] = {}
         self._written: list[PlainFile] = []
         self._pool = self.more.enter_context(ThreadPoolExecutor(threads, "anydml-stores"))
 
@@ -251,12 +254,13 @@ class Opened:
     def __exit__(self, *_: object) -> None:
         self.more.close()
 
-    def file(self, path: Path, is_written: bool = False) -> PlainFile:
-        """Open a file, once per path."""
+    def file(self, path: Path, is_written: bool = False) -> Any:
+        """Open a file, once per path; for reading also an object at an address."""
         if path not in self._files:
-            self._files[path] = self.more.enter_context(PlainFile(path, is_written))
-            if is_written:
-                self._written.append(self._files[path])
+            opened = ObjectFile(path) if isinstance(path, Address) else PlainFile(path, is_written)
+            self._files[path] = self.more.enter_context(opened)
+            if is_written and isinstance(opened, PlainFile):
+                self._written.append(opened)
         return self._files[path]
 
     def sync(self) -> None:

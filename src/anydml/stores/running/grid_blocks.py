@@ -82,7 +82,7 @@ class GridBlocks(BlocksWriter):
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
-            return ChunkWriter(target.layout, part(target.path))
+            return ChunkWriter(target, part(target.path))
         return PlainWriter(self._opened.file(part(target.path), True), target, self._unit)
 
     @property

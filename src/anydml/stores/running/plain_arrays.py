@@ -11,13 +11,16 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.boxes import MOST_SPAN, offset_of, parts, requests, sizes_of, word
+from anydml.stores.planning.boxes import MOST_SPAN, cost_at, offset_of, parts, requests, sizes_of, word
 from anydml.stores.planning.transfers import listed
 from anydml.stores.running.files import PlainFile
+from anydml.stores.running.objects import ObjectFile
 from anydml.tensor import Layout
 
 
-def read_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, out: Array, span: int = MOST_SPAN) -> None:
+def read_box(
+    file: PlainFile | ObjectFile, base: int, shape: tuple[int, ...], box: Box, out: Array, span: int = MOST_SPAN
+) -> None:
     """Read a box.
 
     Args:
@@ -29,7 +32,7 @@ def read_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, out: 
         span: as in `requests`.
     """
     sizes, size, layout = sizes_of(box), out.itemsize, Layout.packed(shape, out.itemsize)
-    level, _, length = requests(layout, box, True, span)
+    level, _, length = requests(layout, box, True, span, cost_at(file.path))
     if 0 in sizes:
         return
     is_whole = length == math.prod(sizes[level:]) * size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Array
-from anydml.stores.formats.zarr_array import in_memory, metadata_of, zarr_array
+from anydml.stores.formats.zarr_array import in_memory, zarr_array
 from anydml.stores.formats.zarr_codecs import raise_if_short
 from anydml.stores.formats.zarr_metadata import Asked, changed
 
@@ -24,10 +24,11 @@ class ReadBack:
     Args:
         layout: of the array.
         folder: where the array lies until it gets its name.
+        metadata: contents of the files that describe it, by name.
     """
 
-    def __init__(self, layout: ChunkGrid, folder: Path) -> None:
-        self.layout, self.folder = layout, folder
+    def __init__(self, layout: ChunkGrid, folder: Path, metadata: Mapping[str, bytes]) -> None:
+        self.layout, self.folder, self._metadata = layout, folder, metadata
         last = tuple(-(-size // chunk) - 1 for size, chunk in zip(layout.shape, layout.chunk, strict=True))
         self._numbers = {(0,) * len(last), last}
         # Along each axis one chunk at its end, which may be partial.
@@ -59,7 +60,7 @@ class ReadBack:
     def _compare(self, box: Box, written: Array) -> None:
         place = JsonPath(str(self.folder))
         try:
-            found = zarr_array(self.folder)[tuple(slice(a, e) for a, e in box)]
+            found = zarr_array(self.folder, self._metadata)[tuple(slice(a, e) for a, e in box)]
             if self._same(found, written):
                 return
             # A codec may round elements: then it does so outside of shards and files, too.
@@ -85,7 +86,7 @@ class ReadBack:
     def _coded(self, written: Array) -> Array:
         """Elements after the codecs of a chunk, alone and in memory."""
         asked = Asked(range(written.ndim), [*self.layout.inner], () if self.layout.version == 3 else None)
-        array = in_memory(changed(metadata_of(self.folder), written.shape, asked))
+        array = in_memory(changed(self._metadata, written.shape, asked))
         array[...] = written
         found: Array = array[...]
         return found

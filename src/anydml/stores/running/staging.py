@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
+from anydml.files.addresses import Address, at_once, size_at
 from anydml.files.json_path import JsonPath, names
 from anydml.files.modes import allowed_by, narrow, searchable
 from anydml.stores.formats.numpy_target import Checksum
@@ -128,7 +129,7 @@ class Staging:
         """Whether all files are as an earlier run began them."""
         try:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
-                self.part(path).stat().st_size == content.stat().st_size
+                self.part(path).stat().st_size == size_at(content)
                 if isinstance(content, Path)
                 else self.part(path).read_bytes() == content
                 for path, content in self.others.items()
@@ -172,15 +173,19 @@ class Staging:
                     os.write(descriptor, own)
             finally:
                 os.close(descriptor)
+        copies = list[tuple[Address, Path]]()
         for path, content in self.others.items():
             part = self.part(path)
             part.parent.mkdir(parents=True, exist_ok=True)
             part.unlink(missing_ok=True)
             os.close(open_file(part, True, allowed & 0o666))
-            if isinstance(content, Path):
+            if isinstance(content, Address):
+                copies.append((content, part))
+            elif isinstance(content, Path):
                 shutil.copyfile(content, part)
             else:
                 part.write_bytes(content)
+        at_once(lambda pair: pair[0].copy_to(pair[1]), copies)
 
     def sync(self) -> None:
         """Write the checksums of elements, and sync all files to the disk."""

@@ -1,0 +1,326 @@
+"""Addresses such as ``s3://bucket/x.zarr``: objects elsewhere, read and written by obstore as files are."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from anydml.errors import ModelError
+from anydml.fields import address, path_text
+from anydml.files.json_path import JsonPath
+
+_KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
+"""Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
+
+KINDS = "s3://, gs://, az://, https://, memory:// and file://"
+
+_FILE = re.compile(r"file:/", re.IGNORECASE)
+
+
+if TYPE_CHECKING:
+    _LocalPath = Path
+else:
+    _LocalPath = type(Path())
+
+
+class Address(_LocalPath):
+    """The path of an object, or of a folder of objects, with those methods of `pathlib.Path` that readers use.
+
+    Names are joined and taken apart as those of local paths. All other methods raise TypeError, for there is no file of
+    this name on this machine.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return _KNOWN.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self} is an address, and no file on this machine")
+
+    @property
+    def scheme(self) -> str:
+        """The kind of store, such as ``s3``."""
+        return str(self).partition("://")[0]
+
+    @property
+    def store(self) -> Any:
+        """The store of obstore that holds all objects of this bucket, container or server."""
+        scheme, _, rest = str(self).partition("://")
+        return _store(scheme, rest.partition("/")[0])
+
+    @property
+    def key(self) -> str:
+        """The name of the object, or of the folder, in its store."""
+        rest = str(self).partition("://")[2].partition("/")[2]
+        return unquote(rest) if self.scheme.startswith("http") else rest
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the names of objects in a folder can be listed."""
+        return not self.scheme.startswith("http")
+
+    def read_bytes(self) -> bytes:
+        """The whole object.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+        """
+        return bytes(self._get(None)[0])
+
+    def read_range(self, start: int, stop: int) -> tuple[memoryview, int]:
+        """Bytes of the object, and the size of all of it.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        return self._get((start, stop))
+
+    def _get(self, span: tuple[int, int] | None) -> tuple[memoryview, int]:
+        import obstore
+
+        try:
+            found = obstore.get(self.store, self.key, options=None if span is None else {"range": span})
+            return memoryview(found.bytes()), int(found.meta["size"])
+        except Exception as error:
+            raise self._error(error) from None
+
+    def copy_to(self, path: Path) -> None:
+        """Write the object to a file of this machine, in parts.
+
+        Raises:
+            OSError: it cannot be read, or the file cannot be written.
+        """
+        import obstore
+
+        with path.open("wb") as file:
+            try:
+                parts = iter(obstore.get(self.store, self.key).stream(min_chunk_size=1 << 20))
+                while (part := next(parts, None)) is not None:
+                    file.write(part)
+            except OSError as error:
+                raise self._error(error) if isinstance(error, FileNotFoundError) else error from None
+            except Exception as error:
+                raise self._error(error) from None
+
+    def write_bytes(self, data: Any) -> Any:
+        """Write the object, which has its name only when it is whole; returns its new properties.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        import obstore
+
+        try:
+            return obstore.put(self.store, self.key, data)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def head(self) -> Any:
+        """Size and other properties of the object, by name; None if there is none.
+
+        Raises:
+            OSError: it cannot be looked for.
+        """
+        import obstore
+
+        try:
+            return obstore.head(self.store, self.key) if self.key else None
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._error(error) from None
+
+    def is_file(self, **_: Any) -> bool:
+        """Whether there is an object of this name."""
+        return self.head() is not None
+
+    def is_dir(self, **_: Any) -> bool:
+        """Whether there are objects in a folder of this name; of http only those that a Zarr array or group has."""
+        if self.is_listed:
+            return next(self.inside(), None) is not None
+        return any((self / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup"))
+
+    def exists(self, **_: Any) -> bool:
+        """Whether there is an object, or objects in a folder of this name."""
+        return self.is_file() or self.is_dir()
+
+    def is_symlink(self) -> bool:
+        """False, for stores have no links."""
+        return False
+
+    def iterdir(self) -> Generator[Address, None, None]:
+        """What is in the folder.
+
+        Raises:
+            OSError: it cannot be listed.
+        """
+        import obstore
+
+        self._check_listed()
+        try:
+            found = obstore.list_with_delimiter(self.store, self.key)
+        except Exception as error:
+            raise self._error(error) from None
+        for name in (*found["common_prefixes"], *(each["path"] for each in found["objects"])):
+            yield self / name.rstrip("/").rpartition("/")[2]
+
+    def inside(self) -> Iterator[Any]:
+        """Properties of all objects in the folder, and in folders in it: each with its whole ``path``.
+
+        Raises:
+            OSError: they cannot be listed.
+        """
+        import obstore
+
+        self._check_listed()
+        try:
+            for several in obstore.list(self.store, f"{self.key}/" if self.key else None):
+                yield from several
+        except Exception as error:
+            raise self._error(error) from None
+
+    def files(self) -> Iterator[Address]:
+        """The addresses of all objects in the folder, and in folders in it."""
+        start = len(self.key) + 1 if self.key else 0
+        for each in self.inside():
+            yield self / each["path"][start:]
+
+    def state(self) -> tuple[Any, ...]:
+        """A value that changes with the object, or with anything in the folder; of http only with metadata of Zarr.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        count = total = 0
+        for each in self.inside() if self.is_listed else ():
+            # A sum, for the names may not fit in memory.
+            text = repr((each["path"], *_state_of(each)))
+            count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
+        if count:
+            return count, total % (1 << 256)
+        if (own := self.head()) is not None:
+            return _state_of(own)
+        heads = [(self / name).head() for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
+        return tuple(_state_of(each) for each in heads if each)
+
+    def _check_listed(self) -> None:
+        if not self.is_listed:
+            raise OSError(0, "nothing can be listed there: name one array", str(self))
+
+    def _error(self, error: Exception) -> OSError:
+        if isinstance(error, FileNotFoundError):
+            return FileNotFoundError(2, "there is no such object", str(self))
+        return OSError(0, first_line(error), str(self))
+
+
+def _state_of(found: Any) -> tuple[Any, ...]:
+    """What changes with an object, by its properties."""
+    return found["size"], found["e_tag"], str(found["last_modified"])
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of obstore, which may hold a page of a server's answer."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def located(name: str, value: object) -> Path:
+    """The path of a file or folder on this machine, or an `Address`.
+
+    Args:
+        name: of the function, for errors.
+        value: a path or an address, as a `str` or `pathlib.Path`.
+
+    Raises:
+        TypeError: it is neither a `str` nor a `pathlib.Path`.
+        ModelError: it is an address of another kind, or has parts that none has.
+    """
+    if isinstance(value, Address):
+        return value
+    found = str(value) if isinstance(value, Path) else value
+    if isinstance(found, str) and _FILE.match(found):
+        return _local(name, found)
+    known = _KNOWN.match(found) if isinstance(found, str) else None
+    if not isinstance(found, str) or known is None:
+        if isinstance(found, str) and address(found) is not None:
+            raise ModelError(
+                f"{name}: {found[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
+                "copy it to this machine first; a folder of this name needs its whole path"
+            )
+        return Path(path_text(name, found))
+    # No error shows a password.
+    rest = found[known.end() :]
+    place = JsonPath(f"{name}: {known[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
+    if "@" in rest.partition("/")[0]:
+        raise place.error("has a name or password before its host, where only obstore's own settings may have them")
+    if "?" in found or "#" in found:
+        raise place.error("has a query or fragment, which is not read: name the folder or object alone")
+    if any(part in ("", ".", "..") for part in rest.rstrip("/").split("/")):
+        raise place.error("has a part that is empty, or one or two dots")
+    if importlib.util.find_spec("obstore") is None:
+        raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
+    return Address(f"{known[1].lower()}:/{rest.rstrip('/')}")
+
+
+def real_path(path: Path) -> str:
+    """A path without links; of an address its text."""
+    return str(path) if isinstance(path, Address) else os.path.realpath(path)
+
+
+AT_ONCE = 32
+"""Requests that are made at once."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def at_once(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
+    """The results of a function that waits for requests, called for many values at once."""
+    with ThreadPoolExecutor(AT_ONCE, "anydml-addresses") as pool:
+        return [*pool.map(function, values)]
+
+
+def size_at(path: Path) -> int:
+    """Bytes of a file or an object.
+
+    Raises:
+        OSError: there is none, or it cannot be looked for.
+    """
+    if not isinstance(path, Address):
+        return path.stat().st_size
+    if (found := path.head()) is None:
+        raise FileNotFoundError(2, "there is no such object", str(path))
+    return int(found["size"])
+
+
+def _local(name: str, found: str) -> Path:
+    """The local path of a file:// address."""
+    parts = urlsplit(found)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+        raise ModelError(f"{name}: {found[:200]!r} {address(found)}, without a host, a query or a fragment")
+    return Path(url2pathname(parts.path))
+
+
+@cache
+def _store(scheme: str, root: str) -> Any:
+    """The store of a bucket, container or server; what is in memory lasts as long as this process."""
+    from obstore.store import MemoryStore, from_url
+
+    if scheme == "memory":
+        return MemoryStore()
+    # Options would replace those that the environment has for the other kinds.
+    options: Any = {"client_options": {"allow_http": True}} if scheme == "http" else {}
+    try:
+        return from_url(f"{scheme}://{root}", **options)
+    except Exception as error:
+        raise JsonPath(f"{scheme}://{root}").error(f"cannot be opened: {first_line(error)}") from None

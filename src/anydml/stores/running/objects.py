@@ -1,0 +1,42 @@
+"""Objects at addresses that are read at places, as files are."""
+
+from __future__ import annotations
+
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath
+
+
+class ObjectFile:
+    """An object at an address, which several threads read at once.
+
+    Args:
+        path: its address.
+        size: bytes that it must have; None where that is known by other means.
+    """
+
+    def __init__(self, path: Address, size: int | None = None) -> None:
+        self.path = path
+        self._size = size
+
+    def __enter__(self) -> ObjectFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def read(self, view: memoryview, at: int) -> None:
+        """Fill a view with the bytes from an offset on, by one request.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            OSError: it cannot be read.
+            ModelError: it has another size.
+        """
+        if not view:
+            return
+        found, size = self.path.read_range(at, at + len(view))
+        if self._size not in (None, size):
+            raise JsonPath(str(self.path)).error(f"is {size} bytes, where {self._size} are expected")
+        if len(found) != len(view):
+            raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+        view[:] = found

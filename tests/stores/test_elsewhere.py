@@ -1,0 +1,322 @@
+"""Arrays at addresses: a real S3 server on the loopback, plain HTTP, and the memory of this process."""
+
+import functools
+import http.server
+import io
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import BindingError, ModelError
+from anydml.files.addresses import located
+
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+obstore = pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
+
+CHILD = Path(__file__).parent / "s3_child.py"
+
+WAYS = {
+    "plain": {"compressors": None},
+    "zstd": {},
+    "shards": {"shards": (20, 24)},
+    "version 2": {"zarr_format": 2},
+    "version 2 in other order": {"zarr_format": 2, "order": "F", "compressors": None},
+    "transposed": {"filters": [zarr.codecs.TransposeCodec(order=(1, 0))]},
+}
+
+
+class Server:
+    """An S3 server, and the folder of its bucket that a test has for itself."""
+
+    def __init__(self, child):
+        self._child = child
+        self.folder = ""
+
+    def say(self, line):
+        self._child.stdin.write(f"{line}\n")
+        self._child.stdin.flush()
+
+    def count(self):
+        self.say("count")
+        return [int(text) for text in self._child.stdout.readline().split()]
+
+
+@pytest.fixture(scope="module")
+def server():
+    pytest.importorskip("moto.server", reason='moto is not installed: pip install "moto[s3]" flask flask-cors')
+    with subprocess.Popen([sys.executable, CHILD], stdin=-1, stdout=-1, text=True) as child:
+        port = child.stdout.readline().strip()
+        named = {
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "y",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ALLOW_HTTP": "true",
+        }
+        before = dict(os.environ)
+        os.environ.update(named)
+        yield Server(child)
+        os.environ.clear()
+        os.environ.update(before)
+        child.kill()
+
+
+@pytest.fixture
+def s3(server, request):
+    """The server, with a folder of its own."""
+    server.folder = f"s3://bucket/{request.node.name}"
+    yield server
+    server.say("hold 1")
+
+
+@pytest.fixture
+def local(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def array(shape=(35, 22), dtype="f4"):
+    return np.random.default_rng(5).integers(-99, 99, shape).astype(dtype)
+
+
+def opened(url, mode="r"):
+    """zarr-python's view of an address."""
+    path = located("test", url)
+    return zarr.storage.ObjectStore(path.store, read_only=mode == "r"), path.key
+
+
+def written(url, x, **options):
+    """Write an array by zarr-python."""
+    store, key = opened(url, "w")
+    options = {"chunks": (20, 12), "attributes": {"units": "K"}, **options}
+    made = zarr.create_array(store, name=key, shape=x.shape, dtype=x.dtype, fill_value=7, **options)
+    made[...] = x
+
+
+def put(url, content):
+    path = located("test", url)
+    obstore.put(path.store, path.key, content)
+
+
+def npy(x):
+    file = io.BytesIO()
+    np.save(file, x)
+    return file.getvalue()
+
+
+def said(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    found = capsys.readouterr()
+    return ended.value.code or 0, found.out, found.err
+
+
+@pytest.mark.parametrize("way", [*WAYS, "npy", "npy in other order"])
+def test_sources(s3, local, way):
+    x, memory = array(), "200kB"
+    url = f"{s3.folder}/x"
+    if way.startswith("npy"):
+        url += ".npy"
+        put(url, npy(np.asfortranarray(x) if "other" in way else x))
+    else:
+        written(url, x, **WAYS[way])
+    assert (stores.open(url).read() == x).all()
+    stores.rechunk(url, "y.zarr", chunks=[6, 22], permute=[1, 0], slices="3:30:2,:", flip=[0], memory=memory).run()
+    assert (zarr.open_array("y.zarr")[...] == x[3:30:2][::-1].T).all()
+    stores.rechunk(url, "y.npy", memory=memory).run()
+    assert (np.load("y.npy") == x).all()
+    if way != "npy in other order":
+        assert stores.verify(url, "y.npy", memory="1MB") is None
+        y = x.copy()
+        y[20, 3] += 1
+        np.save("y.npy", y)
+        assert "[20, 3]" in stores.verify("y.npy", url)
+
+
+def test_missing_chunks_are_fill_values(s3, local):
+    x = np.full((35, 22), 7, "f4")
+    x[12, 3] = 1
+    for way in "plain", "zstd", "shards":
+        written(f"{s3.folder}/{way}", x, **WAYS[way])
+        stores.rechunk(f"{s3.folder}/{way}", f"{way}.npy").run()
+        assert (np.load(f"{way}.npy") == x).all()
+
+
+def test_a_group(s3, local):
+    x, root = array(), f"{s3.folder}/g"
+    store, key = opened(root, "w")
+    group = zarr.create_group(store, path=key, attributes={"title": "t"})
+    for name, dims in ("a", ("t", "x")), ("t", ("t",)):
+        values = x if name == "a" else x[:, 0]
+        made = group.create_array(name, shape=values.shape, chunks=[10] * values.ndim, dtype="f4", dimension_names=dims)
+        made[...] = values
+    stores.rechunk(root, "y", chunks={"a": [35, 2]}).run()
+    found = zarr.open_group("y", mode="r")
+    assert found.attrs["title"] == "t"
+    assert found["a"].chunks == (35, 2)
+    assert (found["a"][...] == x).all()
+    assert (found["t"][...] == x[:, 0]).all()
+    assert stores.verify(root, "y") is None
+
+
+def test_many_requests_at_once(s3, local):
+    x = np.zeros((64, 512), "f4")
+    written(f"{s3.folder}/x", x, chunks=(1, 512), compressors=None)
+    s3.count()
+    s3.say("hold 32")
+    stores.rechunk(f"{s3.folder}/x", "y.npy").run()
+    assert s3.count() == [32, 64]
+
+
+def test_refused_requests_are_repeated(s3, local):
+    x = array()
+    written(f"{s3.folder}/x", x)
+    s3.say("fail 3")
+    stores.rechunk(f"{s3.folder}/x", "y.npy").run()
+    assert (np.load("y.npy") == x).all()
+
+
+def test_reads_are_merged(s3, local):
+    """Rows that lie close to each other are read at once."""
+    put(f"{s3.folder}/c/x.npy", npy(array((500, 100))))
+    s3.count()
+    stores.rechunk(f"{s3.folder}/c/x.npy", "y.npy", slices=":,10:20").run()
+    assert (np.load("y.npy") == array((500, 100))[:, 10:20]).all()
+    assert s3.count()[1] < 15
+
+
+def test_changed_sources(s3, local):
+    x = array()
+    for name in "x", "x.npy":
+        url = f"{s3.folder}/{name}"
+        put(url, npy(x)) if name.endswith("npy") else written(url, x)
+        plan = stores.rechunk(url, f"y-{name}.npy")
+        chunk = url if name.endswith("npy") else f"{url}/c/0/0"
+        put(chunk, npy(x + 1))
+        with pytest.raises(BindingError, match="has changed since it was opened"):
+            plan.run()
+        assert [*local.iterdir()] == []
+
+
+def test_broken_chunks(s3, local, capsys):
+    written(f"{s3.folder}/plain", array(), compressors=None)
+    written(f"{s3.folder}/zstd", array())
+    for way in "plain", "zstd":
+        put(f"{s3.folder}/{way}/c/1/1", b"abc")
+        code, _, error = said(capsys, "rechunk", f"{s3.folder}/{way}", "y.npy", "-q")
+        assert code == 2
+        assert f"{s3.folder}/{way}/c/1/1" in error
+        assert error.count("\n") == 1
+
+
+def test_commands(s3, local, capsys):
+    x, url = array(), f"{s3.folder}/x"
+    written(url, x)
+    code, out, _ = said(capsys, "stores", url)
+    assert (code, out.splitlines()[0].split()[:3]) == (0, ["float32", "[35,", "22]"])
+    code, _, error = said(capsys, "rechunk", url, "y.zarr", "--chunks", "35,2", "--verify", "-q")
+    assert (code, error) == (0, "")
+    assert said(capsys, "verify", url, "y.zarr")[0] == 0
+    assert (zarr.open_array("y.zarr")[...] == x).all()
+    assert zarr.open_array("y.zarr").attrs["units"] == "K"
+
+
+def test_no_traceback(s3, local, capsys):
+    group, key = opened(f"{s3.folder}/g", "w")
+    zarr.create_group(group, path=key)
+    put(f"{s3.folder}/x.txt", b"abc")
+    put(f"{s3.folder}/b.npy", b"abc")
+    for name, wrong in {
+        f"{s3.folder}/none": "does not exist",
+        f"{s3.folder}/none.npy": "does not exist",
+        f"{s3.folder}/g": "is a group, and no array",
+        f"{s3.folder}/x.txt": "is no .npy file",
+        f"{s3.folder}/b.npy": "is not a .npy file",
+        "s3://nobucket/x": "404",
+        "s3://name:secret@bucket/x": "has a name or password",
+        "https://name:secret@h/x.zarr": "has a name or password",
+        "s3://bucket/x?key=secret": "has a query",
+        "s3://bucket/a//x": "is empty",
+        "s3://bucket/../x": "two dots",
+        "http://127.0.0.1:9/x.zarr": "cannot be read",
+        "az://container/x": "Account must be specified",
+        "hf://o/m/x.npy": "only those of s3://",
+        "memory://a/x": "memory of a process",
+    }.items():
+        code, _, error = said(capsys, "stores", name)
+        assert code == 2
+        assert wrong in error
+        assert error.count("\n") == 1
+        assert "secret" not in error
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web(local):
+    """The address of the folder of a test, as a plain web server has it, which neither lists nor reads parts."""
+    handler = functools.partial(_Quiet, directory=str(local))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_http(web, local):
+    x = array()
+    made = zarr.create_array("a b/x.zarr", shape=x.shape, dtype=x.dtype, chunks=(10, 5), attributes={"a": 1})
+    made[...] = x
+    plan = stores.rechunk(f"{web}/a%20b/x.zarr", "y.zarr", chunks=[35, 2])
+    assert any("cannot be listed" in remark for remark in plan.remarks)
+    plan.run()
+    assert (zarr.open_array("y.zarr")[...] == x).all()
+    assert stores.verify("y.zarr", f"{web}/a%20b/x.zarr") is None
+    with pytest.raises(ModelError, match="does not exist"):
+        stores.open(f"{web}/none.zarr")
+    zarr.create_group("g")
+    with pytest.raises(ModelError, match="nothing can be listed"):
+        stores.rechunk(f"{web}/g", "z", chunks=[5, 5])
+
+
+def test_memory(local):
+    x = array()
+    written("memory://m/x", x)
+    stores.rechunk("memory://m/x", "y.npy").run()
+    assert (np.load("y.npy") == x).all()
+    assert stores.verify("memory://m/x", "y.npy") is None
+
+
+def test_files(local):
+    x = array()
+    np.save("a b.npy", x)
+    url = (local / "a b.npy").as_uri()
+    assert "%20" in url
+    assert (stores.open(url).read() == x).all()
+    stores.rechunk(url, (local / "y.npy").as_uri()).run()
+    assert (np.load("y.npy") == x).all()
+    with pytest.raises(ModelError, match="without a host"):
+        stores.open("file://host/x.npy")
+
+
+@pytest.mark.parametrize("door", ["open", "rechunk", "verify"])
+def test_without_obstore(local, monkeypatch, door):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    call = {
+        "open": stores.open,
+        "rechunk": lambda url: stores.rechunk(url, "y"),
+        "verify": lambda url: stores.verify(url, url),
+    }
+    with pytest.raises(ModelError, match=r'pip install "anydml\[remote\]"'):
+        call[door]("s3://bucket/x")
