@@ -15,7 +15,7 @@ import pytest
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import BindingError, ModelError
-from anydml.files.addresses import located
+from anydml.files.located import located
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 obstore = pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')

@@ -7,7 +7,8 @@ from typing import Any
 
 from anydml import stores
 from anydml.cli.plan_output import array_as_json
-from anydml.files.addresses import Address, located
+from anydml.files.addresses import Address
+from anydml.files.located import located
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
-from anydml.errors import ModelError
-from anydml.fields import address, path_text
 from anydml.files.json_path import JsonPath
 
-_KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
+KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
 """Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
-
-KINDS = "s3://, gs://, az://, https://, memory:// and file://"
-
-_FILE = re.compile(r"file:/", re.IGNORECASE)
 
 
 if TYPE_CHECKING:
@@ -42,7 +32,7 @@ class Address(_LocalPath):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return _KNOWN.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
+        return KNOWN.sub(lambda match: f"{match[1].lower()}://", super().__str__().replace("\\", "/"), count=1)
 
     def __fspath__(self) -> str:
         raise TypeError(f"{self} is an address, and no file on this machine")
@@ -232,83 +222,6 @@ def first_line(error: Exception) -> str:
     """The first line of an error of obstore, which may hold a page of a server's answer."""
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
-
-
-def located(name: str, value: object) -> Path:
-    """The path of a file or folder on this machine, or an `Address`.
-
-    Args:
-        name: of the function, for errors.
-        value: a path or an address, as a `str` or `pathlib.Path`.
-
-    Raises:
-        TypeError: it is neither a `str` nor a `pathlib.Path`.
-        ModelError: it is an address of another kind, or has parts that none has.
-    """
-    if isinstance(value, Address):
-        return value
-    found = str(value) if isinstance(value, Path) else value
-    if isinstance(found, str) and _FILE.match(found):
-        return _local(name, found)
-    known = _KNOWN.match(found) if isinstance(found, str) else None
-    if not isinstance(found, str) or known is None:
-        if isinstance(found, str) and address(found) is not None:
-            raise ModelError(
-                f"{name}: {found[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
-                "copy it to this machine first; a folder of this name needs its whole path"
-            )
-        return Path(path_text(name, found))
-    # No error shows a password.
-    rest = found[known.end() :]
-    place = JsonPath(f"{name}: {known[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
-    if "@" in rest.partition("/")[0]:
-        raise place.error("has a name or password before its host, where only obstore's own settings may have them")
-    if "?" in found or "#" in found:
-        raise place.error("has a query or fragment, which is not read: name the folder or object alone")
-    if any(part in ("", ".", "..") for part in rest.rstrip("/").split("/")):
-        raise place.error("has a part that is empty, or one or two dots")
-    if importlib.util.find_spec("obstore") is None:
-        raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
-    return Address(f"{known[1].lower()}:/{rest.rstrip('/')}")
-
-
-def real_path(path: Path) -> str:
-    """A path without links; of an address its text."""
-    return str(path) if isinstance(path, Address) else os.path.realpath(path)
-
-
-AT_ONCE = 32
-"""Requests that are made at once."""
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def at_once(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """The results of a function that waits for requests, called for many values at once."""
-    with ThreadPoolExecutor(AT_ONCE, "anydml-addresses") as pool:
-        return [*pool.map(function, values)]
-
-
-def size_at(path: Path) -> int:
-    """Bytes of a file or an object.
-
-    Raises:
-        OSError: there is none, or it cannot be looked for.
-    """
-    if not isinstance(path, Address):
-        return path.stat().st_size
-    if (found := path.head()) is None:
-        raise FileNotFoundError(2, "there is no such object", str(path))
-    return int(found["size"])
-
-
-def _local(name: str, found: str) -> Path:
-    """The local path of a file:// address."""
-    parts = urlsplit(found)
-    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-        raise ModelError(f"{name}: {found[:200]!r} {address(found)}, without a host, a query or a fragment")
-    return Path(url2pathname(parts.path))
 
 
 @cache

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address, located
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.files.located import located
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint
 from anydml.stores.formats.target import Target, new_npy

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address, at_once, real_path, size_at
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
+from anydml.files.located import at_once, real_path, size_at
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, shard_levels

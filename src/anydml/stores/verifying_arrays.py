@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError, ModelError
-from anydml.files.addresses import Address, located
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
+from anydml.files.located import located
 from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.differences import Comparison, Difference

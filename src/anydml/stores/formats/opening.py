@@ -10,8 +10,9 @@ from typing import Any
 
 from anydml.errors import ModelError
 from anydml.files import npy
-from anydml.files.addresses import Address, located
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
+from anydml.files.located import located
 from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_order
 from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.npz import read_npz

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
-from anydml.files.addresses import AT_ONCE, real_path
+from anydml.files.located import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Store

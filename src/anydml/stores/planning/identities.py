@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address, at_once
+from anydml.files.addresses import Address
+from anydml.files.located import at_once
 from anydml.stores.formats.store import state_of
 
 R = TypeVar("R")

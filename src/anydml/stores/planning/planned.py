@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address, real_path
+from anydml.files.addresses import Address
+from anydml.files.located import real_path
 from anydml.moves import Program
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.target import Content, Target

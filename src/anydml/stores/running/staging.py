@@ -15,8 +15,9 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from anydml.files.addresses import Address, at_once, size_at
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
+from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, narrow, searchable
 from anydml.stores.formats.numpy_target import Checksum
 from anydml.stores.formats.target import Content, NewFile
