@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -15,6 +17,12 @@ from anydml.files.json_path import JsonPath
 KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
 """Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
 
+
+LARGE, PART = 64 << 20, 8 << 20
+"""Bytes of an object from which it is written in parts, and of a part."""
+
+AT_A_TIME = 1000
+"""Objects that are removed by one request."""
 
 if TYPE_CHECKING:
     _LocalPath = Path
@@ -111,7 +119,54 @@ class Address(_LocalPath):
         import obstore
 
         try:
-            return obstore.put(self.store, self.key, data)
+            # Parts of a large object are held beside it.
+            is_large = memoryview(data).nbytes > LARGE
+            return obstore.put(self.store, self.key, data, use_multipart=is_large, chunk_size=PART, max_concurrency=4)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def copy_from(self, path: Path) -> None:
+        """Write the object as a file of this machine, or another object, has it.
+
+        Raises:
+            OSError: that cannot be read, or the object cannot be written.
+        """
+        import obstore
+
+        try:
+            if not isinstance(path, Address):
+                obstore.put(self.store, self.key, path, chunk_size=PART, max_concurrency=2)
+            elif path.store is self.store:
+                obstore.copy(self.store, path.key, self.key)
+            else:
+                found = obstore.get(path.store, path.key).stream(min_chunk_size=PART)
+                obstore.put(self.store, self.key, found, chunk_size=PART, max_concurrency=2)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def unlink(self, missing_ok: bool = True) -> None:
+        """Remove the object, if there is one.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        self.remove([self])
+
+    def remove(self, paths: Iterable[Address]) -> None:
+        """Remove objects of the same store, in turn.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        import obstore
+
+        left = iter(paths)
+        try:
+            while several := [path.key for path in islice(left, AT_A_TIME)]:
+                with suppress(FileNotFoundError):
+                    obstore.delete(self.store, several)
+        except OSError:
+            raise
         except Exception as error:
             raise self._error(error) from None
 
@@ -216,6 +271,18 @@ class Address(_LocalPath):
 def _state_of(found: Any) -> tuple[Any, ...]:
     """What changes with an object, by its properties."""
     return found["size"], found["e_tag"], str(found["last_modified"])
+
+
+def check_written(path: Address) -> None:
+    """Refuse addresses at which nothing is written.
+
+    Raises:
+        ModelError: it is one of a web server, or a whole bucket.
+    """
+    if not path.is_listed:
+        raise JsonPath(str(path)).error("is of a web server, which is only read: name one such as s3://bucket/x.zarr")
+    if not path.key:
+        raise JsonPath(str(path)).error("is a whole bucket: name a folder in it, such as x.zarr")
 
 
 def first_line(error: Exception) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address
+from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.files.located import located
 from anydml.stores.formats.opening import open as open_store
@@ -139,8 +139,11 @@ def rechunk(
 
 
 def _check_target(output: Path) -> None:
+    """Refuse addresses where no Zarr array can be."""
     if isinstance(output, Address):
-        raise JsonPath(str(output)).error("is an address, from which is read alone: write here, and copy the result")
+        check_written(output)
+        if output.suffix.lower() == ".npy":
+            raise JsonPath(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
 
 
 def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool) -> list[str]:

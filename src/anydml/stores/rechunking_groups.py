@@ -73,7 +73,7 @@ def rechunk_group(
     kept = [name for name in group.arrays if name not in chosen]
     copied = [path for name in kept for path in group.files_of(name)]
     others = {target / name: content for name, content in files.items()}
-    others |= {target / path.relative_to(source): path for path in copied}
+    others |= {target / str(path.relative_to(source)): path for path in copied}
 
     def function(*arrays: Any) -> Any:
         return tuple(array[index] for array, index in zip(arrays, indices, strict=True))

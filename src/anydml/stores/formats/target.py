@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.fields import path_text
+from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
+from anydml.files.located import located
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
@@ -130,7 +131,8 @@ def create(
     """Describe a file that a plan will write. Nothing is written until the plan runs.
 
     Args:
-        path: a .npy, .npz, .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr.
+        path: a .npy, .npz, .safetensors or .gguf file, or the folder of a Zarr array, whose name ends with .zarr and
+            which may lie at an address.
         shape: sizes; for a .safetensors, .gguf or .npz file, sizes by the tensors' names.
         dtype: of the elements; for such a file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, for the arguments that are not given.
@@ -152,14 +154,15 @@ def create(
         >>> target.shape
         (2, 3)
     """
-    place = JsonPath(path_text("create", path))
-    suffix = Path(path).suffix.lower()
+    found = located("create", path)
+    place, suffix = JsonPath(str(found)), found.suffix.lower()
+    _check_address(found, place)
     if suffix == ".zarr":
         own_shape = getattr(like, "shape", None) if shape is None else shape
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
-        return new_zarr(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
+        return new_zarr(found, _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
     if chunks is not None or codec is not None:
         raise place.error("is no Zarr array, which alone has chunks and codecs: let its name end with .zarr")
     if suffix == ".npy":
@@ -169,7 +172,7 @@ def create(
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("needs one shape and one dtype, or one array that it is like")
-        return new_npy(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place))
+        return new_npy(found, _sizes(own_shape, place), _dtype(own_dtype, place))
     if suffix not in (".safetensors", ".gguf", ".npz"):
         raise place.error("ends with none of .npy, .npz, .safetensors, .gguf and .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
@@ -185,7 +188,15 @@ def create(
         tensors[name] = (_sizes(sizes, place / name), _dtype(own, place / name))
     if metadata is None:
         metadata = like.metadata if isinstance(like, Checkpoint) else {}
-    return new_tensors(Path(path), tensors, metadata)
+    return new_tensors(found, tensors, metadata)
+
+
+def _check_address(path: Path, place: JsonPath) -> None:
+    """Refuse addresses where no Zarr array can be."""
+    if isinstance(path, Address):
+        check_written(path)
+        if path.suffix.lower() != ".zarr":
+            raise place.error("is an address, where only Zarr arrays are written: let its name end with .zarr")
 
 
 def new_npy(path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Target:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError, ModelError
+from anydml.files.addresses import Address
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.journal import is_under_way
@@ -36,6 +37,8 @@ MOST_OPEN = 4
 
 def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
     """Run a plan on a cluster; as `Plan.run`."""
+    if any(isinstance(each.path, Address) for each in plan.outputs):
+        raise BindingError(f"{plan.name}: a cluster writes files, and not at addresses: leave the scheduler away")
     # Nothing is begun before the cluster is there.
     with connected(scheduler) as client:
         run(plan, progress, partial(write_on, client, scheduler, plan))
@@ -174,7 +177,7 @@ def _everywhere(plan: Planned) -> Planned:
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))
+    return path if isinstance(path, Address) else Path(os.path.abspath(path))
 
 
 # What follows runs on workers.

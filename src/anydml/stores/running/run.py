@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from anydml.errors import BindingError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.progress import shown, waiting
 from anydml.stores.planning.file_blocking import FileBlocking
@@ -15,15 +15,19 @@ from anydml.stores.planning.planned import Planned
 from anydml.stores.running.blocks_writer import BlocksWriter
 from anydml.stores.running.file_blocks import FileBlocks
 from anydml.stores.running.journal import Journal
+from anydml.stores.running.journal_elsewhere import JournalElsewhere
 from anydml.stores.running.staging import Staging
+from anydml.stores.running.staging_elsewhere import StagingElsewhere
 from anydml.text import counted
 
 WriteBlocks = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
 """Writes blocks of the plan with a digest; calls a function with the number and the bytes of each."""
 
 
-def staging_of(plan: Planned) -> Staging:
+def staging_of(plan: Planned) -> Staging | StagingElsewhere:
     """Where the outputs of a plan lie until they get their names."""
+    if any(isinstance(each.path, Address) for each in plan.arrays):
+        return StagingElsewhere(plan.arrays, plan.others, plan.folder, plan.overwrite)
     return Staging(plan.files, plan.arrays, plan.others, plan.folder, plan.overwrite, plan.identities)
 
 
@@ -35,7 +39,7 @@ def writer_of(plan: Planned) -> BlocksWriter:
     # Plans of plain files do without codecs.
     from anydml.stores.running.grid_blocks import GridBlocks
 
-    return GridBlocks(plan, staging.journal.parent, staging.part)
+    return GridBlocks(plan, staging.scratch, staging.part)
 
 
 def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: WriteBlocks | None = None) -> None:
@@ -54,16 +58,16 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
     staging = staging_of(plan)
     place = JsonPath(str(staging.top[0]))
     try:
-        staging.journal.parent.mkdir(parents=True, exist_ok=True)
+        staging.prepare()
         check_unchanged(plan.name, plan.identities)
         with waiting(f"{plan.name}: lists {counted(plan.blocking.count, 'block')}", progress is True):
             digest = plan.digest()
-        if not os.path.exists(staging.journal):
+        if not staging.is_begun():
             plan.was_there = not plan.overwrite and staging.is_of(digest)
             if plan.was_there:
                 return
             staging.check_free()
-        journal = Journal(staging.journal, digest, staging.sync)
+        journal = staging.open_journal(digest)
     except OSError as error:
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     is_over = False
@@ -101,7 +105,7 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         journal.close(is_over)
 
 
-def _kept(journal: Journal, blocks: int, staging: Staging) -> str:
+def _kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | StagingElsewhere) -> str:
     """What a run that was interrupted leaves."""
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"
@@ -115,7 +119,11 @@ def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: C
 
 
 def _go_on(
-    plan: Planned, journal: Journal, digest: str, progress: bool | Callable[[int], None], write: WriteBlocks
+    plan: Planned,
+    journal: Journal | JournalElsewhere,
+    digest: str,
+    progress: bool | Callable[[int], None],
+    write: WriteBlocks,
 ) -> None:
     """Write all unfinished blocks."""
     waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)

@@ -25,7 +25,7 @@ from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.identities import is_marked, mark, mark_named
 from anydml.stores.running.files import open_file
-from anydml.stores.running.journal import locked, sync_folder
+from anydml.stores.running.journal import Journal, locked, sync_folder
 
 PART = ".anydml-part"
 JOURNAL = ".anydml-journal"
@@ -37,7 +37,7 @@ MANY_FILES = 1000
 CHECKED = 1 << 20
 """Bytes that are read at a time for a checksum."""
 
-_OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
+OF_ARRAY = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
 """Names of the files of a Zarr array, relative to its folder."""
 
 
@@ -125,6 +125,27 @@ class Staging:
     def _allowed(self) -> int:
         """Permissions of the outputs."""
         return allowed_by(self._sources, self.journal.parent)
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for what the plan needs meanwhile."""
+        return self.journal.parent
+
+    def prepare(self) -> None:
+        """Make the folder of the outputs."""
+        self.journal.parent.mkdir(parents=True, exist_ok=True)
+
+    def is_begun(self) -> bool:
+        """Whether a journal is there."""
+        return os.path.exists(self.journal)
+
+    def open_journal(self, digest: str) -> Journal:
+        """The journal of the plan.
+
+        Raises:
+            ModelError: another process writes the same output.
+        """
+        return Journal(self.journal, digest, self.sync)
 
     def is_there(self) -> bool:
         """Whether all files are as an earlier run began them."""
@@ -259,7 +280,7 @@ def _check_array(folder: Path, place: JsonPath) -> None:
     """Refuse to replace a folder that is no Zarr array, or has files that none has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
         raise place.error("is no Zarr array, and is not replaced")
-    other = next((name for name in _inside(folder) if not _OF_ARRAY.fullmatch(name)), None)
+    other = next((name for name in _inside(folder) if not OF_ARRAY.fullmatch(name)), None)
     if other is not None:
         raise place.error(f"has {names([other])} beside its chunks; it is not replaced: move that")
 

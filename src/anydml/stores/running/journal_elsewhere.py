@@ -1,0 +1,218 @@
+"""Journals at addresses: one object beside the output, written anew while the plan runs.
+
+It has the lines of a local journal: the first identifies the plan, and the process that writes it; then follow ranges
+of finished blocks, and ``whole``. Stores replace an object only if it is the one that was read last, so that a process
+learns that another one has taken its output over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import uuid
+from contextlib import suppress
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.addresses import Address, first_line
+from anydml.files.json_path import JsonPath
+from anydml.stores.running.journal import boot
+
+SECONDS, AT_MOST = 1.0, 5.0
+"""Between two versions of a journal: where blocks were finished, and where none were."""
+
+WATCHED = 4 * AT_MOST
+"""Seconds without a new version after which the process that wrote a journal has been killed."""
+
+
+class JournalElsewhere:
+    """As `Journal`, at an address.
+
+    Args:
+        path: its address.
+        digest: of the plan.
+
+    Raises:
+        ModelError: another process writes the same output, or the journal cannot be written.
+    """
+
+    def __init__(self, path: Address, digest: str) -> None:
+        self.path = path
+        self._digest, self._run = digest, uuid.uuid4().hex
+        self._place = JsonPath(str(path))
+        self._lock, self._saving, self._over = threading.Lock(), threading.Lock(), threading.Event()
+        self._lost: Exception | None = None
+        found, self._tag = self._found()
+        self._ranges, self.is_whole = _ranges_of(found, digest)
+        self.finished = {number for low, high in self._ranges for number in range(low, high)}
+        self._count, self._is_new = len(self.finished), False
+        self._save()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    def _found(self) -> tuple[list[bytes], str | None]:
+        """The lines of the journal that is there, and its tag; after its process has been killed."""
+        found, tag = self._read()
+        if tag is None or _is_dead(found):
+            return found, tag
+        end = time.monotonic() + WATCHED
+        while time.monotonic() < end:
+            time.sleep(SECONDS)
+            found, now = self._read()
+            if now is None:
+                raise self._place.error("another process has just written the same output")
+            if now != tag:
+                raise self._place.error("another process is writing the same output")
+        return found, tag
+
+    def _read(self) -> tuple[list[bytes], str | None]:
+        import obstore
+
+        try:
+            found = obstore.get(self.path.store, self.path.key)
+            return bytes(found.bytes()).split(b"\n"), found.meta["e_tag"]
+        except FileNotFoundError:
+            return [], None
+        except Exception as error:
+            raise self._place.error(f"cannot be read: {first_line(error)}") from None
+
+    def _save(self, is_left: bool = False) -> None:
+        """Write a new version, if the one that is there is the last that this process knows.
+
+        Args:
+            is_left: whether this process ends, and another one may go on at once.
+
+        Raises:
+            ModelError: another version is there, or this one cannot be written.
+        """
+        with self._saving:
+            self._put(is_left)
+
+    def _put(self, is_left: bool) -> None:
+        import obstore
+
+        with self._lock:
+            first = {
+                "plan": self._digest,
+                "run": self._run,
+                "boot": boot(),
+                "process": None if is_left else os.getpid(),
+            }
+            lines = [json.dumps(first), *(f"{low}-{high}" for low, high in self._ranges), *["whole"] * self.is_whole]
+            text = "".join(f"{line}\n" for line in lines).encode()
+            self._is_new = False
+        mode: Any = "create" if self._tag is None else {"e_tag": self._tag}
+        try:
+            self._tag = obstore.put(self.path.store, self.path.key, text, mode=mode, use_multipart=False)["e_tag"]
+        except (obstore.exceptions.AlreadyExistsError, obstore.exceptions.PreconditionError):
+            # A repeated request may have been the first one that succeeded.
+            found, tag = self._read()
+            if b"\n".join(found) != text:
+                raise self._place.error("another process is writing the same output") from None
+            self._tag = tag
+        except Exception as error:
+            raise self._place.error(f"cannot be written: {first_line(error)}; the same command goes on") from None
+
+    def _keep(self) -> None:
+        """Write new versions until the plan is over."""
+        last = time.monotonic()
+        while not self._over.wait(SECONDS):
+            if self._is_new or time.monotonic() - last >= AT_MOST:
+                last = time.monotonic()
+                try:
+                    self._save()
+                except ModelError as error:
+                    self._lost = error
+                    return
+
+    def check(self) -> None:
+        """Refuse to go on where this process has lost its output.
+
+        Raises:
+            ModelError: another process writes it, or the journal could not be written.
+        """
+        if self._lost is not None:
+            raise self._lost
+
+    @property
+    def count(self) -> int:
+        """Blocks that were written, by this run or an earlier one."""
+        return self._count
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was written, by this run or an earlier one, nor by the process that took its output over."""
+        return not self._count and self._lost is None
+
+    def restart(self, _digest: str) -> None:
+        """Forget finished blocks."""
+        with self._lock:
+            self._ranges, self.finished, self.is_whole, self._count = [], set(), False, 0
+        self.check()
+        self._save()
+
+    def add(self, block: int, _size: int) -> None:
+        """Record that a block was written, within a second.
+
+        Raises:
+            ModelError: as `check`.
+        """
+        self.check()
+        with self._lock:
+            if self._ranges and self._ranges[-1][1] == block:
+                self._ranges[-1] = self._ranges[-1][0], block + 1
+            else:
+                self._ranges.append((block, block + 1))
+            self._count, self._is_new = self._count + 1, True
+
+    def whole(self) -> None:
+        """Record that everything is written but the metadata.
+
+        Raises:
+            ModelError: as `check`.
+        """
+        self.check()
+        with self._lock:
+            self.is_whole = True
+        self._save()
+
+    def close(self, is_over: bool) -> None:
+        """Write the last version, or remove the journal if the plan is done."""
+        self._over.set()
+        self._thread.join()
+        if self._lost is not None:
+            return
+        with suppress(OSError, ModelError):
+            if is_over:
+                self.path.unlink()
+            else:
+                self._save(is_left=True)
+
+
+def _ranges_of(lines: list[bytes], digest: str) -> tuple[list[tuple[int, int]], bool]:
+    """Ranges of finished blocks, and whether all were, of the journal of this plan; none of that of another one."""
+    try:
+        if json.loads(lines[0])["plan"] != digest:
+            return [], False
+        ends = [line.split(b"-") for line in lines[1:] if b"-" in line]
+        return [(int(low), int(high)) for low, high in ends], b"whole" in lines
+    except (IndexError, KeyError, TypeError, ValueError):
+        return [], False
+
+
+def _is_dead(lines: list[bytes]) -> bool:
+    """Whether the process that wrote a journal has left it, or ran on this machine and no longer does."""
+    try:
+        first = json.loads(lines[0])
+        if first["process"] is None:
+            return True
+        if first["boot"] is None or first["boot"] != boot():
+            return False
+        os.kill(int(first["process"]), 0)
+        return False
+    except ProcessLookupError:
+        return True
+    except (IndexError, KeyError, TypeError, ValueError, OSError):
+        return False

@@ -1,0 +1,186 @@
+"""Zarr arrays at addresses while they are written: chunks have their names, and metadata get theirs at the end.
+
+Stores of objects rename nothing, but show each object only when it is whole, and no reader finds an array without its
+metadata.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from anydml.errors import BindingError
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath, names
+from anydml.files.located import at_once, size_at
+from anydml.stores.formats.target import Content
+from anydml.stores.formats.zarr_groups import GROUP_FILES
+from anydml.stores.formats.zarr_metadata import METADATA, is_zarr, is_zarr_array
+from anydml.stores.formats.zarr_target import ZarrTarget
+from anydml.stores.running.journal_elsewhere import JournalElsewhere
+from anydml.stores.running.staging import JOURNAL, OF_ARRAY
+
+DESCRIBING = (*GROUP_FILES, ".zarray")
+"""Names of the objects by which readers find an array or group."""
+
+
+class StagingElsewhere:
+    """As `Staging`, for arrays at addresses.
+
+    Args:
+        arrays: Zarr arrays.
+        others: small objects beside them: their contents, or the files that they are copies of.
+        folder: that contains all of these; None where each array is on its own.
+        overwrite: whether existing outputs may be replaced: they are removed before anything is written.
+
+    Attributes:
+        top: addresses of the outputs.
+        journal: where the plan's journal lies.
+        scratch: a folder of this machine for what the plan needs meanwhile.
+    """
+
+    def __init__(
+        self, arrays: Sequence[ZarrTarget], others: Mapping[Path, Content], folder: Path | None, overwrite: bool
+    ) -> None:
+        self.overwrite = overwrite
+        described = {each.path / name: text for each in arrays for name, text in each.metadata.items()}
+        found = [*map(_address, [each.path for each in arrays] if folder is None else [folder])]
+        self.top: list[Address] = found
+        every = {_address(path): content for path, content in {**others, **described}.items()}
+        # From the innermost array on; what tells of other objects comes after them.
+        last = sorted(
+            (path for path in every if path.name in DESCRIBING),
+            key=lambda path: (-len(path.parts), path.name in METADATA, str(path)),
+        )
+        self._last = {path: every[path] for path in last}
+        self._others = {path: content for path, content in every.items() if path not in self._last}
+        self.journal = found[0].parent / f".{found[0].name}{JOURNAL}"
+        self.scratch = Path(tempfile.gettempdir())
+        self._arrays, self._is_own = [*map(_address, (each.path for each in arrays))], False
+
+    def prepare(self) -> None:
+        """Nothing: objects need no folders."""
+
+    def is_begun(self) -> bool:
+        """Whether a journal is there."""
+        return self.journal.is_file()
+
+    def open_journal(self, digest: str) -> JournalElsewhere:
+        """The journal of the plan.
+
+        Raises:
+            ModelError: another process writes the same output.
+        """
+        return JournalElsewhere(self.journal, digest)
+
+    def part(self, path: Path) -> Path:
+        """Where an array lies until it gets its metadata."""
+        return path
+
+    def check_free(self) -> None:
+        """Refuse names that are taken.
+
+        Raises:
+            ModelError: an output exists and may not be replaced.
+        """
+        for final in self.top:
+            place = JsonPath(str(final))
+            # A run that was interrupted leaves chunks without metadata.
+            are_left = self.is_begun() and not is_zarr(final)
+            if not are_left:
+                if next(final.inside(), None) is None:
+                    continue
+                if not self.overwrite:
+                    raise place.error(
+                        "exists already: name another, or let it be replaced by --overwrite (overwrite=True)"
+                    )
+                if not is_zarr_array(final):
+                    raise place.error("is no Zarr array, and is not replaced")
+            other = next((path for path in final.files() if not self._is_replaced(path)), None)
+            if other is not None:
+                name = str(other.relative_to(final))
+                raise place.error(f"has {names([name])} beside its chunks; it is not replaced: move that")
+
+    def _is_replaced(self, path: Address) -> bool:
+        """Whether an object is one that this plan writes, or may be a chunk of an array in the place of one of its."""
+        return (
+            path in self._others
+            or path in self._last
+            or any(array in path.parents and OF_ARRAY.fullmatch(str(path.relative_to(array))) for array in self._arrays)
+        )
+
+    def is_there(self) -> bool:
+        """Whether all objects that were copied are there."""
+        self._is_own = True
+        try:
+            return all(at_once(lambda pair: _size(pair[1]) == size_at(pair[0]), self._pairs()))
+        except OSError:
+            return False
+
+    def has_all(self) -> bool:
+        """True: when a journal is whole, all chunks are there."""
+        return True
+
+    def settle(self) -> None:
+        """Nothing: only one process writes at addresses."""
+
+    def share(self) -> AbstractContextManager[None]:
+        """Nothing, likewise."""
+        return nullcontext()
+
+    def begin(self) -> None:
+        """Remove what is there, the metadata first, and copy what is copied."""
+        self._is_own = True
+        for final in self.top:
+            _remove(final)
+        at_once(lambda pair: _copy(pair[1], pair[0]), self._pairs())
+
+    def sync(self) -> None:
+        """Nothing: an object that was written is there."""
+
+    def is_of(self, _digest: str) -> bool:
+        """False: objects have no mark of the plan that wrote them."""
+        return False
+
+    def finish(self, _digest: str) -> None:
+        """Write the metadata, by which readers find the arrays."""
+        for path, content in self._last.items():
+            _copy(content, path)
+
+    def drop(self) -> None:
+        """Remove what was begun, and nothing that was there before."""
+        for final in self.top if self._is_own else ():
+            _remove(final)
+
+    def _pairs(self) -> list[tuple[Address, Content]]:
+        return [*self._others.items()]
+
+
+def _address(path: Path) -> Address:
+    if not isinstance(path, Address):
+        raise BindingError(f"{path} is no address, as other outputs of the plan are: write all to one place")
+    return path
+
+
+def _size(content: Content) -> int:
+    return len(content) if isinstance(content, bytes) else size_at(content)
+
+
+def _copy(content: Content, path: Address) -> None:
+    """Write an object from its content, or from another file or object."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.copy_from(content)
+
+
+def _remove(folder: Address) -> None:
+    """Remove all objects in a folder, those first by which readers find it."""
+
+    def parts() -> Iterator[Address]:
+        yield from (folder / name for name in DESCRIBING if (folder / name).is_file())
+        yield from folder.files()
+
+    folder.remove(parts())
