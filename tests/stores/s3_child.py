@@ -1,8 +1,8 @@
 """moto's S3 server on the loopback, with an empty bucket named ``bucket``; prints its port, then obeys lines of stdin.
 
-``hold N``: requests for chunks wait until N of them are there, or five seconds. ``fail N``: the next N requests for
-chunks are answered by 503. ``count``: prints how many requests for chunks there were at once, and in all, since the
-last time.
+``hold N``: requests for chunks wait until N of them are there, or five seconds. ``stop N``: after N requests for chunks
+others wait until ``go``. ``fail N``: the next N requests for chunks are answered by 503. ``count``: prints how many
+requests for chunks there were at once, and in all, since the last time.
 """
 
 import logging
@@ -27,7 +27,7 @@ class Watched:
         self.app = app
         self.changed = threading.Condition()
         self.now = self.most = self.count = self.failing = 0
-        self.held = 1
+        self.held, self.left = 1, None
 
     def __call__(self, environ, start):
         if "/c/" not in environ["PATH_INFO"]:
@@ -37,6 +37,8 @@ class Watched:
             self.most = max(self.most, self.now)
             self.changed.notify_all()
             self.changed.wait_for(lambda: self.most >= self.held, 5)
+            self.changed.wait_for(lambda: self.left is None or self.left > 0)
+            self.left = None if self.left is None else self.left - 1
             fails, self.failing = self.failing > 0, max(0, self.failing - 1)
         try:
             if fails:
@@ -60,6 +62,9 @@ for line in sys.stdin:
     with app.changed:
         if word == "hold":
             app.held, app.most = int(numbers[0]), 0
+        elif word in ("stop", "go"):
+            app.left = int(numbers[0]) if numbers else None
+            app.changed.notify_all()
         elif word == "fail":
             app.failing = int(numbers[0])
         else:

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import anydml as dml
 from anydml import stores
 from anydml.cli import main
 from anydml.errors import BindingError, ModelError
@@ -74,6 +77,7 @@ def s3(server, request):
     server.folder = f"s3://bucket/{request.node.name}"
     yield server
     server.say("hold 1")
+    server.say("go")
 
 
 @pytest.fixture
@@ -257,6 +261,188 @@ def test_no_traceback(s3, local, capsys):
         assert "secret" not in error
 
 
+def names(url):
+    """Names of all objects in a folder and its subfolders, and beside it those of journals."""
+    path = located("test", url)
+    return sorted(each["path"].removeprefix(f"{path.key}/") for each in path.inside())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_destinations(s3, local, way):
+    x, options = array(), WAYS[way]
+    made = zarr.create_array("x.zarr", shape=x.shape, chunks=(20, 12), dtype="f4", attributes={"a": [1]}, **options)
+    made[...] = x
+    plan = stores.rechunk("x.zarr", f"{s3.folder}/y", chunks=[10, 6], permute=[1, 0])
+    plan.run()
+    store, key = opened(f"{s3.folder}/y")
+    found = zarr.open_array(store, path=key, mode="r")
+    assert (found[...] == x.T).all()
+    assert found.attrs["a"] == [1]
+    assert plan.verify() is None
+    assert not any("anydml" in name for name in names(s3.folder))
+    stores.rechunk(f"{s3.folder}/y", "z.zarr", permute=[1, 0], chunks=[20, 12]).run()
+    assert stores.verify("z.zarr", "x.zarr") is None
+
+
+def test_a_group_as_a_destination(s3, local):
+    x = array()
+    group = zarr.create_group("g", attributes={"title": "t"})
+    for name, values in ("a", x), ("sub/b", x + 1):
+        dims = ("t", "x")
+        made = group.create_array(name, shape=x.shape, chunks=(10, 22), dtype="f4", dimension_names=dims)
+        made[...] = values
+    with warnings.catch_warnings(action="ignore"):
+        zarr.consolidate_metadata("g")
+    stores.rechunk("g", f"{s3.folder}/g", chunks={"a": [35, 2]}).run()
+    store, key = opened(f"{s3.folder}/g")
+    found = zarr.open_group(store, path=key, mode="r")
+    assert found.attrs["title"] == "t"
+    assert found["a"].chunks == (35, 2)
+    assert (found["a"][...] == x).all()
+    assert (found["sub/b"][...] == x + 1).all()
+    assert stores.verify("g", f"{s3.folder}/g") is None
+    stores.rechunk(f"{s3.folder}/g", f"{s3.folder}/h", chunks={"a": [10, 10]}).run()
+    assert stores.verify(f"{s3.folder}/h", "g") is None
+
+
+def test_nothing_is_replaced_unless_it_may_be(s3, local):
+    x, url = array(), f"{s3.folder}/y"
+    np.save("x.npy", x)
+    written(url, x + 1)
+    before = names(url)
+    with pytest.raises(ModelError, match="exists already"):
+        stores.rechunk("x.npy", url).run()
+    put(f"{url}/notes.txt", b"mine")
+    with pytest.raises(ModelError, match=r"notes\.txt"):
+        stores.rechunk("x.npy", url, overwrite=True).run()
+    put(f"{s3.folder}/other/notes.txt", b"mine")
+    for overwrite in False, True:
+        with pytest.raises(ModelError, match=r"exists already|is no Zarr array"):
+            stores.rechunk("x.npy", f"{s3.folder}/other", overwrite=overwrite).run()
+    assert names(url) == sorted([*before, "notes.txt"])
+    assert names(f"{s3.folder}/other") == ["notes.txt"]
+    located("test", f"{url}/notes.txt").unlink()
+    stores.rechunk("x.npy", url, overwrite=True, chunks=[35, 22]).run()
+    assert names(url) == ["c/0/0", "zarr.json"]
+    assert stores.verify("x.npy", url) is None
+    with pytest.raises(BindingError, match="is an input, too"):
+        stores.rechunk(url, url, overwrite=True)
+
+
+CHILD_PLAN = """
+import sys
+import anydml as dml
+from anydml import stores
+stores.rechunk("x.npy", sys.argv[1], chunks=[1, 4000], memory="170kB", codec="none").run()
+"""
+
+
+def test_a_killed_run_goes_on_and_nobody_finds_half_an_array(s3, local):
+    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
+    np.save("x.npy", x)
+    s3.say("stop 25")
+    journal = located("test", f"{s3.folder}/.y.zarr.anydml-journal")
+    with subprocess.Popen([sys.executable, "-c", CHILD_PLAN, url]) as child:
+        while not (journal.is_file() and b"-" in journal.read_bytes().partition(b"\n")[2]):
+            assert child.poll() is None
+        child.kill()
+    s3.say("go")
+    with pytest.raises(ModelError, match=r"does not exist|is a group|no metadata"):
+        stores.open(url)
+    s3.count()
+    plan = stores.rechunk("x.npy", url, chunks=[1, 4000], memory="170kB", codec="none")
+    plan.run()
+    assert 0 < plan.resumed < len(plan.blocks)
+    assert s3.count()[1] < 40 + 3
+    assert stores.verify("x.npy", url) is None
+    assert names(s3.folder) == sorted(["y.zarr/zarr.json", *(f"y.zarr/c/{k}/0" for k in range(40))])
+
+
+def test_what_another_plan_has_begun_is_removed(s3, local):
+    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
+    np.save("x.npy", x)
+    s3.say("stop 25")
+    journal = located("test", f"{s3.folder}/.y.zarr.anydml-journal")
+    with subprocess.Popen([sys.executable, "-c", CHILD_PLAN, url]) as child:
+        while not (journal.is_file() and b"-" in journal.read_bytes().partition(b"\n")[2]):
+            assert child.poll() is None
+        child.kill()
+    s3.say("go")
+    put(f"{url}/notes.txt", b"mine")
+    with pytest.raises(ModelError, match=r"notes\.txt"):
+        stores.rechunk("x.npy", url, chunks=[40, 100]).run()
+    located("test", f"{url}/notes.txt").unlink()
+    stores.rechunk("x.npy", url, chunks=[40, 4000]).run()
+    assert names(s3.folder) == ["y.zarr/c/0/0", "y.zarr/zarr.json"]
+
+
+def test_two_runs_at_once(s3, local, monkeypatch):
+    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
+    np.save("x.npy", x)
+    plan = stores.rechunk("x.npy", url, chunks=[1, 4000], memory="170kB", codec="none")
+    other = stores.rechunk("x.npy", url, chunks=[2, 4000], memory="170kB", codec="none")
+    refused = []
+
+    def meanwhile(_size):
+        if not refused:
+            with pytest.raises(ModelError, match="another process is writing"):
+                other.run()
+            refused.append(True)
+
+    monkeypatch.setattr("anydml.stores.running.journal_elsewhere.AT_MOST", 0.5)
+    plan.run(meanwhile)
+    assert refused
+    assert stores.verify("x.npy", url) is None
+
+
+def test_a_run_that_lost_its_output_stops_and_removes_nothing(s3, local):
+    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
+    np.save("x.npy", x)
+    plan = stores.rechunk("x.npy", url, chunks=[1, 4000], memory="170kB", codec="none")
+
+    def meanwhile(_size):
+        put(f"{s3.folder}/.y.zarr.anydml-journal", b"{}\n")
+        time.sleep(0.1)
+
+    with pytest.raises(ModelError, match="another process is writing"):
+        plan.run(meanwhile)
+    assert len(names(url)) > 1
+    assert names(s3.folder)[0] == ".y.zarr.anydml-journal"
+
+
+def test_sources_that_change_leave_nothing(s3, local):
+    np.save("x.npy", array())
+    plan = stores.rechunk("x.npy", f"{s3.folder}/y", chunks=[5, 22], memory="170kB")
+
+    def meanwhile(_size):
+        np.save("x.npy", array() + 1)
+
+    with pytest.raises(BindingError, match="has changed"):
+        plan.run(meanwhile)
+    assert names(s3.folder) == []
+
+
+def test_where_nothing_is_written(s3, local, capsys):
+    np.save("x.npy", array())
+    for target, wrong in {
+        f"{s3.folder}/y.npy": "is a .npy file",
+        "s3://bucket": "is a whole bucket",
+        "https://host/y.zarr": "is only read",
+        "memory://m/y.zarr": "memory of a process",
+        "s3://nobucket/y.zarr": "404",
+        f"{s3.folder}/y.h5": "another kind",
+    }.items():
+        code, _, error = said(capsys, "rechunk", "x.npy", target, "-q")
+        assert code == 2
+        assert wrong in error
+        assert error.count("\n") == 1
+    with pytest.raises(ModelError, match="only Zarr arrays"):
+        stores.create(f"{s3.folder}/y.npy", [2], "f4")
+    with pytest.raises(BindingError, match="leave the scheduler away"):
+        stores.rechunk("x.npy", f"{s3.folder}/y").run(scheduler="tcp://127.0.0.1:1")
+    assert names(s3.folder) == []
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -296,6 +482,15 @@ def test_memory(local):
     stores.rechunk("memory://m/x", "y.npy").run()
     assert (np.load("y.npy") == x).all()
     assert stores.verify("memory://m/x", "y.npy") is None
+    stores.rechunk("y.npy", "memory://m/z", chunks=[5, 22]).run()
+    assert stores.verify("memory://m/x", "memory://m/z") is not None
+    assert stores.verify("memory://m/z", "y.npy") is None
+    target = stores.create("memory://m/t.zarr", like=stores.open("y.npy"), chunks=[35, 2])
+    dml.fuse(lambda x: np.flip(x, 0)).plan(stores.open("memory://m/z"), target).run()
+    assert (stores.open("memory://m/t.zarr").read() == x[::-1]).all()
+    mixed = [target, stores.create("b.npy", like=target)]
+    with pytest.raises(BindingError, match="write all to one place"):
+        dml.fuse(lambda x: (x, x)).plan(stores.open("y.npy"), mixed, overwrite=True).run()
 
 
 def test_files(local):

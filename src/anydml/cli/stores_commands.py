@@ -143,7 +143,7 @@ def rechunk(
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
 
     IN may also be a Zarr group, such as a dataset of xarray. OUT is then a group, too; arrays that keep their chunks
-    are copied.
+    are copied. Either may lie at an address, such as s3://bucket/x.zarr; credentials are those of the environment.
 
     Arrays are sliced, then flipped, then permuted. From Zarr to Zarr, codecs, filters, shards and attributes are
     preserved unless an option changes them.

@@ -57,7 +57,9 @@ def located(name: str, value: object) -> Path:
         raise place.error("has a part that is empty, or one or two dots")
     if importlib.util.find_spec("obstore") is None:
         raise place.error('is an address, which obstore reads and writes: pip install "anydml[remote]"')
-    return Address(f"{known[1].lower()}:/{rest.rstrip('/')}")
+    # Two names of one store would hide that an output is an input.
+    scheme = known[1].lower().removesuffix("a")
+    return Address(f"{scheme}:/{rest.rstrip('/')}")
 
 
 def real_path(path: Path) -> str:

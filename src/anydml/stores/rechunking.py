@@ -56,7 +56,7 @@ def rechunk(
     Args:
         source: the folder of a Zarr array or group, or a .npy file; each of them may lie at an address, such as
             ``s3://bucket/x.zarr``, which obstore reads by its own settings.
-        target: a .npy file, by its suffix; otherwise the folder of a Zarr array.
+        target: a .npy file, by its suffix; otherwise the folder of a Zarr array, which may lie at an address, too.
         chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source. For a group, sizes
             for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.

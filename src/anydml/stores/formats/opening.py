@@ -87,8 +87,9 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore:
     """What lies at an address."""
     with place.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
+            seen = path.state()
             header = npy.read_header(path, place)
-            return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=path.state())
+            return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
         if is_zarr(path):
             return open_zarr(path)
         if path.is_file():

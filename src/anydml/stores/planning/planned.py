@@ -74,6 +74,10 @@ class Planned:
         self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
         if is_apart:
             self._check_apart()
+            if len({isinstance(each.path, Address) for each in self.outputs}) > 1:
+                raise BindingError(
+                    f"{self.name}: some outputs are at addresses, and others are files: write all to one place"
+                )
         self.blocking: FileBlocking | GridBlocking
         is_chunked = any(isinstance(each, ZarrStore | ZarrTarget) for each in (*self.inputs, *self.outputs))
         free = self.memory - constants

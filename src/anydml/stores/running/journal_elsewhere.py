@@ -148,10 +148,11 @@ class JournalElsewhere:
 
     def restart(self, _digest: str) -> None:
         """Forget finished blocks."""
-        with self._lock:
-            self._ranges, self.finished, self.is_whole, self._count = [], set(), False, 0
         self.check()
-        self._save()
+        if self._ranges or self.is_whole:
+            with self._lock:
+                self._ranges, self.finished, self.is_whole, self._count = [], set(), False, 0
+            self._save()
 
     def add(self, block: int, _size: int) -> None:
         """Record that a block was written, within a second.

@@ -100,8 +100,7 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         if not is_over and journal.is_empty and not journal.is_whole:
             # There is nothing to resume.
             staging.settle()
-            staging.drop()
-            is_over = True
+            is_over = staging.drop()
         journal.close(is_over)
 
 

@@ -251,8 +251,8 @@ class Staging:
         for folder in self._folders:
             shutil.rmtree(beside(folder, OLD), ignore_errors=True)
 
-    def drop(self) -> None:
-        """Remove what was begun."""
+    def drop(self) -> bool:
+        """Remove what was begun, and return that nothing is left of it."""
         for final in self.top:
             part = beside(final, PART)
             with suppress(OSError):
@@ -260,6 +260,7 @@ class Staging:
                     shutil.rmtree(part)
                 else:
                     part.unlink()
+        return True
 
 
 def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:

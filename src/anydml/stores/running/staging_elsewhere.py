@@ -7,11 +7,10 @@ metadata.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
@@ -59,13 +58,16 @@ class StagingElsewhere:
         self.journal = found[0].parent / f".{found[0].name}{JOURNAL}"
         self.scratch = Path(tempfile.gettempdir())
         self._arrays, self._is_own = [*map(_address, (each.path for each in arrays))], False
+        self._was_begun: bool | None = None
 
     def prepare(self) -> None:
         """Nothing: objects need no folders."""
 
     def is_begun(self) -> bool:
-        """Whether a journal is there."""
-        return self.journal.is_file()
+        """Whether a journal was there before this plan."""
+        if self._was_begun is None:
+            self._was_begun = self.journal.is_file()
+        return self._was_begun
 
     def open_journal(self, digest: str) -> JournalElsewhere:
         """The journal of the plan.
@@ -86,12 +88,12 @@ class StagingElsewhere:
             ModelError: an output exists and may not be replaced.
         """
         for final in self.top:
+            if next(final.inside(), None) is None:
+                continue
             place = JsonPath(str(final))
             # A run that was interrupted leaves chunks without metadata.
             are_left = self.is_begun() and not is_zarr(final)
             if not are_left:
-                if next(final.inside(), None) is None:
-                    continue
                 if not self.overwrite:
                     raise place.error(
                         "exists already: name another, or let it be replaced by --overwrite (overwrite=True)"
@@ -149,10 +151,11 @@ class StagingElsewhere:
         for path, content in self._last.items():
             _copy(content, path)
 
-    def drop(self) -> None:
-        """Remove what was begun, and nothing that was there before."""
+    def drop(self) -> bool:
+        """Remove what was begun, and nothing that was there before; whether nothing is left of an interrupted plan."""
         for final in self.top if self._is_own else ():
             _remove(final)
+        return self._is_own or not self._was_begun
 
     def _pairs(self) -> list[tuple[Address, Content]]:
         return [*self._others.items()]
@@ -160,7 +163,7 @@ class StagingElsewhere:
 
 def _address(path: Path) -> Address:
     if not isinstance(path, Address):
-        raise BindingError(f"{path} is no address, as other outputs of the plan are: write all to one place")
+        raise AssertionError(f"{path} is no address")
     return path
 
 
@@ -178,9 +181,6 @@ def _copy(content: Content, path: Address) -> None:
 
 def _remove(folder: Address) -> None:
     """Remove all objects in a folder, those first by which readers find it."""
-
-    def parts() -> Iterator[Address]:
-        yield from (folder / name for name in DESCRIBING if (folder / name).is_file())
-        yield from folder.files()
-
-    folder.remove(parts())
+    if next(folder.inside(), None) is not None:
+        folder.remove(folder / name for name in DESCRIBING if (folder / name).is_file())
+        folder.remove(folder.files())
