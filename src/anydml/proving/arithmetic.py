@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.onnx.tensors import numpy_type
 from anydml.proving.calls import Call
+from anydml.proving.layouts import PLAIN, laid_out
 from anydml.proving.moving import Mover, filled
 from anydml.proving.shapes import computed
 from anydml.proving.sizes import Sizes, axis_of, broadcast, fit, surely_fit
@@ -66,35 +67,48 @@ def made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any,
     simpler = _simpler(mover, operator, terms, shape)
     if simpler is not None:
         return simpler
-    given = list[Term | None](terms)
-    if operator in COMMUTATIVE:
-        given.sort(key=_number)
-    # One after the other: each must be broadcast by those that are left.
-    for k in range(len(given)):
-        given[k] = _small(mover, given, k, shape)
-    if operator in COMMUTATIVE:
-        given.sort(key=_number)
-    return mover.terms.make(f"{operator}@", given, (detail, shape), dtype, shape)
+    present = [_thin(mover, term) for term in terms if term is not None]
+    axes = shared_axes(present, shape)
+    is_commutative = operator in COMMUTATIVE
+    if axes is None:
+        # Sizes may differ, and one of them be 1.
+        given = sorted(terms, key=_number) if is_commutative else terms
+        return mover.terms.make(f"{operator}@", given, (detail, shape), dtype, shape)
+    layout = laid_out(mover, present, axes, shape, [PLAIN] * len(shape), is_ordered=not is_commutative)
+    left = iter(sorted(layout.inputs, key=_number) if is_commutative else layout.inputs)
+    given = [None if term is None else next(left) for term in terms]
+    found = mover.terms.make(f"{operator}@", given, (detail, (*layout.sizes,)), dtype, layout.sizes)
+    return layout.result(mover, found, range(len(shape)), shape)
+
+
+def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
+    """Return the axes of a shape that those of terms are, −1 where they are broadcast; None if sizes may differ."""
+    found = []
+    for term in terms:
+        first = len(shape) - len(term.sizes)
+        axes = [-1 if size == 1 else first + axis for axis, size in enumerate(term.sizes)]
+        if any(axis >= 0 and shape[axis] != size for axis, size in zip(axes, term.sizes, strict=True)):
+            return None
+        found.append(axes)
+    return found
 
 
 def _number(term: Term | None) -> int:
     return -1 if term is None else term.number
 
 
-def _small(mover: Mover, terms: Sequence[Term | None], k: int, shape: Sizes) -> Term | None:
-    """Return an operand that is broadcast to the same, without axes or elements that broadcasting makes anyway."""
-    term, others = terms[k], _broadcast([*terms[:k], *terms[k + 1 :]])
-    if term is None:
-        return None
-    if term.kind == "expand" and (source := term.inputs[0]) is not None and broadcast(others, source.sizes) == shape:
-        term = source
-    element = filled(term)
-    if element is not None and term.shape and others == shape:
-        return mover.terms.constant(element)
-    sizes = term.sizes
-    while sizes and sizes[0] == 1 and broadcast(others, sizes[1:]) == shape:
-        sizes = sizes[1:]
-    return mover.reshape(term, sizes)
+def _thin(mover: Mover, term: Term) -> Term:
+    """Return a constant without elements that broadcasting repeats."""
+    array = term.array
+    if not term.is_constant or array is None or not array.size or array.dtype.hasobject:
+        return term
+    found = array
+    for axis, size in enumerate(array.shape):
+        first = found.take([0], axis)
+        if size > 1 and found.take([1], axis).tobytes() == first.tobytes():
+            is_repeated = np.ascontiguousarray(np.broadcast_to(first, found.shape)).tobytes() == found.tobytes()
+            found = first if is_repeated else found
+    return term if found.shape == array.shape else mover.terms.constant(found)
 
 
 def _broadcast(terms: Sequence[Term | None]) -> Sizes:
@@ -112,10 +126,10 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
     if operator == "Where" and first is not None and (choice := filled(first)) is not None:
         chosen = terms[1 if choice else 2]
         return chosen if chosen is not None and chosen.shape == shape else None
-    if operator == "Neg" and first is not None and first.kind.startswith("Neg@"):
-        return first.inputs[0]
-    if operator == "Not" and first is not None and first.kind.startswith("Not@"):
-        return first.inputs[0]
+    if operator in ("Neg", "Not") and first is not None:
+        source, order = mover.source(first)
+        if source.kind == f"{operator}@" and source.inputs[0] is not None:
+            return mover.view(source.inputs[0], order.factors, order.entries(), first.sizes)
     if operator not in _NEUTRAL or len(terms) != 2:
         return None
     for k in (1, 0) if operator in COMMUTATIVE else (1,):
@@ -168,8 +182,25 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
     ):
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
+    rank = len(batch)
     shape = (*batch, first.shape[-2], second.shape[-1])
-    return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
+    axes = [
+        [-1 if size == 1 else rank - len(each.sizes) + 2 + axis for axis, size in enumerate(each.sizes[:-2])]
+        + [-1 if each.sizes[axis] == 1 else k for axis, k in zip((-2, -1), own, strict=True)]
+        for each, own in ((first, (rank, rank + 2)), (second, (rank + 2, rank + 1)))
+    ]
+    sizes = (*shape, first.shape[-1])
+    if any(
+        axis >= 0 and sizes[axis] != size
+        for own, each in zip(axes, (first, second), strict=True) for axis, size in zip(own, each.sizes, strict=True)
+    ):  # fmt: skip
+        return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
+    kinds = [*[PLAIN] * (rank + 2), "added"]
+    layout = laid_out(mover, [first, second], axes, sizes, kinds, (0, 1), is_ordered=False)
+    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
+    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
+    made = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, first.dtype, left)
+    return layout.result(mover, made, range(rank + 2), shape)
 
 
 def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -211,30 +242,55 @@ def _reduce(mover: Mover, call: Call) -> Sequence[Term] | None:
     axes = sorted({axis for axis in named if axis is not None})
     if len(axes) < len(named):
         return None
-    shape = tuple(1 if axis in axes else size for axis, size in enumerate(term.shape))
     more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
-    found = mover.terms.make(call.operator, [term], (tuple(axes), more), term.dtype, shape)
-    if not call.get("keepdims", 1):
-        found = mover.reshape(found, tuple(size for axis, size in enumerate(shape) if axis not in axes))
-    return [found]
+    kinds = ["reduced" if axis in axes else PLAIN for axis in range(rank)]
+    layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
+    reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
+    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
+    found = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
+    if call.get("keepdims", 1):
+        own, shape = (
+            [-1 if axis in axes else axis for axis in range(rank)],
+            [1 if k in axes else n for k, n in enumerate(term.shape)],
+        )
+    else:
+        own = [axis for axis in range(rank) if axis not in axes]
+        shape = [term.shape[axis] for axis in own]
+    return [layout.result(mover, found, own, tuple(shape))]
 
 
 def _along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
     term = call.term(0)
     if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:
         return None
-    axis = axis_of(call.get("axis", -1), len(term.shape))
+    rank = len(term.shape)
+    axis = axis_of(call.get("axis", -1), rank)
     if axis is None:
         return None
-    detail = axis, call.attributes(("axis",))
-    if call.operator.startswith("Arg"):
+    more = call.attributes(("axis",))
+    if call.operator in _IN_ORDER:
         kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
-        shape = [size for k, size in enumerate(kept) if k != axis or call.get("keepdims", 1)]
-        return [mover.terms.make(call.operator, call.inputs, detail, np.dtype(np.int64), shape)]
-    shapes = [None if each is None else each.shape for each in call.inputs[1:]]
-    if any(shape is None or len(shape) > len(term.shape) or not surely_fit(shape, term.shape) for shape in shapes):
+        is_kept = call.operator == "Hardmax" or call.get("keepdims", 1)
+        shape = [size for k, size in enumerate(kept) if k != axis or is_kept]
+        if call.operator == "Hardmax":
+            return [mover.terms.make(call.operator, call.inputs, (axis, more), term.dtype, term.shape)]
+        return [mover.terms.make(call.operator, call.inputs, (axis, more), np.dtype(np.int64), shape)]
+    if any(each is None or each.shape is None or len(each.shape) > rank for each in call.inputs):
         return None
-    return [mover.terms.make(call.operator, call.inputs, detail, term.dtype, term.shape)]
+    terms = [each for each in call.inputs if each is not None]
+    last = rank if call.operator == "LayerNormalization" else axis + 1
+    kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
+    axes = shared_axes(terms, term.shape)
+    if axes is None:
+        return None
+    layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
+    normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
+    found = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
+    return [layout.result(mover, found, range(rank), term.shape)]
+
+
+_IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))
+"""Operators for whose results the order of elements along the axis matters."""
 
 
 def refuses(term: Term) -> bool:
@@ -257,7 +313,7 @@ def refuses(term: Term) -> bool:
 
 _NAMES = """
     ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
-    bound concat constant input moved output range sizes slice sparse tile
+    bound concat dot constant input moved output range sizes slice sparse
 """
 
 _TAKING = frozenset(_NAMES.split())

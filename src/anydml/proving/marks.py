@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from anydml.proving.arithmetic import COMMUTATIVE
-from anydml.proving.moving import numbers
+from anydml.proving.orders import numbers
 from anydml.proving.terms import Term, needed
+from anydml.proving.views import moved as moved_array
 from anydml.slim.marks import (
     Marks,
     NoFingerprintError,
@@ -72,6 +73,8 @@ def _marks(term: Term, found: Mapping[int, Marks | None]) -> Marks | None:
     if term.kind == "MatMul":
         rows, columns = of_row(marks[0], -1)[..., :, None], of_row(marks[1], -2)[..., None, :]
         return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
+    if term.kind == "dot":
+        return _dot(marks, term.detail)
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
         axes, more = term.detail
         return mixed(seed_of(f"{term.kind}:{more}"), _along(marks[0], axes)).reshape(sizes)
@@ -94,11 +97,23 @@ def _element_by_element(
 
 def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
     """Return the fingerprints of what is normalised along an axis, or from it on."""
-    axis, more = term.detail
-    rank = marks[0].ndim
-    axes = tuple(range(axis, rank)) if operator == "LayerNormalization" else (axis,)
+    axes, more = term.detail
     row = np.expand_dims(_along(marks[0], axes), axes)
-    return mixed(seed_of(f"{term.kind}:{more}"), marks[0], row, *marks[1:])
+    return mixed(seed_of(f"{operator}:{more}"), marks[0], row, *marks[1:])
+
+
+def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
+    """Return the fingerprints of sums of products along axes, of both factors in any order."""
+    sizes = np.broadcast_shapes(*(each.shape for each in marks))
+    full = [
+        np.broadcast_to(
+            each, [n if axis in added else m for axis, (n, m) in enumerate(zip(sizes, each.shape, strict=True))]
+        )
+        for each in marks
+    ]
+    rows, columns = (_along(each, added) for each in full)
+    pair = np.broadcast_arrays(rows, columns)
+    return mixed(seed_of("dot product"), np.minimum(*pair), np.maximum(*pair))
 
 
 def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
@@ -115,8 +130,7 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
     match term.kind:
         case "moved":
             order = detail[0]
-            found = marks[0] if order is None else marks[0].reshape(order.factors).transpose(order.perm)
-            return found.reshape(sizes)
+            return (marks[0] if order is None else moved_array(marks[0], order)).reshape(sizes)
         case "slice":
             found = marks[0]
             for axis, first, count, step in detail:
@@ -126,8 +140,6 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
             return np.concatenate(marks, detail)
         case "expand":
             return np.broadcast_to(marks[0], sizes)
-        case "tile":
-            return np.tile(marks[0], detail)
         case "taken":
             indices = term.inputs[1]
             array = None if indices is None else indices.array

@@ -1,104 +1,26 @@
 """Terms of movement in a form of their own: so that equal movement, however it is written, is one term for all sizes.
 
-What reshapes and transposes a value is one term "moved": the value's elements, in the order of its shape, are numbered
-by factors; these are permuted, and the result has some shape. Slices, joins and others are simplified where that holds
-for all sizes.
+What is taken or joined is so in its source's order; the result is a view of it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from anydml.onnx.values import Array
+from anydml.proving.layouts import PLAIN, laid_out
+from anydml.proving.orders import REPEATED, Entry, aligned, numbers
 from anydml.proving.sizes import Size, Sizes, divided, product
 from anydml.proving.terms import Term, Terms, elements_of
-
-MOST = 1 << 22
-"""Most elements of a constant that is broadcast."""
+from anydml.proving.views import Viewer, own_axes
 
 Window = tuple[int, Size, Size, int]
 """An axis, the first coordinate that is taken, how many are, and the step."""
 
 
-class Order(NamedTuple):
-    """How a value is reshaped and transposed.
-
-    Attributes:
-        factors: sizes whose product is the number of elements; each numbers elements faster than those before it.
-        perm: which factor is the first, second … of the result.
-    """
-
-    factors: Sizes
-    perm: tuple[int, ...]
-
-    def tidy(self) -> Order:
-        """Return the same order with as few factors as possible."""
-        kept = [k for k in self.perm if self.factors[k] != 1]
-        runs: list[list[int]] = []
-        for k in kept:
-            between = self.factors[runs[-1][-1] + 1 : k] if runs and k > runs[-1][-1] else (0,)
-            if all(size == 1 for size in between):
-                runs[-1].append(k)
-            else:
-                runs.append([k])
-        order = sorted(range(len(runs)), key=lambda run: runs[run][0])
-        factors = tuple(product(self.factors[k] for k in runs[run]) for run in order)
-        return Order(factors, tuple(order.index(run) for run in range(len(runs))))
-
-    def permuted(self, perm: Sequence[int], shape: Sizes) -> Order | None:
-        """Return the order of a value of this order and a shape, whose axes are permuted; None if it is not known."""
-        split = _aligned([self.factors[k] for k in self.perm], shape)
-        if split is None:
-            return None
-        parts, groups = split
-        # The factors in the order of the source, each split as it is in the result.
-        places, factors = dict[tuple[int, int], int](), list[Size]()
-        for k in range(len(self.factors)):
-            for part, size in enumerate(parts[self.perm.index(k)]):
-                places[self.perm.index(k), part] = len(factors)
-                factors.append(size)
-        return Order(tuple(factors), tuple(places[each] for axis in perm for each in groups[axis])).tidy()
-
-
-def _aligned(factors: Sequence[Size], shape: Sizes) -> tuple[list[list[Size]], list[list[tuple[int, int]]]] | None:
-    """Split factors so that each size of a shape is a product of consecutive ones.
-
-    Returns:
-        The parts of each factor, and for each axis of the shape the factors and parts that it consists of; None if they
-        cannot be split for all sizes.
-    """
-    parts: list[list[Size]] = [[] for _ in factors]
-    groups: list[list[tuple[int, int]]] = [[] for _ in shape]
-    k = axis = 0
-    left: Size = factors[0] if factors else 1
-    needed: Size = shape[0] if shape else 1
-    while k < len(factors) and axis < len(shape):
-        if left == 1:
-            k += 1
-            left = factors[k] if k < len(factors) else 1
-            continue
-        if needed == 1:
-            axis += 1
-            needed = shape[axis] if axis < len(shape) else 1
-            continue
-        for taken in (needed, left):
-            one, other = divided(left, taken), divided(needed, taken)
-            if taken != 0 and one is not None and other is not None:
-                groups[axis].append((k, len(parts[k])))
-                parts[k].append(taken)
-                left, needed = one, other
-                break
-        else:
-            return None
-    ends = (left, *factors[k + 1 :], needed, *shape[axis + 1 :])
-    return (parts, groups) if all(size == 1 for size in ends) else None
-
-
-class Mover:
+class Mover(Viewer):
     """Makes terms of movement.
 
     Args:
@@ -111,54 +33,14 @@ class Mover:
     """
 
     def __init__(self, terms: Terms, is_real: bool = False) -> None:
-        self.terms, self.is_real = terms, is_real
+        super().__init__(terms)
+        self.is_real = is_real
         self.rounded: set[str] = set()
         self.assumed: dict[Size, int] = {}
 
-    def _moved(self, source: Term, order: Order, shape: Sizes) -> Term:
-        order = order.tidy()
-        is_plain = order.perm == tuple(range(len(order.perm)))
-        if is_plain and source.shape == shape:
-            return source
-        known, factors = numbers(shape), numbers(order.factors)
-        if source.is_constant and source.array is not None and known is not None and factors is not None:
-            array = source.array if is_plain else source.array.reshape(factors).transpose(order.perm)
-            return self.terms.constant(array.reshape(known))
-        detail = None if is_plain else order, shape
-        return self.terms.make("moved", [source], detail, source.dtype, shape)
-
-    def _order(self, term: Term) -> tuple[Term, Order]:
-        """Return the source of a value and its order."""
-        if term.kind == "moved":
-            (source,) = term.inputs
-            assert source is not None, "it moves a value"
-            order = term.detail[0]
-            return source, order or Order(source.sizes, tuple(range(len(source.sizes))))
-        return term, Order(term.sizes, tuple(range(len(term.sizes))))
-
-    def reshape(self, term: Term, shape: Sizes) -> Term:
-        """Return a value in another shape of as many elements."""
-        known = numbers(shape)
-        if term.kind == "sizes" and term.array is not None and term.dtype is not None and known is not None:
-            return self.terms.known(term.array.reshape(known), term.dtype)
-        source, order = self._order(term)
-        return self._moved(source, order, shape)
-
-    def transpose(self, term: Term, perm: Sequence[int]) -> Term:
-        """Return a value whose axes are permuted: axis k of the result is axis ``perm[k]``."""
-        shape = tuple(term.sizes[axis] for axis in perm)
-        source, order = self._order(term)
-        found = order.permuted(perm, term.sizes)
-        if found is None:
-            found = Order(term.sizes, tuple(perm))
-            source = term
-        return self._moved(source, found, shape)
-
     def slice(self, term: Term, windows: Sequence[Window]) -> Term:
         """Return what windows along some axes take of a value."""
-        taken = sorted(
-            window for window in windows if (window[1:]) != (0, term.sizes[window[0]], 1)
-        )  # fmt: skip
+        taken = sorted(window for window in windows if window[1:] != (0, term.sizes[window[0]], 1))
         if not taken:
             return term
         shape = list[Size](term.sizes)
@@ -171,25 +53,48 @@ class Mover:
                 axis, start, length, by = known[k : k + 4]
                 array = array.take(start + np.arange(length) * by, axis)
             return self.terms.constant(array) if term.is_constant else self.terms.known(array, term.dtype)
-        if term.kind == "slice":
-            inner: dict[int, Window] = {window[0]: window for window in term.detail}
-            whole: list[Window] = [(axis, 0, size, 1) for axis, size in enumerate(term.sizes)]
-            (source,) = term.inputs
-            assert source is not None, "it slices a value"
-            for axis, first, count, step in taken:
-                outer = inner.get(axis, whole[axis])
-                inner[axis] = axis, outer[1] + first * outer[3], count, step * outer[3]
-            return self.slice(source, [*inner.values()])
-        return self.terms.make("slice", [term], tuple(taken), term.dtype, shape)
+        source, factors, axes = self.along(term)
+        own = _by_factor(axes, taken)
+        if own is None:
+            source, factors, axes = term, term.sizes, own_axes(term)
+            own = {axis: (first, count, step) for axis, first, count, step in taken}
+            axes = [[(k, shape[k]) for k, _ in each] for each in axes]
+        return self._sliced(source, factors, own, axes, tuple(shape))
+
+    def _sliced(
+        self,
+        source: Term,
+        factors: Sizes,
+        windows: dict[int, tuple[Size, Size, int]],
+        axes: list[list[Entry]],
+        shape: Sizes,
+    ) -> Term:
+        """Return a view of what windows along factors take of a value."""
+        entries = [each for axis in axes for each in axis]
+        if not windows:
+            return self.view(source, factors, entries, shape)
+        if source.kind == "slice" and (inner := _outward(source, factors, windows)) is not None:
+            (base,) = source.inputs
+            assert base is not None, "it slices a value"
+            source, factors, windows = base, *inner
+        # Factors that are taken as a whole are merged.
+        runs: list[list[int]] = []
+        for k in range(len(factors)):
+            if runs and k not in windows and runs[-1][-1] not in windows:
+                runs[-1].append(k)
+            else:
+                runs.append([k])
+        merged = tuple(product(factors[k] for k in run) for run in runs)
+        detail = tuple((axis, *windows[run[0]]) for axis, run in enumerate(runs) if run[0] in windows)
+        sizes = [windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)]
+        taken = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, sizes)
+        return self.view(
+            taken, [windows[k][1] if k in windows else size for k, size in enumerate(factors)], entries, shape
+        )
 
     def concat(self, terms: Sequence[Term], axis: int) -> Term:
         """Return values that are joined along an axis."""
-        flat: list[Term] = []
-        for term in terms:
-            if term.sizes[axis] == 0 and len(terms) > 1:
-                continue
-            flat += [each for each in term.inputs if each] if (term.kind, term.detail) == ("concat", axis) else [term]
-        flat = self._joined(flat or [terms[0]], axis)
+        flat = [term for term in terms if term.sizes[axis] != 0] or [terms[0]]
         if len(flat) == 1:
             return flat[0]
         shape = [*flat[0].sizes]
@@ -200,32 +105,46 @@ class Mover:
             elements = [elements_of(term) for term in flat]
             if all(each is not None for each in elements):
                 return self.terms.known(np.concatenate([np.asarray(each) for each in elements], axis), flat[0].dtype)
-        return self.terms.make("concat", flat, axis, flat[0].dtype, shape)
-
-    def _joined(self, terms: Sequence[Term], axis: int) -> list[Term]:
-        """Join slices of one value that are side by side."""
+        shared = [*range(len(shape))]
+        kinds = ["joined" if each == axis else PLAIN for each in shared]
+        layout = laid_out(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
+        at = layout.kinds.index("joined")
         found: list[Term] = []
-        for term in terms:
-            if found and found[-1].kind == term.kind == "slice" and found[-1].inputs == term.inputs:
-                first, then = ({w[0]: w for w in each.detail} for each in (found[-1], term))
-                whole = term.inputs[0]
-                assert whole is not None, "it slices a value"
-                a, b = (each.pop(axis, (axis, 0, whole.sizes[axis], 1)) for each in (first, then))
-                if first == then and a[3] == b[3] and a[1] + a[2] * a[3] == b[1]:
-                    found[-1] = self.slice(whole, [*first.values(), (axis, a[1], a[2] + b[2], a[3])])
-                    continue
-            found.append(term)
-        return found
+        for term in layout.inputs:
+            own = [each for each in term.inputs if each] if (term.kind, term.detail) == ("concat", at) else [term]
+            for each in own:
+                both = self._joined(found[-1], each, at) if found else None
+                found = [*found[:-1], both] if both is not None else [*found, each]
+        made = found[0] if len(found) == 1 else self.terms.make("concat", found, at, flat[0].dtype, layout.sizes)
+        return layout.result(self, made, shared, tuple(shape))
 
-    def expand(self, term: Term, shape: Sizes) -> Term:
-        """Return a value that is broadcast to a shape."""
-        if term.shape == shape:
-            return term
-        if term.kind == "expand" and term.inputs[0] is not None:
-            return self.expand(term.inputs[0], shape)
-        if term.is_constant and term.array is not None and (known := numbers(shape)) and math.prod(known) <= MOST:
-            return self.terms.constant(np.broadcast_to(term.array, known))
-        return self.terms.make("expand", [term], shape, term.dtype, shape)
+    def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
+        """Return two slices of one value that are side by side as one; None for all else."""
+        (one, factors, axes), (other, others, _) = self.along(first), self.along(second)
+        if one.kind != "slice" or other.kind != "slice" or one.inputs != other.inputs:
+            return None
+        split, left = aligned(factors, one.sizes), [(k, size) for k, size in axes[axis] if size != 1]
+        (whole,) = one.inputs
+        if split is None or len(left) != 1 or whole is None or ([(left[0][0], 0)] not in split[1]):
+            return None
+        place = split[1].index([(left[0][0], 0)])
+        a, b = ({w[0]: w for w in each.detail} for each in (one, other))
+        before, after = (each.pop(place, (place, 0, whole.sizes[place], 1)) for each in (a, b))
+        if a != b or before[3] != after[3] or before[1] + before[2] * before[3] != after[1]:
+            return None
+        count = before[2] + after[2]
+        # The second one must lie in the same way.
+        k = left[0][0]
+        if others[:k] != factors[:k] or others[k + 1 :] != factors[k + 1 :] or others[k] != after[2]:
+            return None
+        if [[e if e[0] != k else k for e in each] for each in axes] != [
+            [e if e[0] != k else k for e in each] for each in self.along(second)[2]
+        ]:
+            return None
+        taken = self.slice(whole, [*a.values(), (place, before[1], count, before[3])])
+        shape = tuple(count if n == axis else size for n, size in enumerate(first.sizes))
+        sizes = tuple(count if n == k else size for n, size in enumerate(factors))
+        return self.view(taken, sizes, [(n, count if n == k else size) for each in axes for n, size in each], shape)
 
     def take(self, term: Term, indices: Term, axis: int) -> Term:
         """Return what is picked along an axis."""
@@ -241,19 +160,65 @@ class Mover:
                 return self.reshape(taken, shape)
             if term.is_constant and term.array is not None:
                 return self.terms.constant(term.array.take(flat.reshape(array.shape), axis))
-            indices = self.terms.constant(flat.astype(np.int64))
-            flat_shape = (*term.sizes[:axis], flat.size, *term.sizes[axis + 1 :])
-            made = self.terms.make("taken", [term, indices], axis, term.dtype, flat_shape)
-            return self.reshape(made, shape)
-        if indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
+            indices = self.terms.constant(flat.reshape(array.shape).astype(np.int64))
+        elif indices.dtype is not None and indices.dtype != np.int64 and indices.is_constant and array is not None:
             indices = self.terms.constant(array.astype(np.int64))
-        return self.terms.make("taken", [term, indices], axis, term.dtype, shape)
+        source, factors, axes = self.along(term)
+        left = [k for k, each in axes[axis] if each != 1]
+        if len(left) != 1 or left[0] == REPEATED:
+            source, factors, axes, left = term, term.sizes, own_axes(term), [axis]
+        own, order = self.source(indices)
+        before, after = factors[: left[0]], factors[left[0] + 1 :]
+        merged = [product(before), product(own.sizes), product(after)]
+        data = self.reshape(source, (merged[0], factors[left[0]], merged[2]))
+        flat_indices = self.reshape(own, (merged[1],))
+        made = self.terms.make("taken", [data, flat_indices], 1, term.dtype, merged)
+        count = len(order.factors)
+
+        def moved(entries: Sequence[Entry]) -> list[Entry]:
+            return [(k + (count - 1) * (k > left[0]) if k != REPEATED else k, each) for k, each in entries]
+
+        picked = [(k + left[0] if k != REPEATED else k, each) for k, each in order.entries()]
+        entries = [
+            *(each for own in axes[:axis] for each in moved(own)), *picked,
+            *(each for own in axes[axis + 1 :] for each in moved(own)),
+        ]  # fmt: skip
+        return self.view(made, [*before, *order.factors, *after], entries, shape)
 
 
-def numbers(sizes: Sequence[Size]) -> list[int] | None:
-    """Return sizes as numbers; None if one is not a number."""
-    found = [size for size in sizes if isinstance(size, int)]
-    return found if len(found) == len(sizes) else None
+def _by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, tuple[Size, Size, int]] | None:
+    """Return windows by the factors of a source, and set the sizes of these; None if they take no whole ones."""
+    found = dict[int, tuple[Size, Size, int]]()
+    for axis, first, count, step in windows:
+        left = [(k, size) for k, size in axes[axis] if size != 1]
+        if not left:
+            return None
+        (k, _), rest = left[0], product(size for _, size in left[1:])
+        start, length = divided(first, rest), divided(count, rest)
+        if start is None or length is None or (step != 1 and len(left) > 1):
+            return None
+        if k != REPEATED:
+            found[k] = start, length, step
+        axes[axis] = [(k, length), *left[1:]]
+    return found
+
+
+def _outward(
+    source: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]
+) -> tuple[Sizes, dict[int, tuple[Size, Size, int]]] | None:
+    """Return the factors of what a slice is of, with the slice's windows and others; None if they do not fit."""
+    split, (base,) = aligned(factors, source.sizes), source.inputs
+    if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
+        return None
+    found, composed = [*factors], {**windows}
+    for axis, first, _, step in source.detail:
+        own = [k for k, _ in split[1][axis]]
+        if len(own) != 1:
+            return None
+        found[own[0]] = base.sizes[axis]
+        start, count, by = windows.get(own[0], (0, source.sizes[axis], 1))
+        composed[own[0]] = first + start * step, count, by * step
+    return tuple(found), composed
 
 
 def filled(term: Term) -> Array | None:

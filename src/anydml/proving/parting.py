@@ -57,7 +57,7 @@ def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Ma
     return None
 
 
-_MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", "sizes", "slice", "tile"))
+_MOVING = frozenset(("concat", "constant", "expand", "taken", "input", "moved", "sizes", "slice"))
 
 
 def _key(term: Term, marks: Mapping[int, Marks | None], is_sorted: bool) -> object:
@@ -95,6 +95,9 @@ def _text(term: Term, depth: int) -> Iterator[str]:
         yield f"{array.reshape(-1)[:4].tolist()}{'…' if array.size > 4 else ''}{shape if array.size > 4 else ''}"
     elif term.kind == "sizes":
         yield str(term.array)
+    elif term.kind == "moved" and term.detail[0] is None and term.inputs[0] is not None:
+        # What is only reshaped has the elements of its source, in their order.
+        yield from _text(term.inputs[0], depth)
     elif not depth:
         yield f"…{shape}"
     else:
@@ -107,6 +110,6 @@ def _details(term: Term) -> str:
     if term.kind == "moved":
         order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
-    if term.kind in ("slice", "concat", "taken", "tile"):
+    if term.kind in ("slice", "concat", "taken"):
         return f"<{term.detail}>"
     return ""

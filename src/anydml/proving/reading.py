@@ -19,7 +19,8 @@ from anydml.onnx.walk import subgraphs
 from anydml.proving.arithmetic import arithmetic, refuses
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.folding import MOST, Evaluator
-from anydml.proving.moving import Mover, numbers
+from anydml.proving.moving import Mover
+from anydml.proving.orders import numbers
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term, Terms
@@ -130,8 +131,9 @@ class Reader:
                     values[output] = term
                     if refuses(term):
                         found.refusing[term.number] = term
-                    if term.kind not in ("constant", "input"):
-                        found.nodes.setdefault(term.number, []).append(f"{node.op_type} {show(label)}")
+                    for each in {term, self.mover.source(term)[0]} if term.shape is not None else {term}:
+                        if each.kind not in ("constant", "input"):
+                            found.nodes.setdefault(each.number, []).append(f"{node.op_type} {show(label)}")
 
     def _terms(self, call: Call, values: Mapping[str, Term | None], found: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:

@@ -211,12 +211,7 @@ def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
     times = given
     if len(times) != len(term.shape) or not _are_sizes(times):
         return None
-    if all(n == 1 for n in times):
-        return [term]
-    shape = tuple(size * n for size, n in zip(term.shape, times, strict=True))
-    if all(n == 1 or size == 1 for size, n in zip(term.shape, times, strict=True)):
-        return [mover.expand(term, shape)]
-    return [mover.terms.make("tile", [term], tuple(times), term.dtype, shape)]
+    return [mover.tile(term, times)]
 
 
 RULES: dict[tuple[str, str], Rule] = {

@@ -100,21 +100,31 @@ def divided(size: Size, by: Size) -> Size | None:
     """Return the quotient of two sizes where there is no remainder, whatever the names are; None if unknown."""
     if size == by:
         return 1
-    parts = _parts(by)
-    if len(parts) != 1 or by == 0:
+    if by == 0:
         return None
-    ((names, count),) = parts
-    found = []
-    for own, times in _parts(size):
+    names, count = _leading(by)
+    rest, found = size, list[tuple[Product, int]]()
+    while rest != 0:
+        own, times = _leading(rest)
         left = [*own]
         for each in names:
             if each not in left:
                 return None
             left.remove(each)
-        if times % count:
+        if times % count or len(found) == MOST_PARTS:
             return None
         found.append((tuple(left), times // count))
+        rest = rest - _made([found[-1]]) * by
     return _made(found)
+
+
+MOST_PARTS = 64
+"""Most products that a quotient consists of."""
+
+
+def _leading(size: Size) -> tuple[Product, int]:
+    """Return the last product of a size in an order that multiplication keeps."""
+    return max(_parts(size), key=lambda part: (len(part[0]), part[0]))
 
 
 def least(size: Size) -> int | None:

@@ -1,0 +1,211 @@
+"""Axes that a node's inputs share, by factors: so that what a node computes of views is a view of what it computes.
+
+Elements of a result lie in the order of the elements that they are computed of. Which input decides it depends only on
+what the inputs are computed of, so both models find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+
+from anydml.proving.orders import REPEATED, Entry, aligned, refined
+from anydml.proving.sizes import Size, Sizes, product
+from anydml.proving.terms import Term
+from anydml.proving.views import Viewer, own_axes
+
+Label = tuple[int, int]
+"""An axis that inputs share, and a factor of it."""
+
+PLAIN = ""
+"""Kind of axes along which a node computes each element alone."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input by its factors.
+
+    Attributes:
+        source: what it is a view of.
+        labels: the factors of the source, in its order.
+        sizes: their sizes.
+    """
+
+    source: Term
+    labels: list[Label]
+    sizes: list[Size]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Inputs of a node, with all factors in one order, and as few axes as possible.
+
+    Attributes:
+        inputs: the inputs in that order; sizes are 1 where they have no such factor.
+        kinds: kinds of the axes.
+        sizes: sizes of the axes.
+        runs: the factors that each axis consists of.
+        factors: for each axis that inputs share, the sizes of its factors.
+    """
+
+    inputs: list[Term]
+    kinds: list[Hashable]
+    sizes: list[Size]
+    runs: list[list[Label]]
+    factors: list[list[Size]]
+
+    def result(self, viewer: Viewer, term: Term, axes: Sequence[int], shape: Sizes) -> Term:
+        """Return the result of a node as a view of what it computes of the inputs.
+
+        Args:
+            viewer: makes views.
+            term: what the node computes; its axes are those of the inputs of whose factors `axes` has some.
+            axes: for the axes of the result, those that inputs share; −1 for those of size 1.
+            shape: the result's shape.
+        """
+        labels = [label for run in self.runs for label in run if label[0] in axes]
+        place = {label: k for k, label in enumerate(labels)}
+        entries = [
+            (place.get((axis, k), REPEATED), size)
+            for axis in axes if axis >= 0 for k, size in enumerate(self.factors[axis])
+        ]  # fmt: skip
+        return viewer.view(term, [self.factors[axis][k] for axis, k in labels], entries, shape)
+
+
+def laid_out(
+    viewer: Viewer,
+    terms: Sequence[Term],
+    axes: Sequence[Sequence[int]],
+    sizes: Sequence[Size],
+    kinds: Sequence[Hashable],
+    needs: Collection[int] = (),
+    is_ordered: bool = True,
+    joined: int = -1,
+) -> Layout:
+    """Return inputs of a node with all their factors in one order.
+
+    Args:
+        viewer: makes views.
+        terms: the inputs.
+        axes: for each axis of each input, the number of the axis that inputs share; −1 if the size is 1.
+        sizes: sizes of the shared axes.
+        kinds: their kinds; factors of different kinds are not merged.
+        needs: which inputs must have their own factors along axes whose kind is not `PLAIN`.
+        is_ordered: whether the order of inputs matters.
+        joined: an axis along which each input has another size, and all are joined.
+    """
+    for is_own in (False, True):
+        operands = [(term, term.sizes, own_axes(term)) if is_own else viewer.along(term) for term in terms]
+        if joined >= 0:
+            operands = [
+                each if _is_single(each[2][joined]) else (term, term.sizes, own_axes(term))
+                for each, term in zip(operands, terms, strict=True)
+            ]
+        factors = _factors(operands, axes, sizes, joined)
+        inputs = None if factors is None else [
+            _input(operand, own, factors, kinds if k in needs else None, joined)
+            for k, (operand, own) in enumerate(zip(operands, axes, strict=True))
+        ]  # fmt: skip
+        if factors is not None and inputs is not None and all(inputs):
+            return _arranged(viewer, [each for each in inputs if each], factors, kinds, is_ordered, joined)
+    raise AssertionError("inputs as they are fit")
+
+
+Operand = tuple[Term, Sizes, list[list[Entry]]]
+
+
+def _is_single(own: Sequence[Entry]) -> bool:
+    left = [k for k, size in own if size != 1]
+    return len(left) <= 1 and REPEATED not in left
+
+
+def _factors(
+    operands: Sequence[Operand], axes: Sequence[Sequence[int]], sizes: Sequence[Size], joined: int
+) -> list[list[Size]] | None:
+    """Return sizes of factors that the factors of all inputs consist of."""
+    found = []
+    for shared, size in enumerate(sizes):
+        factors: list[Size] | None = None if size != 1 else []
+        for (_, _, groups), own in zip(operands, axes, strict=True):
+            if shared in own and shared != joined:
+                group = [each for _, each in groups[own.index(shared)] if each != 1]
+                factors = group if factors is None else refined(factors, group)
+                if factors is None:
+                    return None
+        found.append([size] if factors is None else factors)
+    return found
+
+
+def _input(
+    operand: Operand,
+    axes: Sequence[int],
+    factors: Sequence[Sequence[Size]],
+    kinds: Sequence[Hashable] | None,
+    joined: int,
+) -> Input | None:
+    """Return an input by its factors; None if they are no products of those that are shared, or it lacks some."""
+    source, _, groups = operand
+    found = dict[int, list[tuple[Label, Size]]]()
+    for shared, group in zip(axes, groups, strict=True):
+        left = [(k, size) for k, size in group if size != 1]
+        if shared == joined and left:
+            found[left[0][0]] = [((shared, 0), left[0][1])]
+            continue
+        split = aligned(factors[shared], [size for _, size in left]) if left else ([], [])
+        if split is None or any(len(parts) > 1 for parts in split[0]):
+            return None
+        for (k, _), own in zip(left, split[1], strict=True):
+            if k != REPEATED:
+                found[k] = [((shared, part), factors[shared][part]) for part, _ in own]
+            elif kinds is not None and kinds[shared] != PLAIN:
+                return None
+    flat = [each for k in sorted(found) for each in found[k]]
+    return Input(source, [label for label, _ in flat], [size for _, size in flat])
+
+
+def _arranged(
+    viewer: Viewer,
+    inputs: Sequence[Input],
+    factors: list[list[Size]],
+    kinds: Sequence[Hashable],
+    is_ordered: bool,
+    joined: int,
+) -> Layout:
+    every = {label for each in inputs for label in each.labels}
+
+    def rank(k: int) -> tuple[bool, bool, int]:
+        # A constant is moved ahead, so it has no order of its own.
+        is_constant = inputs[k].source.is_constant
+        return is_constant, {*inputs[k].labels} != every, k if is_ordered else inputs[k].source.number
+
+    order = dict.fromkeys(label for k in sorted(range(len(inputs)), key=rank) for label in inputs[k].labels)
+    if joined >= 0 and (joined, 0) not in order:
+        order = {(joined, 0): None, **order}
+    places = [{label: k for k, label in enumerate(each.labels)} for each in inputs]
+    runs: list[list[Label]] = []
+    for label in order:
+        if (
+            runs
+            and kinds[runs[-1][-1][0]] == kinds[label[0]]
+            and all(
+                own.get(label, -1) == own.get(runs[-1][-1], -2) + 1 or not {label, runs[-1][-1]} & own.keys()
+                for own in places
+            )
+        ):
+            runs[-1].append(label)
+        else:
+            runs.append([label])
+    found = []
+    for each, own in zip(inputs, places, strict=True):
+        entries, shape = list[Entry](), list[Size]()
+        for run in runs:
+            has = run[0] in own
+            if has:
+                entries += [(own[label], each.sizes[own[label]]) for label in run]
+            elif joined >= 0 and run[0][0] != joined:
+                entries += [(REPEATED, factors[axis][k]) for axis, k in run]
+            sizes = [each.sizes[own[label]] for label in run] if has else [factors[axis][k] for axis, k in run]
+            shape.append(product(sizes) if has or (joined >= 0 and run[0][0] != joined) else 1)
+        found.append(viewer.view(each.source, each.sizes, entries, tuple(shape)))
+    sizes = [product(factors[axis][k] for axis, k in run) for run in runs]
+    return Layout(found, [kinds[run[0][0]] for run in runs], sizes, runs, factors)

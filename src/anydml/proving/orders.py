@@ -1,0 +1,129 @@
+"""How a value's elements are reshaped, transposed and repeated: by factors, whose sizes may be polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from anydml.proving.sizes import Size, Sizes, divided
+
+REPEATED = -1
+"""Stands for a source's factor where it is repeated instead."""
+
+Entry = tuple[int, Size]
+"""Which factor of the source numbers elements of the result, or `REPEATED`, and its size."""
+
+
+class Order(NamedTuple):
+    """How a value is reshaped, transposed and repeated.
+
+    Attributes:
+        factors: sizes whose product is the source's number of elements; each numbers elements faster than those before.
+        perm: for the first, second … factor of the result, which one of the source it is, or `REPEATED`.
+        repeats: sizes of those that are repeated, in order.
+    """
+
+    factors: Sizes
+    perm: tuple[int, ...]
+    repeats: Sizes = ()
+
+    @classmethod
+    def of(cls, factors: Sequence[Size], entries: Sequence[Entry]) -> Order:
+        """Return the order of a result's factors that has as few factors as possible."""
+        runs: list[list[int]] = []
+        sizes: list[Size] = []
+        for k, size in entries:
+            if size == 1:
+                continue
+            if runs and (
+                runs[-1][-1] == k == REPEATED
+                or (k > runs[-1][-1] != REPEATED and all(each == 1 for each in factors[runs[-1][-1] + 1 : k]))
+            ):
+                runs[-1].append(k)
+                sizes[-1] = sizes[-1] * size
+            else:
+                runs.append([k])
+                sizes.append(size)
+        order = sorted((run for run in range(len(runs)) if runs[run][0] != REPEATED), key=lambda run: runs[run][0])
+        perm = tuple(REPEATED if runs[run][0] == REPEATED else order.index(run) for run in range(len(runs)))
+        repeats = tuple(size for size, k in zip(sizes, perm, strict=True) if k == REPEATED)
+        return cls(tuple(sizes[run] for run in order), perm, repeats)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether elements stay in their order, each once."""
+        return self.perm == tuple(range(len(self.perm)))
+
+    def entries(self) -> list[Entry]:
+        """Return the factors of the result."""
+        left = iter(self.repeats)
+        return [(k, next(left) if k == REPEATED else self.factors[k]) for k in self.perm]
+
+    def along(self, shape: Sizes) -> tuple[Sizes, list[list[Entry]]] | None:
+        """Split factors so that each size of a shape is a product of consecutive ones.
+
+        Returns:
+            The factors of the source, and those of the result for each axis; None if they cannot be split for all sizes.
+        """
+        entries = self.entries()
+        split = aligned([size for _, size in entries], shape)
+        if split is None:
+            return None
+        parts, groups = split
+        place, factors = dict[tuple[int, int], int](), list[Size]()
+        for k in range(len(self.factors)):
+            own = self.perm.index(k)
+            for part, size in enumerate(parts[own]):
+                place[own, part] = len(factors)
+                factors.append(size)
+        return tuple(factors), [
+            [(place.get(each, REPEATED), parts[each[0]][each[1]]) for each in own] for own in groups
+        ]
+
+
+def aligned(
+    factors: Sequence[Size], shape: Sequence[Size]
+) -> tuple[list[list[Size]], list[list[tuple[int, int]]]] | None:
+    """Split factors so that each size of a shape is a product of consecutive ones.
+
+    Returns:
+        The parts of each factor, and for each axis of the shape the factors and parts that it consists of; None if they
+        cannot be split for all sizes.
+    """
+    parts: list[list[Size]] = [[] for _ in factors]
+    groups: list[list[tuple[int, int]]] = [[] for _ in shape]
+    k = axis = 0
+    left: Size = factors[0] if factors else 1
+    needed: Size = shape[0] if shape else 1
+    while k < len(factors) and axis < len(shape):
+        if left == 1:
+            k += 1
+            left = factors[k] if k < len(factors) else 1
+            continue
+        if needed == 1:
+            axis += 1
+            needed = shape[axis] if axis < len(shape) else 1
+            continue
+        for taken in (needed, left):
+            one, other = divided(left, taken), divided(needed, taken)
+            if (taken != 0 or left == needed) and one is not None and other is not None:
+                groups[axis].append((k, len(parts[k])))
+                parts[k].append(taken)
+                left, needed = one, other
+                break
+        else:
+            return None
+    ends = (left, *factors[k + 1 :], needed, *shape[axis + 1 :])
+    return (parts, groups) if all(size == 1 for size in ends) else None
+
+
+def refined(first: Sequence[Size], second: Sequence[Size]) -> list[Size] | None:
+    """Return the factors that split those of both lists, whose products are equal; None if there are none."""
+    split = aligned(first, second)
+    return None if split is None else [size for each in split[0] for size in each]
+
+
+def numbers(sizes: Sequence[Size]) -> list[int] | None:
+    """Return sizes as numbers; None if one is not a number."""
+    found = [size for size in sizes if isinstance(size, int)]
+    return found if len(found) == len(sizes) else None

@@ -1,0 +1,117 @@
+"""Views: reshapes, transposes and repeats of a value, which are one term "moved" however they are combined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from anydml.onnx.values import Array
+from anydml.proving.orders import REPEATED, Entry, Order, numbers
+from anydml.proving.sizes import Size, Sizes
+from anydml.proving.terms import FEW, Term, Terms
+
+MOST = 1 << 22
+"""Most elements of a constant that is repeated."""
+
+
+class Viewer:
+    """Makes terms of views.
+
+    Args:
+        terms: makes terms.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+
+    def view(self, source: Term, factors: Sequence[Size], entries: Sequence[Entry], shape: Sizes) -> Term:
+        """Return a value of a shape that is moved.
+
+        Args:
+            source: a value.
+            factors: sizes whose product is its number of elements.
+            entries: the factors of the result.
+            shape: the result's shape, which has as many elements as the factors.
+        """
+        if source.kind == "moved":
+            inner, own = self.source(source)
+            split = own.along(tuple(factors))
+            if split is not None:
+                found = [each for k, size in entries for each in ([(k, size)] if k == REPEATED else split[1][k])]
+                return self.view(inner, split[0], found, shape)
+        order = Order.of(factors, entries)
+        if order.is_plain and source.shape == shape:
+            return source
+        known, sizes = numbers(shape), numbers((*order.factors, *order.repeats))
+        most = MOST if source.is_constant else FEW
+        if source.array is not None and source.dtype is not None and known is not None and sizes is not None:
+            if not order.repeats or math.prod(known) <= most:
+                array = moved(source.array, order).reshape(known)
+                return self.terms.constant(array) if source.is_constant else self.terms.known(array, source.dtype)
+        return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
+
+    def source(self, term: Term) -> tuple[Term, Order]:
+        """Return what a value is a view of, and how."""
+        if term.kind == "moved":
+            (source,) = term.inputs
+            assert source is not None, "it moves a value"
+            order = term.detail[0]
+            return source, order or Order.of(source.sizes, [*enumerate(source.sizes)])
+        return term, Order.of(term.sizes, [*enumerate(term.sizes)])
+
+    def along(self, term: Term) -> tuple[Term, Sizes, list[list[Entry]]]:
+        """Return what a value is a view of, the factors of that, and the view's factors by its axes."""
+        source, order = self.source(term)
+        split = order.along(term.sizes)
+        if split is None:
+            return term, term.sizes, own_axes(term)
+        return source, *split
+
+    def reshape(self, term: Term, shape: Sizes) -> Term:
+        """Return a value in another shape of as many elements."""
+        if term.shape == shape:
+            return term
+        source, order = self.source(term)
+        return self.view(source, order.factors, order.entries(), shape)
+
+    def transpose(self, term: Term, perm: Sequence[int]) -> Term:
+        """Return a value whose axes are permuted: axis k of the result is axis ``perm[k]``."""
+        source, factors, axes = self.along(term)
+        shape = tuple(term.sizes[axis] for axis in perm)
+        return self.view(source, factors, [each for axis in perm for each in axes[axis]], shape)
+
+    def expand(self, term: Term, shape: Sizes) -> Term:
+        """Return a value that is broadcast to a shape."""
+        if term.shape == shape:
+            return term
+        given = (*(1,) * (len(shape) - len(term.sizes)), *term.sizes)
+        if any(own not in (1, size) for own, size in zip(given, shape, strict=True)):
+            return self.terms.make("expand", [term], shape, term.dtype, shape)
+        source, factors, axes = self.along(term)
+        found: list[Entry] = []
+        for axis, (own, size) in enumerate(zip(given, shape, strict=True)):
+            is_kept = own == size
+            found += axes[axis - len(shape) + len(axes)] if is_kept and own != 1 else [(REPEATED, size)]
+        return self.view(source, factors, found, shape)
+
+    def tile(self, term: Term, times: Sequence[Size]) -> Term:
+        """Return a value that is repeated along its axes."""
+        source, factors, axes = self.along(term)
+        found = [each for n, own in zip(times, axes, strict=True) for each in [(REPEATED, n), *own]]
+        return self.view(source, factors, found, tuple(n * size for n, size in zip(times, term.sizes, strict=True)))
+
+
+def own_axes(term: Term) -> list[list[Entry]]:
+    """Return the factors of a value by its axes where it is taken for its own source."""
+    return [[(axis, size)] for axis, size in enumerate(term.sizes)]
+
+
+def moved(array: Array, order: Order) -> Array:
+    """Return elements in an order, with an axis for each factor."""
+    array = array.reshape(order.factors).transpose([k for k in order.perm if k != REPEATED])
+    for axis, k in enumerate(order.perm):
+        if k == REPEATED:
+            array = np.expand_dims(array, axis)
+    return np.broadcast_to(array, [size for _, size in order.entries()])
