@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from anydml.proving.calls import Call
 from anydml.proving.layouts import PLAIN, laid_out
 from anydml.proving.moving import Mover, filled
 from anydml.proving.shapes import computed
-from anydml.proving.sizes import Sizes, axis_of, broadcast, fit, surely_fit
+from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, fit, surely_fit
 from anydml.proving.terms import Term
 from anydml.slim.operators import ELEMENTWISE
 
@@ -26,6 +26,9 @@ _ALIKE = COMMUTATIVE | {"Div", "Max", "Min", "Sub"}
 
 _NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
 """Numbers that leave a number of floats as it is, as the second input; 0 + −0 is 0, so 0 is not neutral in sums."""
+
+_TRUE = {"And": True, "Equal": True, "Or": False, "Xor": False}
+"""Truth values that leave truth values as they are."""
 
 _ALONG_AXIS = {
     "Softmax": 13,
@@ -130,12 +133,18 @@ def _simpler(mover: Mover, operator: str, terms: Sequence[Term | None], shape: S
         source, order = mover.source(first)
         if source.kind == f"{operator}@" and source.inputs[0] is not None:
             return mover.view(source.inputs[0], order.factors, order.entries(), first.sizes)
-    if operator not in _NEUTRAL or len(terms) != 2:
+    if operator not in _NEUTRAL.keys() | _TRUE.keys() or len(terms) != 2:
         return None
     for k in (1, 0) if operator in COMMUTATIVE else (1,):
         number, rest = terms[k], terms[1 - k]
         element = None if number is None else filled(number)
         if element is None or rest is None or rest.shape != shape:
+            continue
+        if element.dtype == np.bool_:
+            if rest.dtype == np.bool_ and operator in _TRUE and bool(element) is _TRUE[operator]:
+                return rest
+            continue
+        if operator not in _NEUTRAL:
             continue
         wanted = np.asarray(0 if operator == "Add" and element.dtype.kind in "iu" else _NEUTRAL[operator])
         if element.dtype.kind in "fiu" and element.tobytes() == wanted.astype(element.dtype).tobytes():
@@ -196,11 +205,47 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
     ):  # fmt: skip
         return mover.terms.make("MatMul", [first, second], None, first.dtype, shape)
     kinds = [*[PLAIN] * (rank + 2), "added"]
-    layout = laid_out(mover, [first, second], axes, sizes, kinds, (0, 1), is_ordered=False)
-    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
-    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
-    made = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, first.dtype, left)
-    return layout.result(mover, made, range(rank + 2), shape)
+    return _added(mover, [first, second], axes, sizes, kinds)
+
+
+def _added(
+    mover: Mover, terms: Sequence[Term], axes: Sequence[Sequence[int]], sizes: Sequence[Size], kinds: Sequence[Hashable]
+) -> Term:
+    """Return sums of products along the axes that are not plain."""
+    layout = laid_out(mover, terms, axes, sizes, kinds, (0, 1), is_ordered=False)
+    added = tuple(axis for axis, kind in enumerate(layout.kinds) if kind != PLAIN)
+    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if kind == PLAIN]
+    made = mover.terms.make("dot", sorted(layout.inputs, key=_number), added, terms[0].dtype, left)
+    plain = [axis for axis, kind in enumerate(kinds) if kind == PLAIN]
+    return layout.result(mover, made, plain, tuple(sizes[axis] for axis in plain))
+
+
+def computed_again(mover: Mover, term: Term, inputs: Sequence[Term | None], places: Sequence[int]) -> Term | None:
+    """Return what an element-wise node, a product or a Concat computes of other inputs; None for other terms.
+
+    Args:
+        mover: makes terms.
+        term: what the node computes.
+        inputs: other inputs, whose axes are broadcast to each other, or joined.
+        places: where the axes of the node's inputs now are.
+    """
+    given = [each for each in inputs if each is not None]
+    if term.kind == "concat":
+        return mover.concat(given, places[term.detail])
+    if any(each.shape is None for each in given):
+        return None
+    if term.kind.endswith("@"):
+        if shared_axes(given, _broadcast(given)) is None or len({len(each.sizes) for each in given}) > 1:
+            return None
+        return made(mover, term.kind[:-1], inputs, term.detail[0], term.dtype)
+    if term.kind != "dot":
+        return None
+    sizes = _broadcast(given)
+    axes = shared_axes(given, sizes)
+    kinds = [PLAIN] * len(sizes)
+    for axis in term.detail:
+        kinds[places[axis]] = "added"
+    return None if axes is None else _added(mover, given, axes, sizes, kinds)
 
 
 def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:

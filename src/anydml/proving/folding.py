@@ -84,6 +84,11 @@ class Evaluator:
         terms = [self._terms.constant(array) for array in found]
         return [self._settled(term, is_float and not is_exact) for term in terms]
 
+    def moved(self, term: Term, inputs: Sequence[Term | None]) -> Term:
+        """Return a constant that a node moves of others: it is rounded where they are."""
+        is_rounded = any(each is not None and each.number in self.rounded for each in inputs)
+        return self._settled(term, True) if is_rounded and term.is_constant else term
+
     def _settled(self, term: Term, is_rounded: bool) -> Term:
         """Return a constant, or one of the other model from which only rounding tells it."""
         array = term.array

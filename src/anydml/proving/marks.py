@@ -24,8 +24,8 @@ from anydml.slim.marks import (
     of_negative,
     of_place,
     of_product,
-    of_row,
     seed_of,
+    spread,
 )
 from anydml.slim.operators import ELEMENTWISE
 
@@ -70,9 +70,6 @@ def _marks(term: Term, found: Mapping[int, Marks | None]) -> Marks | None:
         return np.broadcast_to(of_product(seed_of("Mul"), *marks), sizes)
     if operator in ELEMENTWISE and term.kind.endswith("@"):
         return _element_by_element(term, operator, given, marks, sizes)
-    if term.kind == "MatMul":
-        rows, columns = of_row(marks[0], -1)[..., :, None], of_row(marks[1], -2)[..., None, :]
-        return mixed(seed_of("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
     if term.kind == "dot":
         return _dot(marks, term.detail)
     if term.kind.startswith("Reduce") and "@" not in term.kind and len(marks) == 1:
@@ -102,26 +99,48 @@ def _normalised(term: Term, operator: str, marks: list[Marks]) -> Marks:
     return mixed(seed_of(f"{operator}:{more}"), marks[0], row, *marks[1:])
 
 
+PRIMES = 2097143, 2097133, 2097131
+"""Numbers modulo which sums of products are computed: sums of `PART` products of two are below 2⁵³."""
+
+PART = 2048
+
+
 def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
-    """Return the fingerprints of sums of products along axes, of both factors in any order."""
-    sizes = np.broadcast_shapes(*(each.shape for each in marks))
-    full = [
-        np.broadcast_to(
-            each, [n if axis in added else m for axis, (n, m) in enumerate(zip(sizes, each.shape, strict=True))]
-        )
-        for each in marks
-    ]
-    rows, columns = (_along(each, added) for each in full)
-    pair = np.broadcast_arrays(rows, columns)
-    return mixed(seed_of("dot product"), np.minimum(*pair), np.maximum(*pair))
+    """Return the fingerprints of sums of products along axes, in any order: sums of products of fingerprints."""
+    first, second = (each.shape for each in marks)
+    axes = [axis for axis in range(len(first)) if axis not in added]
+    both = [axis for axis in axes if first[axis] == second[axis]]
+    own = [[axis for axis in axes if axis not in both and shape[axis] != 1] for shape in (first, second)]
+    rest = [axis for axis in axes if axis not in (*both, *own[0], *own[1])]
+    batch = [first[axis] for axis in both]
+    count = int(np.prod([first[axis] for axis in added], dtype=np.int64))
+    rows = np.moveaxis(marks[0], [*both, *own[0], *added], range(len(first) - len(own[1]) - len(rest)))
+    rows = rows.reshape(*batch, -1, count)
+    columns = np.moveaxis(marks[1], [*both, *added, *own[1]], range(len(first) - len(own[0]) - len(rest)))
+    columns = columns.reshape(*batch, count, -1)
+    found = []
+    for prime in PRIMES:
+        a, b = (spread(spread(each + np.uint64(prime))) % np.uint64(prime) for each in (rows, columns))
+        total = np.zeros((*batch, a.shape[-2], b.shape[-1]), np.uint64)
+        for k in range(0, count, PART):
+            part = slice(k, k + PART)
+            products = np.matmul(a[..., part].astype(np.float64), b[..., part, :].astype(np.float64))
+            total += products.astype(np.uint64) % np.uint64(prime)
+        found.append(total % np.uint64(prime))
+    made = mixed(seed_of(f"dot product of {count}"), *found)
+    sizes = [*batch, *(shape[axis] for shape, each in zip((first, second), own, strict=True) for axis in each)]
+    order = [*both, *own[0], *own[1]]
+    moved = made.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
+    return moved.reshape([max(first[axis], second[axis]) for axis in axes])
 
 
 def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
-    """Combine fingerprints along axes, in order."""
-    kept = [size for axis, size in enumerate(marks.shape) if axis not in axes]
-    last = [*range(marks.ndim - len(axes), marks.ndim)]
+    """Combine fingerprints along axes, in any order."""
     count = int(np.prod([marks.shape[axis] for axis in axes], dtype=np.int64))
-    return of_row(np.moveaxis(marks, axes, last).reshape(*kept, count), -1)
+    return mixed(count, spread(spread(marks) + _ODD).sum(axes, dtype=np.uint64))
+
+
+_ODD = np.uint64(0xD1B54A32D192ED03)
 
 
 def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:

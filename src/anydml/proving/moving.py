@@ -5,7 +5,7 @@ What is taken or joined is so in its source's order; the result is a view of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -20,21 +20,31 @@ Window = tuple[int, Size, Size, int]
 """An axis, the first coordinate that is taken, how many are, and the step."""
 
 
+MOST_DEEP = 100
+"""Most nodes, one behind the other, of whose inputs slices are taken."""
+
+Again = Callable[["Mover", Term, Sequence[Term | None], Sequence[int]], Term | None]
+"""Returns what a term's node computes of other inputs, and where its axes now are; None if it is no such node."""
+
+
 class Mover(Viewer):
     """Makes terms of movement.
 
     Args:
         terms: makes terms.
         is_real: whether terms that are equal for real numbers, but not for floats, are one.
+        again: computes what a term does of other inputs; slices are taken of inputs instead of results where it does.
 
     Attributes:
         rounded: what was taken for equal that floats may round otherwise.
         assumed: sizes that are taken for no larger than a number, and that number.
     """
 
-    def __init__(self, terms: Terms, is_real: bool = False) -> None:
+    def __init__(self, terms: Terms, is_real: bool = False, again: Again | None = None) -> None:
         super().__init__(terms)
-        self.is_real = is_real
+        self.is_real, self._again = is_real, again
+        self._depth = 0
+        self._passed: dict[Hashable, Term | None] = {}
         self.rounded: set[str] = set()
         self.assumed: dict[Size, int] = {}
 
@@ -77,6 +87,9 @@ class Mover(Viewer):
             (base,) = source.inputs
             assert base is not None, "it slices a value"
             source, factors, windows = base, *inner
+        sizes = [windows[k][1] if k in windows else size for k, size in enumerate(factors)]
+        if (passed := self._through(source, factors, windows)) is not None:
+            return self.view(passed, sizes, entries, shape)
         # Factors that are taken as a whole are merged.
         runs: list[list[int]] = []
         for k in range(len(factors)):
@@ -86,15 +99,63 @@ class Mover(Viewer):
                 runs.append([k])
         merged = tuple(product(factors[k] for k in run) for run in runs)
         detail = tuple((axis, *windows[run[0]]) for axis, run in enumerate(runs) if run[0] in windows)
-        sizes = [windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)]
-        taken = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, sizes)
-        return self.view(
-            taken, [windows[k][1] if k in windows else size for k, size in enumerate(factors)], entries, shape
-        )
+        taken = [windows[run[0]][1] if run[0] in windows else size for run, size in zip(runs, merged, strict=True)]
+        made = self.terms.make("slice", [self.reshape(source, merged)], detail, source.dtype, taken)
+        return self.view(made, sizes, entries, shape)
+
+    def _through(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
+        """Return what a node computes of slices of its inputs, with an axis for each factor; None if it is no such."""
+        key = term.number, factors, tuple(sorted(windows.items()))
+        if key not in self._passed:
+            self._depth += 1
+            self._passed[key] = self._computed_again(term, factors, windows) if self._depth <= MOST_DEEP else None
+            self._depth -= 1
+        return self._passed[key]
+
+    def _computed_again(self, term: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]) -> Term | None:
+        has_axes = term.kind in ("concat", "dot") or term.kind.endswith("@")
+        split = aligned(factors, term.sizes) if self._again is not None and has_axes else None
+        if split is None or any(len(parts) > 1 for parts in split[0]):
+            return None
+        # Factors of size 1 are on no axis.
+        groups = [[k for k, _ in own] for own in split[1]]
+        joined = term.detail if term.kind == "concat" else -1
+        if joined >= 0 and (len(groups[joined]) != 1 or groups[joined][0] in windows):
+            return None
+        added = term.detail if term.kind == "dot" else ()
+        inputs, rank = list[Term | None](), len(groups) + len(added)
+        if any(each is not None and (each.shape is None or len(each.shape) != rank) for each in term.inputs):
+            return None
+        places = [axis for axis in range(rank) if axis not in added]
+        for each in term.inputs:
+            if each is None:
+                inputs.append(None)
+                continue
+            shape, own = list[Size](), list[Window]()
+            for axis, size in enumerate(each.sizes):
+                if axis in added:
+                    shape.append(size)
+                    continue
+                for k in groups[places.index(axis)]:
+                    is_whole = size != 1 and axis != joined
+                    if is_whole and k in windows:
+                        own.append((len(shape), *windows[k]))
+                    shape.append(factors[k] if is_whole else size)
+            inputs.append(self.slice(self.reshape(each, tuple(shape)), own))
+        assert self._again is not None, "it is there"
+        counts = [1 if axis in added else len(groups[places.index(axis)]) for axis in range(rank)]
+        found = self._again(self, term, inputs, [sum(counts[:axis]) for axis in range(rank)])
+        if found is None:
+            return None
+        return self.reshape(found, tuple(windows[k][1] if k in windows else size for k, size in enumerate(factors)))
 
     def concat(self, terms: Sequence[Term], axis: int) -> Term:
         """Return values that are joined along an axis."""
-        flat = [term for term in terms if term.sizes[axis] != 0] or [terms[0]]
+        flat: list[Term] = []
+        for term in [term for term in terms if term.sizes[axis] != 0] or [terms[0]]:
+            for each in self._parts(term, axis):
+                both = self._joined(flat[-1], each, axis) if flat else None
+                flat = [*flat[:-1], both] if both is not None else [*flat, each]
         if len(flat) == 1:
             return flat[0]
         shape = [*flat[0].sizes]
@@ -105,18 +166,39 @@ class Mover(Viewer):
             elements = [elements_of(term) for term in flat]
             if all(each is not None for each in elements):
                 return self.terms.known(np.concatenate([np.asarray(each) for each in elements], axis), flat[0].dtype)
+        size = flat[0].sizes[axis]
+        if size != 1 and all(term.sizes[axis] == size for term in flat):
+            # Where all are of one size, the axis is another one beside theirs.
+            own = (*shape[:axis], 1, size, *shape[axis + 1 :])
+            return self.reshape(self.concat([self.reshape(term, own) for term in flat], axis), tuple(shape))
         shared = [*range(len(shape))]
         kinds = ["joined" if each == axis else PLAIN for each in shared]
         layout = laid_out(self, flat, [shared] * len(flat), shape, kinds, joined=axis)
         at = layout.kinds.index("joined")
-        found: list[Term] = []
-        for term in layout.inputs:
-            own = [each for each in term.inputs if each] if (term.kind, term.detail) == ("concat", at) else [term]
-            for each in own:
-                both = self._joined(found[-1], each, at) if found else None
-                found = [*found[:-1], both] if both is not None else [*found, each]
-        made = found[0] if len(found) == 1 else self.terms.make("concat", found, at, flat[0].dtype, layout.sizes)
+        made = self.terms.make("concat", layout.inputs, at, flat[0].dtype, layout.sizes)
         return layout.result(self, made, shared, tuple(shape))
+
+    def _parts(self, term: Term, axis: int) -> list[Term]:
+        """Return what a value is joined of along an axis; the value if it is not."""
+        source, factors, axes = self.along(term)
+        left = [k for k, size in axes[axis] if size != 1]
+        split = aligned(factors, source.sizes) if source.kind == "concat" and left and left[0] != REPEATED else None
+        if (
+            split is None
+            or split[1][source.detail] != [(left[0], 0)]
+            or (len(left) > 1 and any(each is not None and each.sizes[source.detail] != 1 for each in source.inputs))
+        ):
+            return [term]
+        found = []
+        for each in source.inputs:
+            assert each is not None, "it is joined"
+            size = each.sizes[source.detail]
+            entries = [[(k, size if k == left[0] else n) for k, n in own] for own in axes]
+            shape = [*term.sizes]
+            shape[axis] = product(n for _, n in entries[axis])
+            sizes = [size if k == left[0] else n for k, n in enumerate(factors)]
+            found.append(self.view(each, sizes, [entry for own in entries for entry in own], tuple(shape)))
+        return found
 
     def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
         """Return two slices of one value that are side by side as one; None for all else."""
@@ -135,6 +217,8 @@ class Mover(Viewer):
         count = before[2] + after[2]
         # The second one must lie in the same way.
         k = left[0][0]
+        if len(others) != len(factors):
+            return None
         if others[:k] != factors[:k] or others[k + 1 :] != factors[k + 1 :] or others[k] != after[2]:
             return None
         if [[e if e[0] != k else k for e in each] for each in axes] != [

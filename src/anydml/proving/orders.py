@@ -63,7 +63,7 @@ class Order(NamedTuple):
         """Split factors so that each size of a shape is a product of consecutive ones.
 
         Returns:
-            The factors of the source, and those of the result for each axis; None if they cannot be split for all sizes.
+            The factors of the source, and those of the result by axis; None if they cannot be split for all sizes.
         """
         entries = self.entries()
         split = aligned([size for _, size in entries], shape)

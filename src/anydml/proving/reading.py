@@ -16,7 +16,7 @@ from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import subgraphs
-from anydml.proving.arithmetic import arithmetic, refuses
+from anydml.proving.arithmetic import arithmetic, computed_again, refuses
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.moving import Mover
@@ -63,7 +63,7 @@ class Reader:
     def __init__(self, is_real: bool = False) -> None:
         self.terms = Terms()
         self.evaluator = Evaluator(self.terms, is_real)
-        self.mover = Mover(self.terms, is_real)
+        self.mover = Mover(self.terms, is_real, computed_again)
         self.own: set[str] = set()
 
     def read(self, model: ModelProto, folder: Folder | None, sizes: Mapping[str, Size]) -> Read:
@@ -146,7 +146,7 @@ class Reader:
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
-            return terms
+            return [self.evaluator.moved(term, call.inputs) for term in terms]
         types = call.types()
         if is_random:
             return [self.terms.unique(call.kind, *kind) for kind in types]
