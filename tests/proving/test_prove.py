@@ -222,3 +222,59 @@ def test_axes_that_are_no_list_are_left_to_runtimes():
     assert prove(model(text), model(text)).verdict == "proved"
     assert prove(model("g (float[N,3] x) => (float[A,B,C] y) <int64[1] a = {0}> { y = Unsqueeze (x, a) }"), model(text),
                  runs=False).verdict == "undecided"  # fmt: skip
+
+
+WEIGHTS = "<float[4,6] w = {%s}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}>" % ", ".join(
+    str(float(k * k % 23)) for k in range(24)
+)
+
+THROUGH = [
+    ("a = Relu (x) y = Transpose <perm = [2, 0, 1]> (a)", "t = Transpose <perm = [2, 0, 1]> (x) y = Relu (t)", "Abs (t)"),
+    (
+        "m = MatMul (x, w) a = Sigmoid (m) y = Transpose <perm = [0, 2, 1]> (a)",
+        """v = Transpose (w) t = Transpose <perm = [0, 2, 1]> (x) m = MatMul (v, t) y = Sigmoid (m)""",
+        "Tanh (m)",
+    ),
+    (
+        "s = Softmax <axis = 2> (x) y = Transpose <perm = [2, 1, 0]> (s)",
+        "t = Transpose <perm = [2, 1, 0]> (x) y = Softmax <axis = 0> (t)",
+        "Softmax <axis = 1> (t)",
+    ),
+    (
+        "s = ReduceSum <keepdims = 0> (x, two) y = Unsqueeze (s, one)",
+        "t = Transpose <perm = [0, 2, 1]> (x) y = ReduceSum (t, one)",
+        "ReduceMax (t, one)",
+    ),
+    (
+        "a = Exp (x) y = Slice (a, one, two, two)",
+        "s = Slice (x, one, two, two) y = Exp (s)",
+        "Neg (s)",
+    ),
+    (
+        "m = MatMul (x, w) y, z = Split <axis = 2, num_outputs = 2> (m)",
+        "v, u = Split <axis = 1, num_outputs = 2> (w) y = MatMul (x, v)",
+        "MatMul (x, u)",
+    ),
+    (
+        "c = Concat <axis = 1> (x, x) a = Relu (c) y = Transpose <perm = [1, 0, 2]> (a)",
+        "t = Transpose <perm = [1, 0, 2]> (x) c = Concat <axis = 0> (t, t) y = Relu (c)",
+        "Abs (c)",
+    ),
+    (
+        "g = Transpose <perm = [0, 2, 1]> (x) y = Gather <axis = 1> (g, one)",
+        "g = Gather <axis = 2> (x, one) y = Transpose <perm = [0, 2, 1]> (g)",
+        "Transpose <perm = [1, 2, 0]> (g)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "wrong"), THROUGH)
+def test_movement_through_nodes_is_followed_for_all_sizes(first, second, wrong):
+    signature = f"g (float[N,M,4] x) => (float[A,B,C] y) {WEIGHTS}"
+    one, other = (model(f"{signature} {{ {text} }}") for text in (first, second))
+    assert prove(one, other).verdict == "proved"
+    for sizes in ({"N": 1, "M": 1}, {"N": 2, "M": 3}):
+        for a, b in zip(ran(one, sizes), ran(other, sizes), strict=True):
+            assert error_of(a, b) < 8
+    head, _, _ = second.partition("y = ")
+    assert prove(one, model(f"{signature} {{ {head}y = {wrong} }}")).verdict == "different"

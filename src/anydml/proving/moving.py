@@ -181,12 +181,24 @@ class Mover(Viewer):
     def _parts(self, term: Term, axis: int) -> list[Term]:
         """Return what a value is joined of along an axis; the value if it is not."""
         source, factors, axes = self.along(term)
+        split = aligned(factors, source.sizes) if source.kind == "concat" else None
+        if split is None:
+            return [term]
+        # Factors are split where the axes of what is joined are.
+        first = [sum(len(parts) for parts in split[0][:k]) for k in range(len(factors))]
+        axes = [
+            [
+                each
+                for k, size in own
+                for each in ([(k, size)] if k == REPEATED else enumerate(split[0][k], first[k]))
+            ]
+            for own in axes
+        ]  # fmt: skip
+        factors = tuple(size for parts in split[0] for size in parts)
         left = [k for k, size in axes[axis] if size != 1]
-        split = aligned(factors, source.sizes) if source.kind == "concat" and left and left[0] != REPEATED else None
-        if (
-            split is None
-            or split[1][source.detail] != [(left[0], 0)]
-            or (len(left) > 1 and any(each is not None and each.sizes[source.detail] != 1 for each in source.inputs))
+        joined = [first[k] + part for k, part in split[1][source.detail]]
+        if left[:1] != joined or (
+            len(left) > 1 and any(each is not None and each.sizes[source.detail] != 1 for each in source.inputs)
         ):
             return [term]
         found = []
@@ -208,6 +220,8 @@ class Mover(Viewer):
         split, left = aligned(factors, one.sizes), [(k, size) for k, size in axes[axis] if size != 1]
         (whole,) = one.inputs
         if split is None or len(left) != 1 or whole is None or ([(left[0][0], 0)] not in split[1]):
+            return None
+        if any(len(parts) > 1 for parts in split[0]):
             return None
         place = split[1].index([(left[0][0], 0)])
         a, b = ({w[0]: w for w in each.detail} for each in (one, other))

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.onnx.values import Array
 from anydml.proving.orders import REPEATED, Entry, Order, numbers
-from anydml.proving.sizes import Size, Sizes
+from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import FEW, Term, Terms
 
 MOST = 1 << 22
@@ -41,6 +41,7 @@ class Viewer:
             if split is not None:
                 found = [each for k, size in entries for each in ([(k, size)] if k == REPEATED else split[1][k])]
                 return self.view(inner, split[0], found, shape)
+        assert product(factors) == product(source.sizes), "factors are those of the source"
         order = Order.of(factors, entries)
         if order.is_plain and source.shape == shape:
             return source
@@ -110,8 +111,11 @@ def own_axes(term: Term) -> list[list[Entry]]:
 
 def moved(array: Array, order: Order) -> Array:
     """Return elements in an order, with an axis for each factor."""
-    array = array.reshape(order.factors).transpose([k for k in order.perm if k != REPEATED])
+    factors, sizes = numbers(order.factors), numbers([size for _, size in order.entries()])
+    assert factors is not None, "they are numbers"
+    assert sizes is not None, "they are numbers"
+    array = array.reshape(factors).transpose([k for k in order.perm if k != REPEATED])
     for axis, k in enumerate(order.perm):
         if k == REPEATED:
             array = np.expand_dims(array, axis)
-    return np.broadcast_to(array, [size for _, size in order.entries()])
+    return np.broadcast_to(array, sizes)
