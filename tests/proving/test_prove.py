@@ -224,12 +224,15 @@ def test_axes_that_are_no_list_are_left_to_runtimes():
                  runs=False).verdict == "undecided"  # fmt: skip
 
 
-WEIGHTS = "<float[4,6] w = {%s}, int64[1] one = {1}, int64[1] two = {2}, int64[1] last = {-1}>" % ", ".join(
-    str(float(k * k % 23)) for k in range(24)
-)
+NUMBERS = ", ".join(str(float(k * k % 23)) for k in range(24))
+WEIGHTS = f"<float[4,6] w = {{{NUMBERS}}}, int64[1] one = {{1}}, int64[1] two = {{2}}>"
 
 THROUGH = [
-    ("a = Relu (x) y = Transpose <perm = [2, 0, 1]> (a)", "t = Transpose <perm = [2, 0, 1]> (x) y = Relu (t)", "Abs (t)"),
+    (
+        "a = Relu (x) y = Transpose <perm = [2, 0, 1]> (a)",
+        "t = Transpose <perm = [2, 0, 1]> (x) y = Relu (t)",
+        "Abs (t)",
+    ),
     (
         "m = MatMul (x, w) a = Sigmoid (m) y = Transpose <perm = [0, 2, 1]> (a)",
         """v = Transpose (w) t = Transpose <perm = [0, 2, 1]> (x) m = MatMul (v, t) y = Sigmoid (m)""",
