@@ -25,7 +25,7 @@ MODULES.sort(key="moving".__ne__)  # takes longest, and so begins first
 RULES = "build/rules.pyx"
 """Made of the operators' texts."""
 HEADERS = sorted(map(str, CORE.glob("*.h")))
-TRACING = sorted(Path("src/anydml/tracing").glob("*.pxd"))
+PLAIN = sorted(each for each in Path("src/anydml").rglob("*.pxd") if each.parent != CORE)
 """Modules that also run uncompiled, as Python."""
 
 # No -march: kernels are built for several processors, and chosen where they run.
@@ -93,7 +93,7 @@ class Build(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Make a module's C, and the module of that if it, or a header, is newer."""
         with self.lock:
-            directives = LANGUAGE if "tracing" in ext.name else DIRECTIVES
+            directives = DIRECTIVES if ".core." in ext.name else LANGUAGE
             (ext.sources,) = (each.sources for each in self.cythonize([ext], compiler_directives=directives))
         made = Path(self.get_ext_fullpath(ext.name))
         if self.force or newer_group([*ext.sources, *ext.depends], made):
@@ -110,7 +110,9 @@ class Build(build_ext):
 
 EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
 EXTENSIONS.append(Extension("anydml.core.rules", [RULES], depends=HEADERS))
-EXTENSIONS += [Extension(f"anydml.tracing.{each.stem}", [str(each.with_suffix(".py"))]) for each in TRACING]
+EXTENSIONS += [
+    Extension(".".join(each.relative_to("src").with_suffix("").parts), [str(each.with_suffix(".py"))]) for each in PLAIN
+]
 setup(
     ext_modules=[] if building.PURE else EXTENSIONS,
     cmdclass={"build_ext": Build},

@@ -1,6 +1,6 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
-Also a form: what keys have in common that differ in booleans, in NumPy's short integers, and in the lengths of lists.
+Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, and in the lengths of lists.
 
 `anydml.tracing.call` reads the same, in the same order.
 """
@@ -22,6 +22,10 @@ import_array()
 
 LONG = np.int64
 FLAG = np.bool_
+LONGS = frozenset(kind.type for kind in map(np.dtype, ("l", "q")) if kind.itemsize == 8)
+SHORTS = frozenset(kind.type for kind in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if kind.itemsize < 8)
+"""NumPy's types of integers that stay open: with as many bits as sizes, and with fewer."""
+
 INTEGER = np.integer
 
 DEEPEST = cython.declare(cython.int, 64)
@@ -106,7 +110,7 @@ def read_item(given, item):
         return append_word(given, ord("n"), 0)
     if type(item) is bool:
         return append_choice(given, ord("b"), 1 if item else 0)
-    if type(item) is int or type(item) is LONG:
+    if type(item) is int or type(item) is LONG or type(item) in LONGS:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
         return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is FLAG:
@@ -115,6 +119,8 @@ def read_item(given, item):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         own = type(item)
         kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
+        if own in SHORTS:
+            return append_word(given, ord("I"), kind) or append_number(given, value)
         return overflow != 0 or append_word(given, ord("I"), kind) or append_choice(given, ord("v"), value)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.

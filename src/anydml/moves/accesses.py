@@ -16,6 +16,8 @@ def operand_of(value: Value) -> tuple[int, Layout] | None:
 
 def strided(value: Value) -> tuple[Access, Layout] | None:
     """Return the access and layout of a value that one access without lookups reads, else None."""
+    if value.access is not None:
+        return (value.access, Layout(value.sizes, value.access.strides, value.element_size)) if value.pieces else None
     if len(value.pieces) != 1 or not isinstance(access := value.pieces[0].source, Access):
         return None
     piece, strides = value.pieces[0], [0] * len(value.sizes)

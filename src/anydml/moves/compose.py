@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -268,7 +267,7 @@ class Composer:
                 (known,) = self.constant("numbers", numbers(piece)).pieces
                 piece = piece._replace(source=known.source)  # noqa: PLW2901
             pieces.append(piece)
-        return replace(value, pieces=tuple(pieces))
+        return value.of(pieces)
 
     def without_fills(self, value: Value) -> Value:
         """Replace fills by constants."""
@@ -280,7 +279,7 @@ class Composer:
                 number = self._add(CONSTANT, Operand("constant", "a number", value=pattern))
                 source = Access(number, 0, (0,) * len(piece.factors))
             pieces.append(piece._replace(source=source))
-        return replace(value, pieces=tuple(pieces))
+        return value.of(pieces)
 
     def _add(self, kind: int, operand: Operand) -> int:
         number = kind + self._counts[kind]

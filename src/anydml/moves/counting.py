@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.moves.move import Access, Fill, Lookup
+from anydml.moves.open_numbers import is_one
 from anydml.moves.pieces import Factor, Piece
-from anydml.symbols import is_one
 
 COUNTING = 4 << 32
 """Number of the virtual operand. No program contains it."""

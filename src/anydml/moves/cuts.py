@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from anydml.moves.open_numbers import are_same, is_clamped, is_none, larger, smaller
+from anydml.moves.open_numbers import are_same, is_clamped, is_none, is_one, larger, smaller
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
-from anydml.symbols import is_one
 
 MOST_DIGITS = 64
 """Most pieces, one per digit, into which one factor is divided if a step is no multiple of the factor's."""

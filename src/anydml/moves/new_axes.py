@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from anydml.moves.open_numbers import are_same, is_none
+from anydml.moves.open_numbers import are_same, is_none, is_one
 from anydml.moves.pieces import Factor, Piece, on_strides, with_zero_strides
 from anydml.moves.value import Value
-from anydml.symbols import is_one
 
 
 def split(value: Value, axis: int, sizes: Sequence[int]) -> Value:

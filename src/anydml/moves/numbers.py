@@ -11,6 +11,18 @@ Number = Callable[[Any], int]
 """Returns the value of an open number."""
 
 
+def numbers_of(move: Move) -> list[Any]:
+    """Return the numbers of a move that may be open."""
+    ends = [move.destination] if isinstance(move.source, Fill) else [move.destination, move.source]
+    found = [*move.sizes, move.element_size]
+    for end in ends:
+        found += end.strides
+        found.append(end.offset)
+    for lookup in move.every_lookup():
+        found += [lookup.offset, *lookup.strides, lookup.size, lookup.stride]
+    return found
+
+
 def with_numbers(move: Move, number: Number) -> Move:
     """Replace a move's open numbers by integers.
 

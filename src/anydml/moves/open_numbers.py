@@ -19,6 +19,11 @@ def are_same(one: Any, other: Any) -> bool:
     return one.place == other.place if hasattr(one, "place") and hasattr(other, "place") else bool(one == other)
 
 
+def is_one(size: Any) -> bool:
+    """Whether a size is known to be 1 (as of `symbols`, which PyTorch's compiler has to read)."""
+    return type(size) is int and size == 1
+
+
 def is_none(size: Any) -> bool:
     """Whether a size is known to be 0."""
     return type(size) is int and size == 0
@@ -26,7 +31,10 @@ def is_none(size: Any) -> bool:
 
 def are_none(sizes: Iterable[Any]) -> bool:
     """Whether one of several sizes is known to be 0."""
-    return any(type(size) is int and size == 0 for size in sizes)
+    for size in sizes:  # noqa: SIM110  # a generator takes longer
+        if type(size) is int and size == 0:
+            return True
+    return False
 
 
 def value_of(number: Any) -> Any:

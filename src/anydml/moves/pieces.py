@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 from anydml.moves.move import Access, Fill, Lookup, Outside
-from anydml.moves.open_numbers import are_same, is_none, value_of
-from anydml.symbols import is_one
+from anydml.moves.open_numbers import are_same, is_none, is_one, value_of
 
 Source = TypeVar("Source", Access, Fill, Access | Fill)
 
@@ -150,32 +149,6 @@ def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
 
     factors = (*piece.factors[:k], Factor(axis, size, 1), *piece.factors[k + 1 :])
     return Piece(piece.start, factors, on_strides(piece.source, sliced))
-
-
-def windowed(
-    piece: Piece, whole: Sequence[int], starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]
-) -> Piece | None:
-    """Slice all axes of a piece, of a value of sizes `whole`; None unless it has one factor per axis that changes."""
-    factors: list[Factor] = []
-    by: list[tuple[int, int]] = []
-    for axis, size, step in piece.factors:
-        if not (is_one(step) and is_none(piece.start[axis]) and are_same(size, whole[axis])):
-            return None
-        by.append((starts[axis], steps[axis]))
-        factors.append(Factor(axis, sizes[axis], 1))
-    if len({factor.axis for factor in factors}) != len(whole) or len(factors) != len(whole):
-        return None
-
-    def sliced(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        shift: int = 0
-        found = []
-        for (start, step), stride in zip(by, strides, strict=True):
-            if not is_none(start):
-                shift = shift + start * stride
-            found.append(stride if is_one(step) else stride * step)
-        return shift, tuple(found)
-
-    return Piece(piece.start, tuple(factors), on_strides(piece.source, sliced))
 
 
 def with_ones(piece: Piece, places: dict[int, int], rank: int) -> Piece:

@@ -204,8 +204,10 @@ def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int
     more = offsets or {}
 
     def at(access: Access) -> Access:
-        offset = access.offset + more.get(access.operand, 0)
-        return Access(numbers[access.operand], offset, access.strides, tuple(map(inside, access.lookups)))
+        operand, offset, strides, lookups = access
+        if more:
+            offset = offset + more.get(operand, 0)
+        return Access(numbers[operand], offset, strides, tuple(map(inside, lookups)) if lookups else ())
 
     def inside(lookup: Lookup) -> Lookup:
         offset = lookup.offset + more.get(lookup.operand, 0)

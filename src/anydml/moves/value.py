@@ -13,13 +13,13 @@ An operation that this form cannot express raises `NotComposableError` with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from anydml.moves.counting import is_counting, sliced_source
 from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
 from anydml.moves.move import Access, Fill, Move, Outside
-from anydml.moves.open_numbers import are_none, are_same, is_none, value_of
+from anydml.moves.open_numbers import are_none, are_same, is_none, is_one, value_of
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
@@ -31,49 +31,79 @@ from anydml.moves.pieces import (
     resized,
     source_by_factors,
     tidy,
-    windowed,
     with_ones,
     with_zero_strides,
 )
-from anydml.records import Record, record
-from anydml.symbols import is_one
 
 MOST_PIECES = 4096
 """Maximum number of pieces of a value."""
 
 
-@record
-class Value(Record):
+class Value:
     """A lazy tensor: a description of its elements' sources.
 
-    Attributes:
+    Args:
         sizes: the shape.
         element_size: bytes per element.
         pieces: disjoint boxes that cover all elements.
+        access: instead of pieces, what reads all elements, without lookups, with one stride per axis.
     """
 
-    sizes: tuple[int, ...]
-    element_size: int
-    pieces: tuple[Piece, ...]
+    __slots__ = ("_pieces", "access", "element_size", "sizes")
+
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        element_size: int,
+        pieces: tuple[Piece, ...] | None = None,
+        access: Access | None = None,
+    ) -> None:
+        self.sizes = sizes
+        self.element_size = element_size
+        self.access = access
+        self._pieces = pieces
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Disjoint boxes that cover all elements."""
+        if self._pieces is None:
+            source = self.access
+            self._pieces = () if source is None or are_none(self.sizes) else (_whole(self.sizes, source),)
+        return self._pieces
 
     @classmethod
     def stored(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """A value that is an operand of a program, with strides in bytes."""
-        factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
-        piece = Piece((0,) * len(factors), factors, Access(operand, 0, tuple(strides)))
-        return cls(tuple(sizes), element_size, () if are_none(sizes) else (piece,))
+        return cls(tuple(sizes), element_size, None, Access(operand, 0, tuple(strides)))
 
     @classmethod
     def filled(cls, sizes: Sequence[int], pattern: bytes) -> Value:
         """A value whose elements are all `pattern`."""
-        factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
-        piece = Piece((0,) * len(factors), factors, Fill(pattern))
-        return cls(tuple(sizes), len(pattern), () if are_none(sizes) else (piece,))
+        sizes = tuple(sizes)
+        return cls(sizes, len(pattern), () if are_none(sizes) else (_whole(sizes, Fill(pattern)),))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return f"Value(sizes={self.sizes!r}, element_size={self.element_size!r}, pieces={self.pieces!r})"
+
+    def _all(self) -> tuple[Any, ...]:
+        return self.sizes, self.element_size, self.pieces
+
+    def of(self, pieces: Iterable[Piece]) -> Value:
+        """Return a value of the same sizes with other pieces."""
+        return Value(self.sizes, self.element_size, tuple(pieces))
 
     def without_empty(self) -> Value:
         """Drop pieces without elements, for operations that would store the value because of them."""
         pieces = [p for p in self.pieces if all(value_of(f.size) or f.size != 0 for f in p.factors)]
-        return self if len(pieces) == len(self.pieces) else replace(self, pieces=tuple(pieces))
+        return self if len(pieces) == len(self.pieces) else self.of(pieces)
 
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
         """Yield the moves that store this value in an operand, with strides in bytes."""
@@ -84,22 +114,25 @@ class Value(Record):
 
     def permute(self, axes: Sequence[int]) -> Value:
         """Axis k of the result is axis ``axes[k]`` of this value."""
+        sizes = tuple([self.sizes[axis] for axis in axes])
+        if (access := self.access) is not None:
+            strides = tuple([access.strides[axis] for axis in axes])
+            return _seen(sizes, self.element_size, access, access.offset, strides)
         new_axis = {axis: k for k, axis in enumerate(axes)}
-        pieces = tuple(
-            Piece(
-                tuple([start[axis] for axis in axes]),
-                tuple([Factor(new_axis[axis], size, step) for axis, size, step in factors]),
-                source,
-            )
-            for start, factors, source in self.pieces
-        )
-        return Value(tuple([self.sizes[axis] for axis in axes]), self.element_size, pieces)
+        pieces = []
+        for start, factors, source in self.pieces:
+            boxes = tuple([Factor(new_axis[axis], size, step) for axis, size, step in factors])
+            pieces.append(Piece(tuple([start[axis] for axis in axes]), boxes, source))
+        return Value(sizes, self.element_size, tuple(pieces))
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules: axes are prepended, and axes of size 1 repeated."""
         value = self.reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
         pairs = zip(value.sizes, sizes, strict=True)
         repeated = [k for k, (old, new) in enumerate(pairs) if not are_same(old, new) and (is_one(old) or old != new)]
+        if (access := value.access) is not None:
+            strides = tuple([0 if k in repeated else stride for k, stride in enumerate(access.strides)])
+            return _seen(sizes, self.element_size, access, access.offset, strides)
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
         pieces = tuple(
             piece._replace(
@@ -112,10 +145,12 @@ class Value(Record):
 
     def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = self[starts + steps·c]``; all coordinates must be in range."""
-        if len(self.pieces) == 1 and not are_none(sizes):
-            window = windowed(self.pieces[0], self.sizes, starts, sizes, steps)
-            if window is not None:
-                return Value(tuple(sizes), self.element_size, (window,))
+        if (access := self.access) is not None:
+            offset, strides = access.offset, []
+            for start, step, stride in zip(starts, steps, access.strides, strict=True):
+                offset = offset if is_none(start) else offset + start * stride
+                strides.append(stride if is_one(step) else stride * step)
+            return _seen(sizes, self.element_size, access, offset, strides)
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
             if is_none(start) and is_one(step) and are_same(size, value.sizes[axis]):
@@ -131,7 +166,7 @@ class Value(Record):
         return value
 
     def _flipped(self, axis: int) -> Value:
-        return replace(self, pieces=tuple(flip(piece, axis, self.sizes[axis]) for piece in self.pieces))
+        return self.of([flip(piece, axis, self.sizes[axis]) for piece in self.pieces])
 
     def _strided(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
@@ -153,6 +188,11 @@ class Value(Record):
         pairs = [*zip(before, after, strict=False)]
         if len(before) == len(after) and all(are_same(self.sizes[i], sizes[j]) for i, j in pairs):
             # Only axes of size 1 come and go.
+            if (access := self.access) is not None:
+                strides = [0] * len(sizes)
+                for i, j in pairs:
+                    strides[j] = access.strides[i]
+                return _seen(sizes, self.element_size, access, access.offset, strides)
             pieces = tuple([with_ones(piece, dict(pairs), len(sizes)) for piece in self.pieces])
             return Value(tuple(sizes), self.element_size, pieces)
         if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
@@ -167,8 +207,12 @@ class Value(Record):
             axis += len(new)
         return value if sizes else value._without_axis()
 
-    def _with_axis_at(self, axis: int) -> Value:
+    def with_axis(self, axis: int) -> Value:
         """Insert an axis of size 1."""
+        sizes = (*self.sizes[:axis], 1, *self.sizes[axis:])
+        if (access := self.access) is not None:
+            strides = (*access.strides[:axis], 0, *access.strides[axis:])
+            return _seen(sizes, self.element_size, access, access.offset, strides)
         pieces = tuple(
             Piece(
                 (*piece.start[:axis], 0, *piece.start[axis:]),
@@ -177,7 +221,7 @@ class Value(Record):
             )
             for piece in self.pieces
         )
-        return Value((*self.sizes[:axis], 1, *self.sizes[axis:]), self.element_size, pieces)
+        return Value(sizes, self.element_size, pieces)
 
     def _with_axis(self) -> Value:
         """Insert an axis of size 1 into a scalar."""
@@ -207,7 +251,7 @@ class Value(Record):
     def _split_axis(self, axis: int, outer: int) -> Value:
         """Split an axis in two, the first of size `outer`."""
         if type(outer) is int and outer == 1:
-            return self._with_axis_at(axis)
+            return self.with_axis(axis)
         inner = self.sizes[axis] // outer
         pieces: list[Piece] = []
         for piece in self.without_empty().pieces:
@@ -270,8 +314,9 @@ def join(values: Sequence[Value], axis: int) -> Value:
     start = 0
     for value in values:
         for first, factors, source in value.pieces:
-            pieces.append(Piece((*first[:axis], first[axis] + start, *first[axis + 1 :]), factors, source))
-        start += value.sizes[axis]
+            place = (*first[:axis], first[axis] + start, *first[axis + 1 :])
+            pieces.append(Piece(place, factors, source))
+        start = start + value.sizes[axis]
     sizes = values[0].sizes
     return _value((*sizes[:axis], start, *sizes[axis + 1 :]), values[0].element_size, pieces)
 
@@ -304,6 +349,16 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
         if j < len(new) and i == len(old) and all(size == 1 for size in new[j:]):
             j = len(new)
         yield tuple(old[old_start:i]), tuple(new[new_start:j])
+
+
+def _seen(sizes: Sequence[int], element_size: int, access: Access, offset: int, strides: Sequence[int]) -> Value:
+    """Return the value that an operand holds at another offset, in other sizes and strides."""
+    return Value(tuple(sizes), element_size, None, Access(access.operand, offset, tuple(strides)))
+
+
+def _whole(sizes: Sequence[int], source: Access | Fill) -> Piece:
+    """Return the piece that covers a value."""
+    return Piece((0,) * len(sizes), tuple([Factor(axis, size, 1) for axis, size in enumerate(sizes)]), source)
 
 
 def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> Value:

@@ -80,8 +80,9 @@ def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
     """Permute axes; reverse them by default."""
-    found = axes_of(x, axes) if axes is not None else range(x.ndim)[::-1]
-    if len(found) != x.ndim:
+    rank = len(x.value.sizes)
+    found = axes_of(x, axes) if axes is not None else range(rank)[::-1]
+    if len(found) != rank:
         raise broken(f"axes {axes} do not match {x!r}")
     return permute(x, found)
 
@@ -155,8 +156,10 @@ def squeeze(x: TracedArray, axis: Any = None, is_strict: bool = True) -> TracedA
 
 def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
     """Insert axes of size 1."""
+    if type(axis) is int and 0 <= axis <= x.ndim:
+        return x.made(x.value.with_axis(axis))
     rank, sizes = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1), iter(x.shape)
-    new = (axis,) if type(axis) is int and 0 <= axis < rank else normalize_axis_tuple(axis, rank)
+    new = normalize_axis_tuple(axis, rank)
     return verbs.reshape(x, [1 if k in new else next(sizes) for k in range(rank)])
 
 

@@ -15,6 +15,7 @@ from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
 from anydml.tensor import packed_strides
 from anydml.tracing.refusing import broken
+from anydml.tracing.short_integers import kind_of
 from anydml.tracing.structure import static_key
 from anydml.tracing.trace import TracedArray
 
@@ -58,9 +59,9 @@ class Call:
         kind = type(item)
         if kind is np.ndarray:
             return self._layout(item), item.dtype
-        if kind is int or is_long(item):
+        if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
-            return int
+            return short  # type: ignore[no-any-return]
         if kind in _STATIC:
             return static_key(item)
         if isinstance(item, (list, tuple)):
@@ -94,11 +95,6 @@ class Call:
         self.numbers += array.shape
         self.numbers += strides_of(array)
         return array.ndim
-
-
-def is_long(item: Any) -> bool:
-    """Whether an argument is an integer of NumPy's that has as many bits as sizes, so that it is like Python's."""
-    return isinstance(item, np.signedinteger) and item.itemsize == 8
 
 
 def strides_of(array: Array) -> tuple[int, ...]:

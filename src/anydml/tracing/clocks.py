@@ -7,11 +7,10 @@ import io
 import os
 import pathlib
 import random
-import secrets
+import sys
 import threading
 import time
 import types
-import uuid
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -23,21 +22,18 @@ INSTEAD = "and later calls would use the same numbers: pass them as arguments"
 
 _NAMES = ["time", "monotonic", "perf_counter", "process_time", "thread_time"]
 
-_READING = {
+_CLOCKS = {
     **{getattr(time, name + end): f"time.{name}{end}" for name in _NAMES for end in ("", "_ns") if hasattr(time, name)},
-    **{
-        getattr(secrets, name): f"secrets.{name}"
-        for name in secrets.__all__
-        if name.startswith(("token", "rand", "choi"))
-    },
-    **{each: f"uuid.{each.__name__}" for each in (uuid.uuid1, uuid.uuid4)},
     os.urandom: "os.urandom",
     **({os.getrandom: "os.getrandom"} if hasattr(os, "getrandom") else {}),
 }
-"""Names of functions whose results differ in every call."""
+"""Names of functions whose results differ in every call, apart from those of `_CHANCE`."""
+
+_CHANCE = {"secrets": ("token", "rand", "choi"), "uuid": ("uuid1", "uuid4")}
+"""Modules of others, which cost time to import, and how the names of such functions in them begin."""
 
 _DIFFERING = {
-    *_READING,
+    *_CLOCKS,
     *(getattr(time, name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")),
     *(getattr(time, name) for name in ("clock_gettime", "clock_gettime_ns") if hasattr(time, name)),
     *(os.times, os.listdir, os.scandir, os.stat, io.open),
@@ -47,11 +43,23 @@ _DIFFERING = {
 """These, and functions whose results may differ in the next call, or with a file."""
 
 
+def _reading(function: Any) -> str | None:
+    """Return the name of a function whose results differ in every call; None for any other."""
+    if function in _CLOCKS:
+        return _CLOCKS[function]
+    for module, names in _CHANCE.items():
+        if module in sys.modules:
+            own = getattr(function, "__name__", "")
+            if own.startswith(names) and getattr(sys.modules[module], own, None) == function:
+                return f"{module}.{own}"
+    return None
+
+
 def differs_by_time(each: Any) -> bool:
     """Whether an object is a function or class whose results may differ in every call."""
     kind = type(each)
     if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType):
-        return each in _DIFFERING
+        return each in _DIFFERING or _reading(each) is not None
     return isinstance(each, (random.SystemRandom, pathlib.Path)) or (
         kind is type and issubclass(each, (random.SystemRandom, pathlib.Path, datetime.date))
     )
@@ -66,16 +74,16 @@ def differs_by_process(each: Any) -> bool:
     )
 
 
-_MODULES = (time, secrets, uuid, os, datetime)
+_MODULES = (time, os, datetime)
 
 
 def watched(value: Any) -> Any:
     """Return what a traced function gets in place of a value that it reaches by a name: mostly the value itself."""
     kind = type(value)
     if kind is types.ModuleType:
-        return _Watched(value) if value in _MODULES else value
-    if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType) and value in _READING:
-        return _refusing(_READING[value])
+        return _Watched(value) if value in _MODULES or value.__name__ in _CHANCE else value
+    if kind in (types.BuiltinFunctionType, types.FunctionType, types.MethodType) and (name := _reading(value)):
+        return _refusing(name)
     if isinstance(value, random.SystemRandom):
         return _System()
     return _Datetime if value is datetime.datetime else _Date if value is datetime.date else value

@@ -12,6 +12,7 @@ from anydml.arrays import read_argument
 from anydml.arrays.receive import adapter_of
 from anydml.errors import FuseIndexError
 from anydml.tracing.refusing import broken, refused
+from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.trace import Trace, TracedArray, needing
 
@@ -27,7 +28,9 @@ def whole(number: Any) -> Any:
     Raises:
         TypeError: `number` is not an integer.
     """
-    return number if type(number) is Size else operator.index(number)
+    if type(number) is Size:
+        return number
+    return number.size if type(number) is Short else operator.index(number)
 
 
 def wholes(numbers: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.arrays.receive import adapter_of
 from anydml.text import counted
-from anydml.tracing.call import is_long
+from anydml.tracing.short_integers import kind_of
 from anydml.tracing.structure import argument_names
 
 
@@ -50,8 +50,8 @@ def _noted(tree: Any) -> Any:
         return [*map(_noted, tree)]
     if isinstance(tree, dict):
         return {name: _noted(item) for name, item in tree.items()}
-    if is_long(tree):
-        return int
+    if (number := kind_of(tree)) is not None:
+        return number
     if adapter_of(tree) is None and not isinstance(tree, np.ndarray):
         return repr(tree)[:80]
     # Arrays that are lent by DLPack alone say neither.

@@ -135,13 +135,16 @@ def _is_interrupting(frame: types.FrameType | None) -> bool:
             return True
     codes = {getattr(each, "__code__", None) for each in gc.callbacks} | {weakref.finalize.__call__.__code__}
     if threading.current_thread() is threading.main_thread():
-        codes.update(getattr(signal.getsignal(each), "__code__", None) for each in signal.valid_signals())
+        codes.update([getattr(_handler(each), "__code__", None) for each in range(1, signal.NSIG)])
     while frame is not None:
         if frame.f_code in codes or frame.f_code.co_name == "__del__":
             return True
         frame = frame.f_back
     return False
 
+
+_handler = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
+"""Returns the handler of a signal, which Python's function takes long to look for in an enumeration."""
 
 _CALLING_NOTHING = ("STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "DELETE_FAST", "DELETE_DEREF", "POP_", "RETURN_")
 """How the names of instructions begin that call no function of Python's."""

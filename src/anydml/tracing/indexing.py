@@ -12,7 +12,8 @@ from anydml.moves.open_numbers import larger, smaller
 from anydml.text import counted
 from anydml.tracing.constants import Array, known, whole
 from anydml.tracing.refusing import broken, named, refused
-from anydml.tracing.sizes import Size, is_open
+from anydml.tracing.short_integers import Short
+from anydml.tracing.sizes import Size
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import broadcast, common_shape, permute, reshape, window
 
@@ -36,28 +37,39 @@ def at(x: TracedArray, axis: int, key: Any) -> TracedArray:
 def _items(x: TracedArray, key: Any) -> list[Any]:
     """Return the key's items, one per axis, and None for new axes; arrays are NumPy's or traced."""
     items: list[Any] = []
+    consumed, dots = 0, -1
     for item in key if isinstance(key, tuple) else (key,):
-        if item is None or item is Ellipsis or isinstance(item, slice):
+        if type(item) is Short:
+            item = item.size  # noqa: PLW2901
+        kind = type(item)
+        if item is Ellipsis:
+            if dots >= 0:
+                raise broken("an index can only have a single ellipsis ('...')", FuseIndexError)
+            dots = len(items)
+            continue
+        if kind is slice or kind is int or kind is Size or item is None:
             items.append(item)
-        elif isinstance(item, TracedArray):
+            consumed += item is not None
+            continue
+        if isinstance(item, TracedArray):
             if item.element.kind == "b":
                 raise refused("a mask as an index", "the number of selected elements is unknown")
-            items.append(x.trace.array(item))
-        elif type(item) in (int, Size):
-            items.append(item)
+            found = [x.trace.array(item)]
         else:
-            items += _known_items(item)
-    consumed = sum(item is not None and item is not Ellipsis for item in items)
-    dots = [k for k, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1:
-        raise broken("an index can only have a single ellipsis ('...')", FuseIndexError)
-    if consumed > x.ndim:
+            found = _known_items(item)
+        items += found
+        consumed += len(found)
+    rank = len(x.value.sizes)
+    if consumed > rank:
         raise broken(
-            f"too many indices: {x!r} has {counted(x.ndim, 'dimension')}, but {consumed} were indexed", FuseIndexError
+            f"too many indices: {x!r} has {counted(rank, 'dimension')}, but {consumed} were indexed", FuseIndexError
         )
-    at = dots[0] if dots else len(items)
-    items[at : at + len(dots)] = [slice(None)] * (x.ndim - consumed)
+    at = len(items) if dots < 0 else dots
+    items[at:at] = [_WHOLE] * (rank - consumed)
     return items
+
+
+_WHOLE = slice(None)
 
 
 class _MaskAxis(NamedTuple):
@@ -83,16 +95,18 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     starts, sizes, steps = [], [], []
     shape: list[int] = []
     arrays: list[tuple[int, Any]] = []
-    advanced, axis = [], 0
+    advanced: list[tuple[int, int]] = []
+    axis, whole_sizes = 0, x.value.sizes
     for number, item in enumerate(items):
         if item is None:
             shape.append(1)
             continue
-        start, size, step = 0, x.shape[axis], 1
-        if isinstance(item, slice):
+        start, size, step = 0, whole_sizes[axis], 1
+        kind = type(item)
+        if kind is slice:
             start, size, step = bounds(item, size)
             shape.append(size)
-        elif isinstance(item, int):
+        elif kind is int or kind is Size:
             if not -size <= item < size:
                 raise broken(f"index {item} is out of bounds for axis {axis} with size {size}", FuseIndexError)
             start, size = item + size if item < 0 else item, 1
@@ -108,7 +122,9 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
         sizes.append(size)
         steps.append(step)
         axis += 1
-    result = reshape(window(x, starts, sizes, steps), shape)
+    result = window(x, starts, sizes, steps)
+    if len(shape) != axis or advanced:
+        result = reshape(result, shape)
     if not arrays:
         return result
     numbers = [number for number, _ in advanced]
@@ -123,36 +139,42 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
         TypeError: the slice has parts other than integers and None.
         ValueError: the step is 0.
     """
-    given = next((each for each in (size, item.start, item.stop, item.step) if type(each) is Size), None)
-    if given is None:
+    first, last, by = item.start, item.stop, item.step
+    if first is None and last is None and by is None:
+        return 0, size, 1
+    given: Any = size
+    for each in (first, last, by):
+        given = given if type(given) is Size else each
+    if type(given) is not Size:
         start, stop, step = item.indices(size)
         count = len(range(start, stop, step))
         return (start, count, step) if count else (0, 0, 1)
     are_clamped = given.is_clamped
-    step = 1 if item.step is None else whole(item.step)
+    step = 1 if by is None else whole(by)
     if not step:
         raise ValueError("slice step cannot be zero")
-    if are_clamped and type(step) is Size and item.start is None and item.stop is None:
+    if are_clamped and type(step) is Size and first is None and last is None:
         # The axis is read from its end if the step is negative.
         is_backwards = larger(0, smaller(1, -step))
         return is_backwards * (size - 1), (size - 1) // larger(step, -step) + 1, step
-    low, high = (0, size) if step > 0 else (-1, size - 1)
-
-    def place(given: Any, default: int) -> int:
-        if given is None:
-            return default
-        found: int = whole(given)
-        if found < 0:
-            found += size
-            return larger(found, low) if are_clamped else low if found < 0 else found
-        return smaller(found, high) if are_clamped else high if found > high else found
-
-    start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
-    reach = stop - start if step > 0 else start - stop
-    count = reach if type(step) is int and abs(step) == 1 else (reach - 1) // abs(step) + 1
-    if are_clamped and is_open([reach]):
+    is_forwards = step > 0
+    low, high = (0, size) if is_forwards else (-1, size - 1)
+    start = (low if is_forwards else high) if first is None else _place(first, size, low, high, are_clamped)
+    stop = (high if is_forwards else low) if last is None else _place(last, size, low, high, are_clamped)
+    reach = stop - start if is_forwards else start - stop
+    count = reach if type(step) is int and step in (1, -1) else (reach - 1) // abs(step) + 1
+    if are_clamped and type(reach) is Size:
         return start, larger(0, count), step
     return (start, count, step) if reach > 0 else (0, 0, 1)
+
+
+def _place(given: Any, size: Any, low: Any, high: Any, are_clamped: bool) -> Any:
+    """Return where a slice begins or ends, from `low` to `high`."""
+    found: Any = whole(given)
+    if found < 0:
+        found = found + size
+        return larger(found, low) if are_clamped else low if found < 0 else found
+    return smaller(found, high) if are_clamped else high if found > high else found
 
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any]], place: int) -> TracedArray:

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from anydml.tracing.executed import unwatched
+from anydml.tracing.indexing import indexed
+from anydml.tracing.numpy_words import METHODS, called
 from anydml.tracing.refusing import broken
 from anydml.tracing.trace import TracedArray
+from anydml.tracing.words import attribute
 
 
 class TracedNdarray(TracedArray):
@@ -28,18 +31,11 @@ class TracedNdarray(TracedArray):
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
-        from anydml.tracing.indexing import indexed
-
         found: TracedArray = unwatched(indexed, self, key)
         return found
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        from anydml.tracing.numpy_words import called
-
         return called(self.trace, function, arguments, named)
 
     def __getattr__(self, name: str) -> Any:
-        from anydml.tracing.numpy_words import METHODS
-        from anydml.tracing.words import attribute
-
         return attribute(METHODS, name, f"numpy.{name}", self) if name in METHODS else super().__getattr__(name)

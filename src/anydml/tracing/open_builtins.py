@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anydml.tracing.clocks import watched
+from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.trace import TracedArray
 
@@ -34,6 +35,10 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
+    if len(values) > 1 and all(type(value) is Short for value in values) and len({each.kind for each in values}) == 1:
+        first: Short = values[0]
+        found = first.size.scope.extreme([each.size for each in values], is_least=function is min)
+        return Short(found, first.kind) if type(found) is Size else first
     if len(values) > 1 and all(type(value) in (int, Size) for value in values):
         size = next((value for value in values if type(value) is Size), None)
         if size is not None:

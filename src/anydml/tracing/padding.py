@@ -46,9 +46,11 @@ def pad(
     of_constants = None if mode == "constant" else constant_values
     if any(given is not None for given in (of_reflections, of_constants, end_values, stat_length)):
         raise broken(f"unsupported keyword arguments for mode {mode!r}")
-    values = np.broadcast_to(np.asarray(0 if constant_values is None else constant_values), (x.ndim, 2))
+    values: Any = [(0, 0)] * x.ndim
+    if constant_values is not None:
+        values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
     pairs = [*enumerate(counts)]
-    if mode not in MODES and (values == values[:1, :1]).all():
+    if mode not in MODES and (constant_values is None or (values == values[:1, :1]).all()):
         # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
         pairs.reverse()
     for axis, (before, after) in pairs:

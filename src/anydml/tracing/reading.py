@@ -8,7 +8,6 @@ import contextvars
 import dis
 import functools
 import io
-import queue
 import random
 import sys
 import threading
@@ -133,7 +132,9 @@ def _sort_of(kind: Any) -> str:
         return "generator"
     if issubclass(kind, _WRAPPERS) or kind.__name__ == "cython_function_or_method":
         return "wrapper"
-    if issubclass(kind, _UNSTEADY) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
+    queues = sys.modules.get("queue")
+    unsteady = _UNSTEADY if queues is None else (*_UNSTEADY, queues.Queue, queues.SimpleQueue)
+    if issubclass(kind, unsteady) or (hasattr(kind, "__next__") and not issubclass(kind, io.IOBase)):
         return "unsteady"
     return _sort_of_a_librarys(kind)
 
@@ -160,7 +161,7 @@ def _is_generator(kind: type) -> bool:
 _WRAPPERS = (types.MethodType, types.MethodWrapperType, partial, functools._lru_cache_wrapper, property,
              cached_property, classmethod, staticmethod)  # fmt: skip
 
-_UNSTEADY = (queue.Queue, queue.SimpleQueue, contextvars.ContextVar, threading.local, weakref.ref)
+_UNSTEADY = (contextvars.ContextVar, threading.local, weakref.ref)
 
 _PARTS = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords", "fget")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,9 @@ import numpy as np
 from anydml.arrays import ArrayAdapter
 from anydml.arrays.receive import adapter_of
 from anydml.engines.protocol import ArrayEngine
+from anydml.records import Record, record
 from anydml.tracing.refusing import broken
+from anydml.tracing.short_integers import Short, exact
 from anydml.tracing.sizes import Size
 from anydml.tracing.structure import PLAIN, rebuilt
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
@@ -20,8 +21,8 @@ Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Result:
+@record
+class Result(Record):
     """An array that a traced function returns.
 
     Attributes:
@@ -35,15 +36,15 @@ class Result:
     number: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Known:
+@record
+class Known(Record):
     """Constant INT64 numbers that a function returns, beside arrays of another library than NumPy."""
 
     array: Array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TracedFunction:
+@record
+class TracedFunction(Record):
     """A traced function.
 
     Attributes:
@@ -78,8 +79,8 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
     results: list[Result] = []
 
     def result(leaf: Any, path: str) -> Any:
-        if type(leaf) is Size:
-            return int(leaf)
+        if type(leaf) in (Size, Short):
+            return exact(leaf)
         if isinstance(leaf, PLAIN) and not isinstance(leaf, np.ndarray):
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)) and adapter_of(leaf) is None:

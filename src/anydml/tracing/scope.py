@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +19,6 @@ from anydml.tracing.tape import (
     SUBTRACT,
     Tape,
 )
-
-INFINITE = math.inf
 
 
 class Scope:
@@ -54,6 +51,10 @@ class Scope:
         if least is not None:
             self._low[number] = least
         return Size(self, number, 0, value)
+
+    def constant(self, number: int) -> Size:
+        """Return a number that is the same in all calls as a size."""
+        return Size(self, self.tape.step(CONSTANT, number, 0), 0, number)
 
     def register(self, size: Any) -> int:
         """Return the register of a size, or of an integer; add its steps if necessary."""
@@ -157,10 +158,10 @@ class Scope:
     def is_zero(self, size: Size) -> bool:
         """Whether a size is 0; adds a guard if this does not hold for all calls."""
         register, place = size.register, -size.plus
-        low, high = self._low.get(register, -INFINITE), self._high.get(register, INFINITE)
-        if not low <= place <= high:
+        low, high = self._low.get(register), self._high.get(register)
+        if (low is not None and place < low) or (high is not None and place > high):
             return False
-        if low == high:
+        if low is not None and low == high:
             return True
         tape = self.tape
         if not size.value:
@@ -181,9 +182,11 @@ class Scope:
     def is_negative(self, size: Size) -> bool:
         """Whether a size is negative; adds a guard if this does not hold for all calls."""
         register, most = size.register, -size.plus - 1
-        low, high = self._low.get(register, -INFINITE), self._high.get(register, INFINITE)
-        if high <= most or low > most:
-            return high <= most
+        low, high = self._low.get(register), self._high.get(register)
+        if high is not None and high <= most:
+            return True
+        if low is not None and low > most:
+            return False
         if size.value < 0:
             self.tape.step(AT_MOST, register, most)
             self._high[register] = most

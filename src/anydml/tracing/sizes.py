@@ -143,7 +143,9 @@ class Size:
 
     def _with(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
-        if isinstance(other, (bool, np.integer)):
+        if _is_short(other):
+            return _combined(function, self, other)
+        if isinstance(other, (bool, np.signedinteger)):
             return function(self, int(other))
         return function(self.scope.pinned(self), other)
 
@@ -206,8 +208,11 @@ class Size:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""
-        if ufunc in _OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
-            return _OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
+        if ufunc in OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
+            if any(map(_is_short, inputs)):
+                return _combined(OPEN[ufunc], *inputs)
+            if not any(isinstance(each, np.unsignedinteger) for each in inputs):
+                return OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
         return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
 
     def item(self) -> Size:
@@ -234,7 +239,7 @@ def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda first, second: function(second, first)
 
 
-_OPEN: dict[Any, Callable[..., Any]] = {
+OPEN: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
     np.multiply: operator.mul,
@@ -243,6 +248,18 @@ _OPEN: dict[Any, Callable[..., Any]] = {
     np.minimum: min,
     np.maximum: max,
 }
+"""Ufuncs whose results of open numbers are open."""
+
+
+def _is_short(number: Any) -> bool:
+    return isinstance(number, np.integer) and number.dtype.itemsize < 8
+
+
+def _combined(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    # That module needs this one.
+    from anydml.tracing.short_integers import combined
+
+    return combined(function, one, other)
 
 
 def is_open(values: Any) -> bool:

@@ -18,6 +18,7 @@ from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
 from anydml.tracing.scope import Scope
+from anydml.tracing.traced_fields import TracedFields
 
 Sizes = tuple[int, ...]
 
@@ -135,41 +136,14 @@ def _deciding(name: str) -> Any:
     return method
 
 
-class TracedArray:
-    """An array of known shape and dtype, whose elements are not known yet.
+class TracedArray(TracedFields):
+    """An array of known shape and dtype, whose elements are not known yet (see `TracedFields`)."""
 
-    Attributes:
-        trace: the trace that it belongs to.
-        value: the sources of its elements.
-        element: the NumPy dtype.
-        like: number of an argument of the same dtype; None if unknown.
-    """
-
-    __slots__ = ("element", "like", "trace", "value")
+    __slots__ = ()
     LEAST_RANK = 0
     """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
 
     __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
-
-    def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
-        self.trace = trace
-        self.value = value
-        self.element = dtype
-        self.like = like
-
-    def made(self, value: Value) -> TracedArray:
-        """Create an array of the same trace and dtype."""
-        return self.trace.made(value, self.element, self.like)
-
-    @property
-    def shape(self) -> Sizes:
-        """The shape, whose sizes may be open."""
-        return self.value.sizes
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return len(self.value.sizes)
 
     @property
     def count(self) -> int:

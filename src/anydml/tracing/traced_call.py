@@ -15,12 +15,13 @@ from anydml.arrays.receive import adapter_of, check_place
 from anydml.engines import array_engine
 from anydml.moves.compose import INPUT
 from anydml.tracing.as_numbers import number_of
-from anydml.tracing.call import MOST_OPEN, Call, is_long, strides_of
+from anydml.tracing.call import MOST_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import opened
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
+from anydml.tracing.short_integers import as_kind, kind_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.surroundings import Surroundings
 from anydml.tracing.tensor import TracedTensor
@@ -82,9 +83,9 @@ def traced_call(
         return [trace.scope.pinned(size, "a called function does not support open sizes") for size in sizes]
 
     def traced(leaf: Any, path: str) -> Any:
-        if type(leaf) is int or is_long(leaf):
+        if (number := kind_of(leaf)) is not None:
             (size,) = numbers([int(leaf)], path, -1)
-            return size if is_open else leaf
+            return as_kind(size, number) if is_open and len(inputs) <= MOST_OPEN else leaf
         if adapter_of(leaf) is None and not isinstance(leaf, np.ndarray):
             return leaf
         place = len(names)

@@ -9,14 +9,14 @@ from typing import Any
 
 from anydml.core import forms, fusing, slots, tapes
 from anydml.moves import Computed, Fill, Move, Program, simplify
-from anydml.moves.numbers import with_numbers
+from anydml.moves.numbers import numbers_of, with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
 from anydml.tracing.remembered import Remembered
 from anydml.tracing.results import Known, Result, TracedFunction
 from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
-from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, Step
+from anydml.tracing.tape import AT_LEAST, AT_MOST, CONSTANT, FLOOR, GIVEN, Step
 from anydml.tracing.trace import Sizes, Trace
 
 WORD = 1 << 63
@@ -65,7 +65,8 @@ class TracedProgram:
         self.program = trace.composer.program(is_simple=False)
         # Registers are assigned now, so that they do not depend on later calls.
         for move in self.program.moves:
-            with_numbers(move, scope.register)
+            for number in numbers_of(move):
+                scope.register(number)
         self._scratch = [scope.register(each.size) for each in self.program.operands if each.role == "scratch"]
 
     @property
@@ -85,11 +86,21 @@ class TracedProgram:
         found = [*numbers]
         for step in self._tape.steps[: self._first]:
             if not self._tape.run(found, [step]):
-                number = step[1]
-                while number >= self._tape.given:
-                    number = self._tape.of(number)[1]
-                return f"{self._path(number)} is {numbers[number]}" if self._paths and number >= 0 else None
+                kind, register, by = step
+                # Of a division, the divisor is 0.
+                number = self._behind(by if kind == FLOOR else register)
+                return None if number is None or not self._paths else f"{self._path(number)} is {numbers[number]}"
         return None
+
+    def _behind(self, register: int) -> int | None:
+        """Return a number of the arguments that a register depends on; None if there is none."""
+        if register < self._tape.given:
+            return register
+        kind, one, other = self._tape.of(register)
+        if kind in (CONSTANT, GIVEN):
+            return None
+        found = self._behind(one)
+        return self._behind(other) if found is None else found
 
     def _path(self, number: int) -> str:
         first, path, rank = next(each for each in reversed(self._paths) if each[0] <= number)
@@ -173,6 +184,8 @@ class TracedProgram:
 
     def _lent(self) -> tuple[int, ...]:
         """Return for each scratch the result that it is only copied to, with the same layout; −1 if there is none."""
+        if not self._scratch:
+            return ()
         readers, writers = defaultdict(list), defaultdict(list)
         for place, move in enumerate(self.program.moves):
             writers[move.destination.operand].append(place)

@@ -15,9 +15,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
 from anydml.moves import Access, Constant, Move
-from anydml.moves.open_numbers import are_same
+from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.value import Value
-from anydml.symbols import is_one
 from anydml.tensor import Layout
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
@@ -33,8 +32,8 @@ def axes_of(x: TracedArray, axes: Any, are_distinct: bool = True) -> tuple[int, 
     """Normalize one axis or several; None is all of them."""
     if axes is None:
         return (*range(x.ndim),)
-    if type(axes) is tuple and {*map(type, axes)} == {int} and len({*axes} & {*range(x.ndim)}) == len(axes):
-        return axes
+    if type(axes) in (tuple, list) and {*map(type, axes)} == {int} and len({*axes} & {*range(x.ndim)}) == len(axes):
+        return (*axes,)
     return normalize_axis_tuple(axes, max(x.ndim, x.LEAST_RANK), allow_duplicate=not are_distinct)
 
 
@@ -62,7 +61,8 @@ def permute(x: TracedArray, axes: Sequence[int]) -> TracedArray:
 
 def reshape(x: TracedArray, shape: Sequence[int]) -> TracedArray:
     """Reshape in row-major order."""
-    is_same = len(shape) == x.ndim and tuple(shape) == x.shape
+    sizes = x.value.sizes
+    is_same = len(shape) == len(sizes) and tuple(shape) == sizes
     return x if is_same else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
 
 
@@ -145,7 +145,7 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     axis = normalize_axis_index(axis, first.ndim)
     rest = resized(first, axis)
     for k, array in enumerate(others, 1):
-        if array.element != first.element:
+        if array.element is not first.element and array.element != first.element:
             raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
         if array.ndim != first.ndim or resized(array, axis) != rest:
             raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
 
     pieces = [each._replace(source=at(each.source)) if isinstance(each.source, Access) else each
               for each in value.pieces]  # fmt: skip
-    return replace(value, pieces=tuple(pieces))
+    return value.of(pieces)
 
 
 def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:

@@ -1,0 +1,13 @@
+from anydml.moves.open_numbers cimport are_none, are_same, is_none, is_one, value_of
+
+cdef class Value:
+    cdef readonly object sizes, element_size, access
+    cdef object _pieces
+    cpdef Value permute(self, axes)
+    cpdef Value slice(self, starts, sizes, steps)
+    cdef Value _strided(self, axis, start, size, step)
+    cdef Value _flipped(self, axis)
+
+cdef Value _seen(sizes, element_size, access, offset, strides)
+cdef _whole(sizes, source)
+cdef Value _value(sizes, element_size, pieces)

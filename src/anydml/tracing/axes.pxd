@@ -1,0 +1,4 @@
+from anydml.tracing.traced_fields cimport TracedFields
+from anydml.tracing.verbs cimport permute
+
+cpdef transpose(TracedFields x, axes=*)

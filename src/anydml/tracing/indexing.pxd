@@ -1,0 +1,9 @@
+from anydml.moves.open_numbers cimport larger, smaller
+from anydml.tracing.traced_fields cimport TracedFields
+from anydml.tracing.verbs cimport permute, reshape, window
+
+cpdef indexed(x, key)
+cdef list _items(TracedFields x, key)
+cdef _taken(TracedFields x, list items)
+cpdef tuple bounds(item, size)
+cdef _place(given, size, low, high, bint are_clamped)

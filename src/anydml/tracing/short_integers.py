@@ -1,0 +1,195 @@
+"""NumPy's integers of fewer than 64 bits among a call's numbers: what is computed of them must stay in their range.
+
+NumPy wraps what does not fit. A trace has guards that all fits; a call that fails one needs another trace, in which
+numbers are NumPy's own, pinned.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.tracing.sizes import OPEN, Size
+
+KINDS = {each.type: each for each in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if each.itemsize < 8}
+"""Dtypes of such integers by NumPy's types."""
+
+
+def kind_of(number: Any) -> Any:
+    """Return what an argument is that stays open: `int` if it has as many bits as sizes, or NumPy's short type.
+
+    None is returned of anything else.
+    """
+    if type(number) is int:
+        return int
+    if isinstance(number, np.signedinteger) and number.itemsize == 8:
+        return int
+    return type(number) if type(number) in KINDS else None
+
+
+class Short:
+    """An open integer of fewer than 64 bits, used like NumPy's.
+
+    Args:
+        size: its value.
+        kind: NumPy's type.
+    """
+
+    __slots__ = ("kind", "size")
+
+    def __init__(self, size: Size, kind: Any) -> None:
+        self.size, self.kind = size, kind
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """NumPy's type, so that `isinstance` checks of users pass."""
+        found: type = self.kind
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype."""
+        return KINDS[self.kind]
+
+    def item(self) -> Size:
+        """Return this number as one of Python's, like NumPy's integers."""
+        return self.size
+
+    def __neg__(self) -> Any:
+        return combined(operator.mul, self, -1)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self.size < 0 else self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __bool__(self) -> bool:
+        return bool(self.size)
+
+    def __index__(self) -> int:
+        return self.size.__index__()
+
+    def __int__(self) -> int:
+        return self.size.__index__()
+
+    def __float__(self) -> float:
+        return float(self.size.__index__())
+
+    def __hash__(self) -> int:
+        return hash(exact(self))
+
+    def __repr__(self) -> str:
+        return repr(exact(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(exact(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(exact(self), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        """Apply a ufunc; arithmetic with two numbers stays open."""
+        if ufunc in OPEN and method == "__call__" and not named:
+            return combined(OPEN[ufunc], *inputs)
+        return getattr(ufunc, method)(*map(exact, inputs), **named)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other attribute of the pinned value."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(exact(self), name)
+
+
+def combined(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """Apply an operator to two numbers, of which one is open, and one a short integer, with NumPy's result.
+
+    Raises:
+        OverflowError: the result, or a number of Python's, does not fit, so that NumPy wraps or refuses it.
+    """
+    numbers = one, other
+    if not all(map(_is_number, numbers)):
+        return function(exact(one), exact(other))
+    kind = np.result_type(*[each.dtype for each in numbers if type(each) not in (int, bool, Size)])
+    for each in numbers:
+        if type(each) in (int, Size):
+            _check(each, kind)
+    found = function(plain(one), plain(other))
+    if kind.type not in KINDS:
+        if kind != np.int64:
+            raise OverflowError(f"a result of {kind}")
+        return found
+    _check(found, kind)
+    if type(found) is not Size:
+        open_one = next(plain(each) for each in numbers if type(each) in (Size, Short))
+        found = open_one.scope.constant(found)
+    return Short(found, kind.type)
+
+
+def _binary(function: Callable[[Any, Any], Any], is_open: bool) -> tuple[Any, Any]:
+    """Return the methods of an operator; results of those that are not open are computed of pinned numbers."""
+    if not is_open:
+        return lambda self, other: function(exact(self), other), lambda self, other: function(other, exact(self))
+    return (
+        lambda self, other: combined(function, self, other),
+        lambda self, other: combined(function, other, self),
+    )
+
+
+def _comparing(function: Callable[[Any, Any], Any]) -> Any:
+    def compare(self: Short, other: Any) -> Any:
+        if _is_number(other):
+            return function(self.size, plain(other))
+        return function(exact(self), other)
+
+    return compare
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "lshift", "rshift", "and", "or", "xor"):
+    _function = getattr(operator, f"{_name}_" if _name in ("and", "or") else _name)
+    _own, _swapped = _binary(_function, _name in ("add", "sub", "mul", "floordiv", "mod"))
+    setattr(Short, f"__{_name}__", _own)
+    setattr(Short, f"__r{_name}__", _swapped)
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Short, f"__{_name}__", _comparing(getattr(operator, _name)))
+
+
+def as_kind(size: Size, kind: Any) -> Any:
+    """Return an open number as what `kind_of` found."""
+    return size if kind is int else Short(size, kind)
+
+
+def plain(number: Any) -> Any:
+    """Return a number as one of Python's, which may be open."""
+    return number.size if type(number) is Short else number if type(number) is Size else int(number)
+
+
+def exact(number: Any) -> Any:
+    """Pin an open number: a short integer is one of NumPy's then."""
+    if type(number) is Short:
+        return number.kind(number.size.__index__())
+    return number.__index__() if type(number) is Size else number
+
+
+def _is_number(number: Any) -> bool:
+    return type(number) in (int, bool, Size, Short) or isinstance(number, np.integer)
+
+
+def _check(number: Any, kind: np.dtype[Any]) -> None:
+    """Check that a number fits a dtype, by guards if it is open.
+
+    Raises:
+        OverflowError: it does not.
+    """
+    limits = np.iinfo(kind)
+    if number < int(limits.min) or number > int(limits.max):
+        raise OverflowError(f"{number} does not fit {kind}")

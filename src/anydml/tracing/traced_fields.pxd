@@ -1,0 +1,7 @@
+from anydml.moves.value cimport Value as LazyValue
+
+cdef class TracedFields:
+    cdef readonly object trace
+    cdef readonly LazyValue value
+    cdef readonly object element, like
+    cpdef made(self, LazyValue value)
