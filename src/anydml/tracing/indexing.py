@@ -142,6 +142,7 @@ def bounds(item: slice, size: int) -> tuple[Any, Any, Any]:
     first, last, by = item.start, item.stop, item.step
     if first is None and last is None and by is None:
         return 0, size, 1
+    first, last, by = [each.size if type(each) is Short else each for each in (first, last, by)]
     given: Any = size
     for each in (first, last, by):
         given = given if type(given) is Size else each
