@@ -118,6 +118,8 @@ class Size:
         if type(other) is int or type(other) is Size:
             size: Any = self - other
             return bool(self.scope.is_zero(size) if type(size) is Size else size == 0)
+        if _is_short(other):
+            return NotImplemented
         return bool(self._with(operator.eq, other)) if isinstance(other, (int, float, complex, np.generic)) else False
 
     def __ne__(self, other: object) -> bool:
@@ -127,7 +129,7 @@ class Size:
         if type(other) is int or type(other) is Size:
             size = self - other
             return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
-        return bool(self._with(operator.lt, other))
+        return NotImplemented if _is_short(other) else bool(self._with(operator.lt, other))
 
     def __ge__(self, other: Any) -> bool:
         return not self < other
@@ -136,7 +138,7 @@ class Size:
         if type(other) is int or type(other) is Size:
             size = other - self
             return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
-        return bool(self._with(operator.gt, other))
+        return NotImplemented if _is_short(other) else bool(self._with(operator.gt, other))
 
     def __le__(self, other: Any) -> bool:
         return not self > other
@@ -144,8 +146,8 @@ class Size:
     def _with(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
         """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
         if _is_short(other):
-            return _combined(function, self, other)
-        if isinstance(other, (bool, np.signedinteger)):
+            return NotImplemented
+        if isinstance(other, bool) or (isinstance(other, np.signedinteger) and other.itemsize == 8):
             return function(self, int(other))
         return function(self.scope.pinned(self), other)
 
@@ -210,8 +212,9 @@ class Size:
         """Apply a ufunc; arithmetic with NumPy scalars stays open."""
         if ufunc in OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
             if any(map(_is_short, inputs)):
-                return _combined(OPEN[ufunc], *inputs)
-            if not any(isinstance(each, np.unsignedinteger) for each in inputs):
+                return NotImplemented
+            # NumPy wraps others.
+            if all(each.dtype == np.int64 for each in inputs if isinstance(each, np.integer)):
                 return OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
         return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
 
@@ -252,14 +255,8 @@ OPEN: dict[Any, Callable[..., Any]] = {
 
 
 def _is_short(number: Any) -> bool:
-    return isinstance(number, np.integer) and number.dtype.itemsize < 8
-
-
-def _combined(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    # That module needs this one.
-    from anydml.tracing.short_integers import combined
-
-    return combined(function, one, other)
+    """Whether a number is of `short_integers`, which does what there is to do with it."""
+    return isinstance(number, np.integer) and not issubclass(type(number), np.generic)
 
 
 def is_open(values: Any) -> bool:

@@ -140,6 +140,7 @@ class TracedArray(TracedFields):
     """An array of known shape and dtype, whose elements are not known yet (see `TracedFields`)."""
 
     __slots__ = ()
+    trace: Trace
     LEAST_RANK = 0
     """1 if arrays without dimensions have an axis 0, too, as in PyTorch."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from anydml.moves.value import Value
-
-if TYPE_CHECKING:
-    from anydml.tracing.trace import Trace
 
 
 class TracedFields:
@@ -24,7 +21,7 @@ class TracedFields:
 
     __slots__ = ("element", "like", "trace", "value")
 
-    def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
+    def __init__(self, trace: Any, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
         self.trace = trace
         self.value = value
         self.element = dtype
