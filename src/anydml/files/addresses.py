@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from anydml.files.json_path import JsonPath
@@ -83,7 +83,15 @@ class Address(_LocalPath):
         """
         return self._get((start, stop))
 
-    def _get(self, span: tuple[int, int] | None) -> tuple[memoryview, int]:
+    def read_end(self, count: int) -> bytes:
+        """The last bytes of the object.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        return bytes(self._get({"suffix": count})[0])
+
+    def _get(self, span: tuple[int, int] | dict[str, int] | None) -> tuple[memoryview, int]:
         import obstore
 
         try:
@@ -125,8 +133,8 @@ class Address(_LocalPath):
         except Exception as error:
             raise self._error(error) from None
 
-    def copy_from(self, path: Path) -> None:
-        """Write the object as a file of this machine, or another object, has it.
+    def copy_from(self, path: Path | IO[bytes]) -> None:
+        """Write the object as a file of this machine, which may be open, or another object, has it.
 
         Raises:
             OSError: that cannot be read, or the object cannot be written.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.stores.formats.shard_index import ShardIndex
 from anydml.tensor import Layout
 
 Box = tuple[tuple[int, int], ...]
@@ -24,7 +25,7 @@ class ChunkGrid:
 
     Attributes:
         shape: sizes of the array.
-        chunk: sizes of the box in one file: those of a chunk, or of a shard if there are shards.
+        chunk: sizes of the box that is decoded at once: those of a chunk, or of a shard that zarr-python reads.
         dtype: dtype of the elements.
         version: Zarr format, 2 or 3; 0 for an array in a plain file.
         separator: text between the indices in a file's name.
@@ -35,6 +36,8 @@ class ChunkGrid:
         fill: bytes of an element of a chunk without a file.
         inner: sizes of the chunks of a shard; equal to `chunk` without shards.
         offset: bytes before the elements of a chunk.
+        shard: sizes of the shards, where anydml reads and writes chunks of them itself; otherwise None.
+        index: the form of their indices; otherwise None.
     """
 
     shape: tuple[int, ...]
@@ -48,6 +51,8 @@ class ChunkGrid:
     fill: bytes = field(repr=False)
     inner: tuple[int, ...]
     offset: int = 0
+    shard: tuple[int, ...] | None = None
+    index: ShardIndex | None = None
 
     @classmethod
     def one(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
@@ -75,17 +80,50 @@ class ChunkGrid:
         """Whether a file holds uncompressed elements only."""
         return self.is_own and self.codec is None
 
+    @property
+    def file(self) -> tuple[int, ...]:
+        """Sizes of the box in one file."""
+        return self.chunk if self.shard is None else self.shard
+
+    @property
+    def _ratio(self) -> list[int]:
+        """Chunks of a file along each axis."""
+        return [a // b for a, b in zip(self.file, self.chunk, strict=True)]
+
+    def place(self, number: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """The number of the file in which a chunk lies, along each axis, and the number of the chunk in it."""
+        ratio, found = self._ratio, 0
+        for k, count in zip(number, ratio, strict=True):
+            found = found * count + k % count
+        return tuple(k // count for k, count in zip(number, ratio, strict=True)), found
+
+    def inside(self, file: Sequence[int]) -> list[range]:
+        """Numbers of the chunks of a file, along each axis, that have elements of the array."""
+        every = zip(file, self._ratio, self.shape, self.chunk, strict=True)
+        return [range(k * count, min((k + 1) * count, -(-size // c))) for k, count, size, c in every]
+
     def name(self, number: Sequence[int]) -> str:
-        """The path of a file, relative to the folder of the array."""
+        """The path of the file in which a chunk lies, relative to the folder of the array."""
+        if self.shard is not None:
+            number = self.place(number)[0]
         if self.is_prefixed:
             return self.separator.join(["c", *map(str, number)])
         return self.separator.join(map(str, number)) or "0"
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
-        """The numbers of the files that intersect a box."""
+        """The numbers of the chunks that intersect a box, those of a file one after the other."""
         ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
-        return itertools.product(*ranges)
+        if self.shard is None or 0 in map(len, ranges):
+            yield from itertools.product(*ranges)
+            return
+        ratio = self._ratio
+        files = [range(own[0] // count, own[-1] // count + 1) for own, count in zip(ranges, ratio, strict=True)]
+        for file in itertools.product(*files):
+            every = zip(file, ratio, ranges, strict=True)
+            yield from itertools.product(
+                *(range(max(own[0], k * count), min(own[-1] + 1, (k + 1) * count)) for k, count, own in every)
+            )
 
     def box(self, number: Sequence[int]) -> Box:
-        """The box of elements in a file, clipped to the array."""
+        """The box of elements of a chunk, clipped to the array."""
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.stores.formats.shard_index import index_of
 from anydml.stores.formats.store import Array, StoredArray
 from anydml.stores.formats.zarr_codecs import (
     OF_OBJECTS,
@@ -29,7 +30,7 @@ from anydml.stores.formats.zarr_codecs import (
     raise_if_short,
 )
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
-from anydml.stores.formats.zarr_shards import check_shards
+from anydml.stores.formats.zarr_shards import SHARDING, check_shards
 from anydml.stores.formats.zarr_unsupported import unsupported
 
 MOST_BYTES = 1 << 62
@@ -242,7 +243,7 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
     if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
-    return ChunkGrid(
+    grid = ChunkGrid(
         shape,
         tuple(max(1, size) for size in outer),
         dtype,
@@ -254,3 +255,17 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         fill.tobytes(),
         inner,
     )
+    return grid if version == 2 or array.shards is None else _with_shards(grid, metadata)
+
+
+def _with_shards(grid: ChunkGrid, metadata: Mapping[str, Any]) -> ChunkGrid:
+    """The grid of an array with shards, by its chunks if anydml reads and writes these itself."""
+    codecs = json.loads(json.dumps(metadata["codecs"], default=str))
+    if len(codecs) != 1 or codecs[0]["name"] != SHARDING or metadata.get("storage_transformers") or 0 in grid.inner:
+        return grid
+    said = codecs[0]["configuration"]
+    codec, is_own = codec_of_v3({"codecs": said["codecs"]})
+    index = index_of(said, grid.chunk)
+    if not is_own or index is None or as_stored(grid.dtype, said["codecs"]) != grid.dtype:
+        return grid
+    return replace(grid, chunk=grid.inner, codec=codec, is_own=True, shard=grid.chunk, index=index)

@@ -106,6 +106,7 @@ def new_zarr(
         if layout.dtype != dtype and layout.dtype.newbyteorder() == dtype:
             # The codecs of the shards have the other byte order, which zarr-python converts.
             fill = np.frombuffer(layout.fill, layout.dtype).astype(dtype).tobytes()
+            layout = replace(layout, chunk=layout.file, shard=None, index=None)
             layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         raise_if_short(error)

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Numbers
-from anydml.stores.planning.block_list import MORE_MEMORY, check_count
+from anydml.stores.planning.block_list import MORE_MEMORY, MOST_CHUNKS, check_count
 from anydml.stores.planning.boxes import HERE, Cost, requests, size_of
 
 ENOUGH = 1 << 16
@@ -101,8 +101,10 @@ class ChunkCount:
         ranges = [(low // c, -(-high // c)) for (low, high), c in zip(box, layout.chunk, strict=True)]
         here = math.prod(high - low for low, high in ranges)
         self._reads += here * whole // looked
-        self._is_estimate = self._is_estimate or whole > looked
-        check_count(self._name, self._reads, "chunks of what is read", MORE_MEMORY)
+        # Shards are files, however many chunks they have.
+        self._is_estimate = self._is_estimate or whole > looked or self._reads > MOST_CHUNKS
+        files = self._reads * math.prod(layout.chunk) // math.prod(layout.file)
+        check_count(self._name, files, "chunks of what is read", MORE_MEMORY)
         if layout.is_plain:
             self._bytes += size_of(box) * layout.dtype.itemsize * whole // looked
         if layout.is_plain or self._is_estimate or not here:

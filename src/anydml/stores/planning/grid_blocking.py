@@ -176,7 +176,7 @@ class GridBlocking(Blocking):
         for target, choice in zip(self.outputs, self.choices, strict=True):
             count += block_count(target.shape, choice.block)
             if not target.layout.is_one:
-                chunks += block_count(target.shape, target.layout.chunk)
+                chunks += block_count(target.shape, target.layout.file)
         check_count(self.name, count, "blocks", MORE_MEMORY)
         check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
 
@@ -261,7 +261,7 @@ class GridBlocking(Blocking):
 
 def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
     """The sizes that blocks of a target are multiples of."""
-    return (1,) * len(target.shape) if target.layout.is_one else target.layout.chunk
+    return (1,) * len(target.shape) if target.layout.is_one else target.layout.file
 
 
 def _writes(target: Target | ZarrTarget, box: Box) -> int:

@@ -25,6 +25,7 @@ from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_ba
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.read_back import ReadBack
+from anydml.stores.running.shards import ShardReader, ShardWriter
 
 LOCKS = 64
 """Most chunks that are decoded at once, each by one thread."""
@@ -50,6 +51,7 @@ class ChunkReader:
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
         self._array: Any = None if self.layout.is_own else bounded(_array_of(store))
         self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
+        self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
 
     def close(self) -> None:
@@ -112,30 +114,41 @@ class ChunkReader:
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
-        path = self.path / self.layout.name(chunk)
+        path, size, at = self.path / self.layout.name(chunk), self.layout.chunk_bytes, 0
         try:
+            if self._shards is not None:
+                if (found := self._shards.place(chunk)) is None:
+                    target[...] = self._filled()
+                    return
+                at, length = found
+                if length != size:
+                    raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
-                read_box(ObjectFile(path, self.layout.chunk_bytes), 0, self.layout.chunk, inside, target, self.span)
+                whole = ObjectFile(path, size if self._shards is None else None)
+                read_box(whole, at, self.layout.chunk, inside, target, self.span)
                 return
             file = PlainFile(path)
         except FileNotFoundError:
             target[...] = self._filled()
             return
-        except OSError as error:
-            raise self._error(chunk, error.strerror or str(error)) from None
+        except ModelError:
+            raise
+        except (OSError, ValueError) as error:
+            raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         with file:
-            if (size := os.fstat(file.descriptor).st_size) != self.layout.chunk_bytes:
-                raise self._error(chunk, f"it is {size} bytes, where {self.layout.chunk_bytes} are expected")
-            read_box(file, 0, self.layout.chunk, inside, target, self.span)
+            if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
+                raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
+            read_box(file, at, self.layout.chunk, inside, target, self.span)
 
     def _decoded(self, chunk: tuple[int, ...], own: Box) -> Array:
         """A whole chunk."""
         try:
-            data = (self.path / self.layout.name(chunk)).read_bytes()
+            path = self.path / self.layout.name(chunk)
+            data = path.read_bytes() if self._shards is None else self._shards.read(chunk)
         except FileNotFoundError:
             return np.broadcast_to(self._filled(), self.layout.chunk).copy()
-        except OSError as error:
-            raise self._error(chunk, error.strerror or str(error)) from None
+        except (OSError, ValueError) as error:
+            raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         try:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
         except Exception as error:
@@ -166,7 +179,8 @@ class ChunkReader:
         return np.frombuffer(self.layout.fill, self._word)[0]  # type: ignore[no-any-return]
 
     def _error(self, chunk: Sequence[int], why: str) -> Exception:
-        return JsonPath(str(self.path / self.layout.name(chunk))).error(f"cannot be read as a chunk: {why[:200]}")
+        what = f"chunk {[*chunk]} of a shard" if self.layout.shard is not None else "a chunk"
+        return JsonPath(str(self.path / self.layout.name(chunk))).error(f"cannot be read as {what}: {why[:200]}")
 
 
 def _array_of(store: Store | ZarrStore) -> Any:
@@ -209,21 +223,34 @@ class ChunkWriter:
     Args:
         target: the array.
         folder: where it lies until it gets its name.
+        scratch: a folder of this machine, in which shards for an address are put together.
     """
 
-    def __init__(self, target: ZarrTarget, folder: Path) -> None:
+    def __init__(self, target: ZarrTarget, folder: Path, scratch: Path) -> None:
         layout = target.layout
         self.layout, self.folder = layout, folder
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._array: Any = None if layout.is_own else zarr_array(folder, target.metadata, "r+")
         self._made: set[Path] = set()
         self._back = ReadBack(layout, folder, target.metadata)
+        self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)
         self.fill = layout.fill
+
+    def close(self) -> None:
+        """Close shards that an error has left open."""
+        if self._shards is not None:
+            self._shards.close()
 
     def parts(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box, tuple[int, ...]]]:
         """The chunks of a box, as `PlainWriter.parts`."""
         for chunk in self.layout.near(box):
             yield chunk, self.layout.box(chunk), self.layout.chunk
+
+    def _has_fill_alone(self, flat: Array) -> bool:
+        """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
+        kind = word(self.layout.dtype.itemsize)
+        found = flat.view(kind)
+        return bool(flat.size) and bool((found == np.frombuffer(self.fill, kind)[0]).all())
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
         """Write a whole chunk of bytes, which has fill values outside the array.
@@ -240,13 +267,21 @@ class ChunkWriter:
                 self._array[tuple(slice(a, e) for a, e in own)] = inside
                 self._back.check(chunk, elements.reshape(layout.chunk))
                 return
-            data = as_bytes(flat) if self._coder is None else memoryview(self._coder.encode(elements))
+            is_left_out = self._shards is not None and self._has_fill_alone(flat)
+            data = as_bytes(flat)
+            if self._coder is not None and not is_left_out:
+                data = memoryview(self._coder.encode(elements))
         except (OSError, ModelError):
             raise
         except Exception as error:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
+        if self._shards is not None:
+            seen = elements.reshape(layout.chunk).copy() if self._back.is_read(chunk) else None
+            for number, whole in self._shards.put(tuple(chunk), None if is_left_out else data.cast("B"), seen):
+                self._back.check(number, whole)
+            return
         if isinstance(path, Address):
             path.write_bytes(data)
             self._back.check(chunk, elements.reshape(layout.chunk))

@@ -60,7 +60,7 @@ class GridBlocks(BlocksWriter):
 
     def __init__(self, plan: Planned, folder: Path, part: Callable[[Path], Path]) -> None:
         super().__init__(plan.threads)
-        self.plan = plan
+        self.plan, self._folder = plan, folder
         if not isinstance(plan.blocking, GridBlocking):
             raise AssertionError("the plan is between plain files")
         self._blocking = plan.blocking
@@ -82,7 +82,9 @@ class GridBlocks(BlocksWriter):
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> BoxWriter:
         if isinstance(target, ZarrTarget):
-            return ChunkWriter(target, part(target.path))
+            writer = ChunkWriter(target, part(target.path), self._folder)
+            self._opened.more.callback(writer.close)
+            return writer
         return PlainWriter(self._opened.file(part(target.path), True), target, self._unit)
 
     @property

@@ -34,6 +34,10 @@ class ReadBack:
         # Along each axis one chunk at its end, which may be partial.
         self._numbers |= {(0,) * k + (last[k],) + (0,) * (len(last) - k - 1) for k in range(len(last))}
 
+    def is_read(self, number: Sequence[int]) -> bool:
+        """Whether a chunk is one of those that are read back."""
+        return tuple(number) in self._numbers
+
     def check(self, number: Sequence[int], whole: Array) -> None:
         """Compare the chunks of a file with what was written, if it is one of those that are read back.
 
@@ -44,7 +48,7 @@ class ReadBack:
         Raises:
             ModelError: other elements are read.
         """
-        if tuple(number) not in self._numbers:
+        if not self.is_read(number):
             return
         box = self.layout.box(number)
         for each in {self._inner(box, False), self._inner(box, True)}:

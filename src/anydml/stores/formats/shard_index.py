@@ -1,0 +1,71 @@
+"""Indices of shards: where in its file each chunk of a shard lies (Zarr 3, sharding_indexed)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+EMPTY = (1 << 64) - 1
+"""Offset and length of a chunk that has fill values only, and is not in the file."""
+
+Entries = np.ndarray[Any, np.dtype[np.uint64]]
+"""Offset and length of each chunk, by its number in the shard."""
+
+
+class ShardIndex(NamedTuple):
+    """The form of an index.
+
+    Attributes:
+        chunks: of a shard.
+        is_last: whether it stands at the end of the file rather than at its start.
+        has_sum: whether a checksum follows it.
+    """
+
+    chunks: int
+    is_last: bool
+    has_sum: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of an index."""
+        return 16 * self.chunks + 4 * self.has_sum
+
+    def read(self, data: bytes) -> Entries:
+        """The entries of an index.
+
+        Raises:
+            ValueError: it is too short, or its checksum is wrong.
+        """
+        if len(data) != self.size:
+            raise ValueError(f"it has {len(data)} bytes, where an index of {self.size} is expected")
+        entries = np.frombuffer(data, "<u8", 2 * self.chunks).reshape(-1, 2)
+        if self.has_sum and _sum(data[: 16 * self.chunks]) != data[16 * self.chunks :]:
+            raise ValueError("the checksum of its index is wrong")
+        return entries.astype(np.uint64)
+
+    def write(self, entries: Entries) -> bytes:
+        """The bytes of an index."""
+        data = entries.astype("<u8").tobytes()
+        return data + _sum(data) if self.has_sum else data
+
+
+def _sum(data: bytes) -> bytes:
+    import google_crc32c
+
+    return int(google_crc32c.value(data)).to_bytes(4, "little")
+
+
+def index_of(said: Mapping[str, Any], shard: Sequence[int]) -> ShardIndex | None:
+    """The form of the indices by the configuration of a sharding codec; None if anydml does not read it itself."""
+    codecs = list[Any](said.get("index_codecs") or ())
+    names = [each["name"] for each in codecs]
+    if names not in (["bytes"], ["bytes", "crc32c"]):
+        return None
+    if (codecs[0].get("configuration") or {}).get("endian", "little") != "little":
+        return None
+    inner = said["chunk_shape"]
+    count = math.prod(whole // part for whole, part in zip(shard, inner, strict=True))
+    return ShardIndex(count, said.get("index_location", "end") == "end", len(names) == 2)

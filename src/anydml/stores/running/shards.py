@@ -1,0 +1,203 @@
+"""Shards whose chunks anydml reads and writes itself: each is decoded, or encoded, as it comes."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.addresses import Address
+from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.stores.formats.shard_index import EMPTY, Entries, ShardIndex
+from anydml.stores.formats.store import Array
+from anydml.stores.running.files import PlainFile, begin_write_back, open_file
+
+MOST_ENTRIES = 1 << 20
+"""Most entries of indices that a reader keeps, of 16 bytes each."""
+
+Number = tuple[int, ...]
+
+
+class ShardReader:
+    """Reads chunks of shards, encoded as they are.
+
+    Args:
+        path: of the array.
+        layout: its grid, which has shards.
+    """
+
+    def __init__(self, path: Path, layout: ChunkGrid) -> None:
+        self._path, self._layout, self._index = path, layout, index_in(layout)
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Number, Entries | None] = OrderedDict()
+
+    def place(self, chunk: Number) -> tuple[int, int] | None:
+        """Offset and length of a chunk in its file; None if it has fill values only.
+
+        Raises:
+            OSError: the index cannot be read.
+            ValueError: it is broken.
+        """
+        file, number = self._layout.place(chunk)
+        with self._lock:
+            is_known, entries = file in self._known, self._known.get(file)
+        if not is_known:
+            entries = self._read(self._path / self._layout.name(chunk))
+            with self._lock:
+                self._known[file] = entries
+                while len(self._known) > 1 and len(self._known) * self._index.chunks > MOST_ENTRIES:
+                    self._known.popitem(last=False)
+        if entries is None or int(entries[number, 0]) == int(entries[number, 1]) == EMPTY:
+            return None
+        return int(entries[number, 0]), int(entries[number, 1])
+
+    def _read(self, path: Path) -> Entries | None:
+        size = self._index.size
+        try:
+            if isinstance(path, Address):
+                data = path.read_end(size) if self._index.is_last else bytes(path.read_range(0, size)[0])
+            else:
+                with path.open("rb") as file:
+                    length = file.seek(0, os.SEEK_END)
+                    file.seek(max(0, length - size) if self._index.is_last else 0)
+                    data = file.read(size)
+        except FileNotFoundError:
+            return None
+        return self._index.read(data)
+
+    def read(self, chunk: Number) -> bytes:
+        """The bytes of a chunk.
+
+        Raises:
+            FileNotFoundError: it has fill values only.
+            OSError: it cannot be read.
+            ValueError: the index is broken.
+        """
+        found, path = self.place(chunk), self._path / self._layout.name(chunk)
+        if found is None:
+            raise FileNotFoundError(2, "fill values only", str(path))
+        at, size = found
+        if isinstance(path, Address):
+            data = bytes(path.read_range(at, at + size)[0])
+        else:
+            with path.open("rb") as file:
+                # No more memory than the file has bytes.
+                if at + size > file.seek(0, os.SEEK_END):
+                    raise ValueError(f"its index says {size} bytes from {at} on, where the file has fewer")
+                file.seek(at)
+                data = file.read(size)
+        if len(data) != size:
+            raise ValueError(f"it is {len(data)} bytes, where its index says {size}")
+        return data
+
+
+class _Shard:
+    """A shard that is being written."""
+
+    def __init__(self, path: Path, index: ShardIndex, left: int, scratch: Path) -> None:
+        self.path, self._index, self._scratch = path, index, scratch
+        self.left, self.end = left, 0 if index.is_last else index.size
+        self.entries = np.full((index.chunks, 2), EMPTY, np.uint64)
+        self.seen: list[tuple[Number, Array]] = []
+        self._held: Any = None
+        self._file: PlainFile | None = None
+
+    def file(self) -> PlainFile:
+        """The file, which is made for the first chunk that it has; of an address one without a name."""
+        if self._file is None and isinstance(self.path, Address):
+            self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=self._scratch)  # noqa: SIM115  # see `close`
+            self._file = PlainFile(self._scratch, True, False, self._held.fileno())
+        elif self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = PlainFile(self.path, True, True, open_file(self.path, True))
+        return self._file
+
+    def finish(self) -> None:
+        """Write the index, if there is a file."""
+        if self._file is not None:
+            at = self.end if self._index.is_last else 0
+            self._file.write(memoryview(self._index.write(self.entries)), at)
+            if isinstance(self.path, Address):
+                self._held.seek(0)
+                self.path.copy_from(self._held)
+            else:
+                begin_write_back(self._file.descriptor, 0, self.end)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._held is not None:
+            self._held.close()
+        elif self._file is not None:
+            self._file.__exit__()
+        self._file = self._held = None
+
+
+class ShardWriter:
+    """Writes chunks into shards, several of which are open at once.
+
+    Args:
+        folder: of the array.
+        layout: its grid, which has shards.
+        scratch: a folder of this machine, in which shards for an address are put together.
+    """
+
+    def __init__(self, folder: Path, layout: ChunkGrid, scratch: Path) -> None:
+        self._folder, self._layout, self._scratch, self._index = folder, layout, scratch, index_in(layout)
+        self._lock = threading.Lock()
+        self._open: dict[Number, _Shard] = {}
+
+    def put(self, chunk: Number, data: memoryview | None, seen: Array | None) -> list[tuple[Number, Array]]:
+        """Write a chunk.
+
+        Args:
+            chunk: its number.
+            data: its bytes; None if it has fill values only.
+            seen: its elements, if they are to be returned when the shard is whole.
+
+        Returns:
+            Numbers and elements of the chunks of the shard that were given for this, if it is whole now.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        file, number = self._layout.place(chunk)
+        with self._lock:
+            if file not in self._open:
+                left = math.prod(len(each) for each in self._layout.inside(file))
+                path = self._folder / self._layout.name(chunk)
+                self._open[file] = _Shard(path, self._index, left, self._scratch)
+            shard = self._open[file]
+            if data is not None:
+                at, shard.end = shard.end, shard.end + data.nbytes
+                shard.entries[number] = at, data.nbytes
+                opened = shard.file()
+            if seen is not None:
+                shard.seen.append((chunk, seen))
+        if data is not None:
+            opened.write(data, at)
+        with self._lock:
+            shard.left -= 1
+            if shard.left:
+                return []
+            del self._open[file]
+        shard.finish()
+        return shard.seen
+
+    def close(self) -> None:
+        """Close what is open."""
+        for shard in self._open.values():
+            shard.close()
+
+
+def index_in(layout: ChunkGrid) -> ShardIndex:
+    """The form of the indices of a grid that has shards."""
+    if layout.index is None:
+        raise AssertionError("the array has no shards that are read here")
+    return layout.index
