@@ -196,6 +196,24 @@ def test_reads_are_merged(s3, local):
     assert s3.count()[1] < 15
 
 
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_chunks_of_a_shard_are_read_together(s3, local, codec):
+    x = array((64, 64))
+    x[16:24, 8:40] = 7
+    written(f"{s3.folder}/x", x, chunks=(8, 8), shards=(32, 64), compressors=None if codec == "none" else "auto")
+    s3.count()
+    stores.rechunk(f"{s3.folder}/x", "y.npy").run()
+    assert (np.load("y.npy") == x).all()
+    assert s3.count()[1] <= 6
+    stores.rechunk(f"{s3.folder}/x", "z.npy", slices="3:20,60:").run()
+    assert (np.load("z.npy") == x[3:20, 60:]).all()
+    stores.rechunk("y.npy", f"{s3.folder}/y", chunks=[8, 4], shards=[16, 64], codec=codec).run()
+    assert stores.verify(f"{s3.folder}/y", "y.npy") is None
+    put(f"{s3.folder}/x/c/1/0", b"abc")
+    with pytest.raises(ModelError, match=r"x/c/1/0: cannot be read as chunk \[4, 0\] of a shard"):
+        stores.rechunk(f"{s3.folder}/x", "w.npy").run()
+
+
 def test_changed_sources(s3, local):
     x = array()
     for name in "x", "x.npy":

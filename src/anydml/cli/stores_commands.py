@@ -128,7 +128,13 @@ def convert(
     "default: that of IN.",
 )
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of OUT; default: that of IN, or 3.")
-@click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
+@click.option(
+    "--memory",
+    default="512MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Total size of all buffers: blocks, chunks and what is on its way. Python and its libraries are beside it.",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")

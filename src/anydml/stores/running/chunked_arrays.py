@@ -25,7 +25,7 @@ from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_ba
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.read_back import ReadBack
-from anydml.stores.running.shards import ShardReader, ShardWriter
+from anydml.stores.running.shards import Run, ShardReader, ShardWriter
 
 LOCKS = 64
 """Most chunks that are decoded at once, each by one thread."""
@@ -71,6 +71,10 @@ class ChunkReader:
                 own = out[_inside(part, box)]
                 yield partial(read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span)
             return
+        if self._shards is not None and self._is_elsewhere and self._kept is None:
+            for run in self._shards.runs(box, self.span):
+                yield partial(self._run, run, box, out)
+            return
         for chunk in self.layout.near(box):
             if self._is_elsewhere and self.layout.is_plain:
                 # So that many requests are made at once, and none takes much memory.
@@ -113,6 +117,25 @@ class ChunkReader:
             self._kept.numbers.add(number)
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
+    def _run(self, run: Run, box: Box, out: Array) -> None:
+        """Read the elements that a box has in common with chunks that lie close to each other in a shard."""
+        data = memoryview(b"")
+        if run.end > run.start and isinstance(run.path, Address):
+            try:
+                data = run.path.read_range(run.start, run.end)[0]
+            except OSError as error:
+                raise self._error(run.chunks[0][0], error.strerror or str(error)) from None
+        for chunk, at, size in run.chunks:
+            own = self.layout.box(chunk)
+            common = common_box(box, own)
+            if not size:
+                out[_inside(common, box)] = self._filled()
+                continue
+            piece = bytes(data[at - run.start :][:size])
+            if len(piece) != size:
+                raise self._error(chunk, f"it is {len(piece)} bytes, where its index says {size}")
+            out[_inside(common, box)] = self._unpacked(chunk, piece)[_inside(common, own)]
+
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
         path, size, at = self.path / self.layout.name(chunk), self.layout.chunk_bytes, 0
         try:
@@ -149,6 +172,10 @@ class ChunkReader:
             return np.broadcast_to(self._filled(), self.layout.chunk).copy()
         except (OSError, ValueError) as error:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
+        return self._unpacked(chunk, data)
+
+    def _unpacked(self, chunk: tuple[int, ...], data: bytes) -> Array:
+        """A whole chunk from its bytes."""
         try:
             view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
         except Exception as error:
@@ -248,9 +275,12 @@ class ChunkWriter:
 
     def _has_fill_alone(self, flat: Array) -> bool:
         """Whether all elements have the bytes of the fill value, as chunks have that are left out of shards."""
-        kind = word(self.layout.dtype.itemsize)
-        found = flat.view(kind)
-        return bool(flat.size) and bool((found == np.frombuffer(self.fill, kind)[0]).all())
+        # As integers, for numbers that are equal may have other bytes.
+        size = len(self.fill)
+        kind = np.dtype(np.uint64 if size % 8 == 0 else f"u{size}" if size in (1, 2, 4) else np.uint8)
+        fill = np.frombuffer(self.fill, kind)
+        rows = flat.view(kind).reshape(-1, fill.size)
+        return bool(rows.size) and bool((rows[0] == fill).all()) and bool((rows == fill).all())
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
         """Write a whole chunk of bytes, which has fill values outside the array.

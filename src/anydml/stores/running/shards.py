@@ -7,21 +7,45 @@ import os
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.files.addresses import Address
-from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.files.json_path import JsonPath
+from anydml.files.located import AT_ONCE, at_once
+from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.shard_index import EMPTY, Entries, ShardIndex
 from anydml.stores.formats.store import Array
+from anydml.stores.formats.zarr_array import MOST_BYTES
 from anydml.stores.running.files import PlainFile, begin_write_back, open_file
 
 MOST_ENTRIES = 1 << 20
 """Most entries of indices that a reader keeps, of 16 bytes each."""
 
+GAP = 64 << 10
+"""Most bytes between two chunks that one request to an address reads."""
+
 Number = tuple[int, ...]
+
+
+class Run(NamedTuple):
+    """Chunks that lie close to each other in a shard.
+
+    Attributes:
+        path: of the shard.
+        start: offset of the first byte.
+        end: offset behind the last byte.
+        chunks: their numbers, offsets and lengths; a length of 0 stands for fill values only.
+    """
+
+    path: Path
+    start: int
+    end: int
+    chunks: list[tuple[Number, int, int]]
 
 
 class ShardReader:
@@ -53,9 +77,50 @@ class ShardReader:
                 self._known[file] = entries
                 while len(self._known) > 1 and len(self._known) * self._index.chunks > MOST_ENTRIES:
                     self._known.popitem(last=False)
-        if entries is None or int(entries[number, 0]) == int(entries[number, 1]) == EMPTY:
+        at, size = (EMPTY, EMPTY) if entries is None else map(int, entries[number])
+        if at == size == EMPTY:
             return None
-        return int(entries[number, 0]), int(entries[number, 1])
+        if at + size > MOST_BYTES:
+            raise ValueError(f"its index says {size} bytes from {at} on, which no file has")
+        return at, size
+
+    def runs(self, box: Box, span: int) -> Iterator[Run]:
+        """Chunks that a box has elements of, as runs of the same shard, each of which one request reads.
+
+        Args:
+            box: in coordinates of the array.
+            span: most bytes of a run of several chunks.
+
+        Raises:
+            ModelError: an index cannot be read, or is broken.
+        """
+        by_file = groupby(self._layout.near(box), lambda chunk: self._layout.place(chunk)[0])
+        files = ([*chunks] for _, chunks in by_file)
+        while several := [*islice(files, AT_ONCE)]:
+            for chunks, places in zip(several, at_once(self._places, several), strict=True):
+                yield from self._runs(self._path / self._layout.name(chunks[0]), chunks, places, span)
+
+    def _places(self, chunks: list[Number]) -> list[tuple[int, int]]:
+        """Offsets and lengths of chunks of a shard; two zeros of those that have fill values only."""
+        try:
+            return [self.place(chunk) or (0, 0) for chunk in chunks]
+        except (OSError, ValueError) as error:
+            place = JsonPath(str(self._path / self._layout.name(chunks[0])))
+            said = getattr(error, "strerror", None) or str(error)
+            raise place.error(f"cannot be read as chunk {[*chunks[0]]} of a shard: {said[:200]}") from None
+
+    @staticmethod
+    def _runs(path: Path, chunks: list[Number], places: list[tuple[int, int]], span: int) -> Iterator[Run]:
+        run = Run(path, 0, 0, [])
+        for (at, size), chunk in sorted(zip(places, chunks, strict=True)):
+            is_near = at - run.end <= GAP and at + size - run.start <= span
+            if run.end and not is_near:
+                yield run
+                run = Run(path, 0, 0, [])
+            start = run.start if run.end else at
+            run = Run(path, start, max(run.end, at + size), [*run.chunks, (chunk, at, size)])
+        if run.chunks:
+            yield run
 
     def _read(self, path: Path) -> Entries | None:
         size = self._index.size
