@@ -11,7 +11,7 @@ import pytest
 from onnx import parser
 
 from anydml.cli import main
-from anydml.slim.running import run
+from anydml.proving.running import run
 
 TEXT = """<ir_version: 9, opset_import: ["": 18]> g (float[N,3] x) => (float[A,B] y, float[C,D] z)
     { a = Transpose (x) b = Transpose (a) y = Relu (b) z = Neg (x) }"""

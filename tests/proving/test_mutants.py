@@ -12,8 +12,8 @@ from proving.mutants import mutant
 from slim.random_movement import drawn
 
 from anydml.proving import prove
+from anydml.proving.running import error_of, run
 from anydml.slim import slim
-from anydml.slim.running import error_of, run
 
 MOST = 64
 """Units in the last place by which sums in another order may be off."""

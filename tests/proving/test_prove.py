@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from anydml.errors import ModelError
 from anydml.proving import prove
-from anydml.slim.running import error_of, run
+from anydml.proving.running import error_of, run
 
 HEADER = '<ir_version: 9, opset_import: ["": 18]> '
 

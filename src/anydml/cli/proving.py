@@ -132,7 +132,7 @@ def _where(found: Proof) -> str:
 
 
 def _sizes_of(names: list[str]) -> list[str]:
-    from anydml.slim.sizes import show_size
+    from anydml.proving.names import show_size
 
     return [show_size(name) for name in names]
 

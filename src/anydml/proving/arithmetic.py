@@ -9,12 +9,12 @@ import numpy as np
 
 from anydml.onnx.tensors import numpy_type
 from anydml.proving.calls import Call
+from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.layouts import PLAIN, laid_out
 from anydml.proving.moving import Mover, filled
 from anydml.proving.shapes import computed
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, fit, surely_fit
 from anydml.proving.terms import Term
-from anydml.slim.operators import ELEMENTWISE
 
 COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
 """Operators of two inputs whose order does not matter, bit for bit."""

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from anydml.proving.arithmetic import COMMUTATIVE
-from anydml.proving.orders import numbers
-from anydml.proving.terms import Term, needed
-from anydml.proving.views import moved as moved_array
-from anydml.slim.marks import (
+from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.mixing import (
     Marks,
     NoFingerprintError,
     mixed,
@@ -27,7 +25,9 @@ from anydml.slim.marks import (
     seed_of,
     spread,
 )
-from anydml.slim.operators import ELEMENTWISE
+from anydml.proving.orders import numbers
+from anydml.proving.terms import Term, needed
+from anydml.proving.views import moved as moved_array
 
 MOST = 1 << 27
 """Most elements of all values."""

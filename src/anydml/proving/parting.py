@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from anydml.files.json_path import show
+from anydml.proving.mixing import Marks
 from anydml.proving.reading import Read
 from anydml.proving.terms import Term, needed
-from anydml.slim.marks import Marks
 
 DEPTH = 3
 """How many terms inside each other are printed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,16 +11,16 @@ from onnx import ModelProto
 
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
+from anydml.proving.constants import Constants
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.marks import marked
+from anydml.proving.mixing import NoFingerprintError
+from anydml.proving.names import size_names, small_sizes
 from anydml.proving.parting import Parting, parting, same
 from anydml.proving.reading import Read, Reader
-from anydml.proving.sizes import Size, at
+from anydml.proving.sizes import Size, at, name
 from anydml.proving.terms import Term
 from anydml.proving.trying import Shown, tried
-from anydml.slim.comparing import small_sizes
-from anydml.slim.marks import NoFingerprintError
-from anydml.slim.sizes import size_names
 from anydml.text import counted
 
 Verdict = Literal["proved", "rounded", "different", "undecided"]
@@ -119,7 +119,45 @@ def _read(
     models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool
 ) -> tuple[Reader, Read, Read]:
     reader = Reader(is_real)
-    return reader, *(reader.read(*each) for each in zip(models, folders, known, strict=True))  # type: ignore[return-value]
+    a, b = (
+        reader.read(model, Constants(model, folder), sizes)
+        for model, folder, sizes in zip(models, folders, known, strict=True)
+    )
+    return reader, a, b
+
+
+def are_proved(
+    first: ModelProto, second: ModelProto, constants: Constants, names: Sequence[str], is_real: bool = False
+) -> bool:
+    """Whether two models with the same inputs and constants are proved to compute the same for all sizes.
+
+    Args:
+        first: a model.
+        second: another one.
+        constants: the constants of both.
+        names: names of symbolic sizes.
+        is_real: whether what is equal for real numbers counts as equal.
+    """
+    sizes: dict[str, Size] = {each: name(each) for each in names}
+    limits = _proved_below(first, second, constants, sizes, is_real)
+    if not limits:
+        return limits is not None
+    # Beyond its limit, a size is another one from 1 on, added to that.
+    for size, most in limits.items():
+        own = next((each for each in names if name(each) == size), None)
+        if own is None or _proved_below(first, second, constants, {**sizes, own: size + most}, is_real) != {}:
+            return False
+    return True
+
+
+def _proved_below(
+    first: ModelProto, second: ModelProto, constants: Constants, sizes: Mapping[str, Size], is_real: bool
+) -> dict[Size, int] | None:
+    """Return the limits below which two models are proved to compute the same; None if they are not."""
+    reader = Reader(is_real)
+    a, b = (reader.read(model, constants, sizes) for model in (first, second))
+    is_proved = all(_outputs(a, b).values()) and not _refused(a, b, {})
+    return reader.mover.assumed if is_proved else None
 
 
 def _own(operators: set[str]) -> str:

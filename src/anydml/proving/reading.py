@@ -9,23 +9,22 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
 
-from anydml.files.folder import Folder
 from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
-from anydml.onnx.walk import subgraphs
+from anydml.onnx.walk import bodies, subgraphs
 from anydml.proving.arithmetic import arithmetic, computed_again, refuses
 from anydml.proving.calls import UNKNOWN, Call, Type
+from anydml.proving.constants import Constants
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.moving import Mover
+from anydml.proving.names import unnamed_size
 from anydml.proving.orders import numbers
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term, Terms
-from anydml.slim.constants import Constants
-from anydml.slim.sizes import unnamed_size
 from anydml.text import counted
 
 RANDOM = frozenset(
@@ -65,13 +64,14 @@ class Reader:
         self.evaluator = Evaluator(self.terms, is_real)
         self.mover = Mover(self.terms, is_real, computed_again)
         self.own: set[str] = set()
+        self._constants: dict[tuple[Constants, str], Term] = {}
 
-    def read(self, model: ModelProto, folder: Folder | None, sizes: Mapping[str, Size]) -> Read:
+    def read(self, model: ModelProto, constants: Constants, sizes: Mapping[str, Size]) -> Read:
         """Read a model.
 
         Args:
             model: a valid model.
-            folder: folder of its external data; None if it has none or has been loaded.
+            constants: its constants, of which those are read that nodes need.
             sizes: what the names of its dimensions stand for.
 
         Raises:
@@ -79,14 +79,16 @@ class Reader:
         """
         model = inlined(model)
         found, values = Read(), dict[str, Term | None]()
-        constants = Constants(model, folder)
-        given = {tensor.name: tensor for tensor in model.graph.initializer}
         for value in model.graph.input:
-            values[value.name] = self._input(value, sizes, constants if value.name in given else None)
+            values[value.name] = self._input(value, sizes, constants if value.name in constants else None)
         opsets = opsets_of(model.opset_import)
-        for tensor in model.graph.initializer:
-            if tensor.name not in values:
-                values[tensor.name] = self.evaluator.constant(constants.read(tensor.name))
+        every = [*bodies([model.graph])]
+        needed = {name for body in every for node in body.node for name in node.input}
+        needed |= {each if isinstance(each, str) else each.name for body in every for each in body.output}
+        made = {name for node in model.graph.node for name in node.output}
+        for each in sorted(needed - values.keys() - made):
+            if each in constants:
+                values[each] = self._constant_of(constants, each)
         self._body(model.graph, values, opsets, found, 0)
         for output in model.graph.output:
             term = values[output.name]
@@ -100,6 +102,13 @@ class Reader:
         merged = self.evaluator.merged
         if merged:
             yield f"{counted(len(merged), 'computed constant')} off by up to {max(merged):.0f} units in the last place"
+
+    def _constant_of(self, constants: Constants, name: str) -> Term:
+        # Constants may have gigabytes: those of several graphs are hashed once.
+        key = constants, name
+        if key not in self._constants:
+            self._constants[key] = self.evaluator.constant(constants.read(name))
+        return self._constants[key]
 
     def _input(self, value: ValueInfoProto, sizes: Mapping[str, Size], default: Constants | None) -> Term:
         inputs = [] if default is None else [self.terms.constant(default.read(value.name))]
@@ -138,9 +147,9 @@ class Reader:
     def _terms(self, call: Call, values: Mapping[str, Term | None], found: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:
             return [self._constant(call)]
-        bodies = [*subgraphs(call.proto)]
-        if bodies:
-            return self._with_bodies(call, bodies, values, found, level)
+        own = [*subgraphs(call.proto)]
+        if own:
+            return self._with_bodies(call, own, values, found, level)
         is_random = not call.domain and (call.operator in RANDOM or _trains(call))
         rule = RULES.get((call.domain, call.operator))
         terms = None if rule is None else rule(self.mover, call)
@@ -186,11 +195,11 @@ class Reader:
         return self.terms.make("Constant", (), call.attributes())
 
     def _with_bodies(
-        self, call: Call, bodies: Iterable[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
+        self, call: Call, graphs: Iterable[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
     ) -> Sequence[Term]:
         """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
         results, counts = list[Term | None](), []
-        for body in bodies:
+        for body in graphs:
             inner = dict(values)
             for k, value in enumerate(body.input):
                 elem_type = value.type.tensor_type.elem_type

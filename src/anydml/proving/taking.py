@@ -64,6 +64,8 @@ def _clamped(mover: Mover, place: Size, size: Size) -> Size | None:
         low = least(place)
     if low is None or low < 0:
         return None
+    if (least(place - size) or -1) >= 0:
+        return size
     room = least(size - place)
     if room is None and isinstance(size, int):
         # Tables of positions are cut to the length of a text, which they limit.

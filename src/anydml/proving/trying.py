@@ -12,9 +12,9 @@ from onnx import ModelProto
 
 from anydml.files.folder import Folder
 from anydml.onnx.checks import reason
+from anydml.proving.constants import with_data
+from anydml.proving.running import LARGEST_ERROR, error_of, random_inputs, run
 from anydml.proving.sizes import Size, at
-from anydml.slim.constants import with_data
-from anydml.slim.running import LARGEST_ERROR, error_of, random_inputs, run
 
 TRIES = 4
 """Number of random inputs."""

@@ -23,10 +23,10 @@ from anydml.onnx.read import read_node
 from anydml.onnx.table import NODES
 from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.onnx.walk import plain_domain
+from anydml.proving.names import unnamed_size
 from anydml.slim.composing import MOST_PIECES, CompositionContext
 from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import Pieces, flat_pieces
-from anydml.slim.sizes import unnamed_size
 from anydml.tensor import Layout
 
 _MOVEMENT = """

@@ -10,10 +10,11 @@ import numpy as np
 
 from anydml.functions import copy
 from anydml.onnx.values import Array
+from anydml.proving.mixing import Marks, NoFingerprintError
+from anydml.proving.names import small_sizes
 from anydml.slim.analysis import MOVEMENT, Analysis
 from anydml.slim.fingerprints import fingerprints, of_moved, of_source
 from anydml.slim.graph import Graph, Op
-from anydml.slim.marks import Marks, NoFingerprintError
 from anydml.slim.pieces import FlatPiece, Pieces, flat_pieces
 
 FEW = 1 << 20
@@ -25,19 +26,8 @@ MOST = 1 << 23
 ROWS = 64
 """Fewest rows that are compared at once: one may be strided, and these share its cache lines."""
 
-SIZES = (1, 2, 3, 5, 8)
-"""Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
-
-
 LARGE_BITS = (20, 16, 12, 8)
 """Binary digits of large symbolic sizes, which most bounds in models are below; the first that tensors can have."""
-
-
-def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
-    """Return several choices of small numbers for symbolic sizes."""
-    if not names:
-        return [{}]
-    return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
 
 
 def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:

@@ -19,9 +19,8 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import last_use
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Tensor
-from anydml.slim.analysis import Analysis
-from anydml.slim.graph import Op
-from anydml.slim.marks import (
+from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.mixing import (
     Marks,
     NoFingerprintError,
     mixed,
@@ -32,7 +31,9 @@ from anydml.slim.marks import (
     of_row,
     seed_of,
 )
-from anydml.slim.operators import ELEMENTWISE, is_identity_resize, is_plain_gemm, row_axes
+from anydml.slim.analysis import Analysis
+from anydml.slim.graph import Op
+from anydml.slim.operators import is_identity_resize, is_plain_gemm, row_axes
 
 MOST = 1 << 27
 """Most elements of all values of a model."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from anydml.files.folder import Folder
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
 from anydml.onnx.walk import bodies, plain_domain, subgraphs
-from anydml.slim.constants import Constants
+from anydml.proving.constants import Constants
 
 OUTSIDE = -1
 """Stands for the number of a reader that is no node of the main graph: a subgraph, or the caller of the model."""
@@ -134,6 +134,14 @@ class Graph:
     def constant(self, base: str, array: Array) -> str:
         """Return the name of a constant that equals an array; a new one is named after `base`."""
         return self.constants.new(array, lambda: self._fresh.new(base, "constant"))
+
+    def bare(self) -> ModelProto:
+        """Return the model of this graph without constants."""
+        model = self.model
+        graph = GraphProto(input=model.graph.input, output=model.graph.output, node=[op.proto for op in self.ops])
+        graph.sparse_initializer.extend(model.graph.sparse_initializer)
+        opsets, functions = model.opset_import, model.functions
+        return ModelProto(ir_version=model.ir_version, graph=graph, opset_import=opsets, functions=functions)
 
     def to_model(self, place: Callable[[Array], Mapping[str, str] | None] | None = None) -> ModelProto:
         """Return the model of this graph, without initializers and declarations that only removed nodes needed.

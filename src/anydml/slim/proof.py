@@ -10,12 +10,12 @@ from onnx import ModelProto
 from anydml.errors import ModelError
 from anydml.files.folder import Folder
 from anydml.files.json_path import show
+from anydml.proving.constants import with_data
+from anydml.proving.names import show_size, size_names
+from anydml.proving.running import LARGEST_ERROR, are_equal, error_of, random_inputs, run
 from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import compute_the_same, differing, small_sizes
-from anydml.slim.constants import with_data
 from anydml.slim.graph import Graph
-from anydml.slim.running import LARGEST_ERROR, are_equal, error_of, random_inputs, run
-from anydml.slim.sizes import show_size, size_names
 from anydml.slim.slimming import Slimmed
 from anydml.text import counted
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import ModelProto
 
-from anydml.files.json_path import show
+from anydml.proving.names import size_names
 
 PRIMES = (211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313, 317, 331, 337)
 
@@ -54,29 +54,6 @@ class StandIns:
             found.append(size if self.is_constant(size) else 0 if is_kept else -1)
         # Where a size that is kept may be 0, none can be inferred.
         return tuple(found) if found.count(-1) <= (0 not in found) else None
-
-
-def unnamed_size(value: str, axis: int) -> str:
-    """Return a name for an input's size that has none; names in models contain no line breaks."""
-    return f"{value}\n{axis}"
-
-
-def show_size(name: str) -> str:
-    """Return the name of a size for messages."""
-    value, is_unnamed, axis = name.partition("\n")
-    return f"axis {axis} of {show(value)}" if is_unnamed else show(name)
-
-
-def size_names(model: ModelProto) -> list[str]:
-    """Return the names of the inputs' symbolic sizes, including unnamed ones, in order."""
-    found: dict[str, None] = {}
-    constants = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.type.WhichOneof("value") == "tensor_type" and value.name not in constants:
-            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-                if not dim.HasField("dim_value"):
-                    found[dim.dim_param or unnamed_size(value.name, axis)] = None
-    return [*found]
 
 
 def _known_sizes(model: ModelProto) -> Iterable[int]:

@@ -12,6 +12,8 @@ from onnx import ModelProto
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
+from anydml.proving.names import show_size, size_names
+from anydml.proving.proof import are_proved
 from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import compute_the_same, differing, differing_at_other_sizes
 from anydml.slim.costs import CALL, NOTHING, Cost
@@ -20,7 +22,7 @@ from anydml.slim.planning import Plan
 from anydml.slim.products import fused_products
 from anydml.slim.regions import Key, Region, Regions
 from anydml.slim.rewrites import REWRITES
-from anydml.slim.sizes import StandIns, show_size, size_names
+from anydml.slim.sizes import StandIns
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
@@ -159,7 +161,9 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
             last = again
 
     def is_right(before: _Composed, after: _Composed) -> bool:
-        return compute_the_same(before.analyses[0], after.analyses[0], names)
+        graphs = before.graph.bare(), after.graph.bare()
+        is_proved = bool(names) and are_proved(*graphs, graph.constants, names)
+        return is_proved or compute_the_same(before.analyses[0], after.analyses[0], names)
 
     rewrite = partial(_rewritten, last, stand_ins, exact, first.before.nodes)
     rewritten, final = rewrite(lambda *_: True)
@@ -215,9 +219,7 @@ def _composed(
             return _Composed(analyses, plan.regions, costs, before, before)
         graph = Writer(plan).written()
         written = [Analysis(graph, each.sizes, each) for each in analyses]
-        pairs = zip(analyses, written, strict=True) if is_compared else ()
-        wrong = {name for old, new in pairs for name in differing(old, new)}
-        wrong |= differing_at_other_sizes(analyses[0], written[0], [*stand_ins.sizes])
+        wrong = _wrong(analyses, written, [*stand_ins.sizes], is_compared)
         if not wrong:
             regions = Regions(written[0], stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
@@ -225,6 +227,15 @@ def _composed(
             return _Composed(written, plan.regions, costs, before, after)
         kept |= wrong
     return _Composed(analyses, plan.regions, {}, before, before, False)
+
+
+def _wrong(before: list[Analysis], after: list[Analysis], names: list[str], is_compared: bool) -> set[str]:
+    """Return names of what is not known to be the same; at the sizes of the analyses only if `is_compared`."""
+    if names and are_proved(before[0].graph.bare(), after[0].graph.bare(), before[0].graph.constants, names):
+        return set()
+    pairs = zip(before, after, strict=True) if is_compared else ()
+    wrong = {name for old, new in pairs for name in differing(old, new)}
+    return wrong | differing_at_other_sizes(before[0], after[0], names)
 
 
 def total(slimmed: Slimmed) -> str:

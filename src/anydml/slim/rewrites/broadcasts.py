@@ -10,8 +10,8 @@ import contextlib
 
 import numpy as np
 
+from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.graph import Op
-from anydml.slim.operators import ELEMENTWISE
 from anydml.slim.pieces import boxed
 from anydml.slim.rewrites.rewrite import Rewrite
 

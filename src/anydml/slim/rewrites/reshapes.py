@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.analysis import Analysis
 from anydml.slim.costs import RESHAPES
 from anydml.slim.graph import OUTSIDE, Op
-from anydml.slim.operators import ELEMENTWISE, row_axes
+from anydml.slim.operators import row_axes
 from anydml.slim.products import fused_products
 from anydml.slim.rewrites.rewrite import Rewrite
 from anydml.slim.sizes import StandIns

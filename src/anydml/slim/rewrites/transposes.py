@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.graph import OUTSIDE, Op
-from anydml.slim.operators import ELEMENTWISE, SOFTMAX, permutation, row_axes
+from anydml.slim.operators import SOFTMAX, permutation, row_axes
 from anydml.slim.rewrites.rewrite import Rewrite
 
 WITH_AXIS = SOFTMAX | {"Concat", "Split"}

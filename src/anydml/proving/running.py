@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.onnx.checks import inlined, serialized
 from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.slim.sizes import unnamed_size
+from anydml.proving.names import unnamed_size
 
 SMALL = 3
 """Value of the first symbolic size; others are larger by one each."""

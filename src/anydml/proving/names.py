@@ -1,0 +1,42 @@
+"""Names of symbolic sizes, which inputs may leave out, and small values for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import ModelProto
+
+from anydml.files.json_path import show
+
+SIZES = (1, 2, 3, 5, 8)
+"""Values of a symbolic size in successive comparisons; the next size begins with the next value, and so on."""
+
+
+def unnamed_size(value: str, axis: int) -> str:
+    """Return a name for an input's size that has none; names in models contain no line breaks."""
+    return f"{value}\n{axis}"
+
+
+def show_size(name: str) -> str:
+    """Return the name of a size for messages."""
+    value, is_unnamed, axis = name.partition("\n")
+    return f"axis {axis} of {show(value)}" if is_unnamed else show(name)
+
+
+def size_names(model: ModelProto) -> list[str]:
+    """Return the names of the inputs' symbolic sizes, including unnamed ones, in order."""
+    found: dict[str, None] = {}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.type.WhichOneof("value") == "tensor_type" and value.name not in constants:
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+                if not dim.HasField("dim_value"):
+                    found[dim.dim_param or unnamed_size(value.name, axis)] = None
+    return [*found]
+
+
+def small_sizes(names: Sequence[str]) -> list[Mapping[str, int]]:
+    """Return several choices of small numbers for symbolic sizes."""
+    if not names:
+        return [{}]
+    return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
