@@ -7,8 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
+from slim.claims import proved
 
-from anydml.slim import proved, slim
+from anydml.slim import slim
 from anydml.slim.expressions import cost
 
 HEADER = '<ir_version: 8, opset_import: ["": 18]> '
@@ -188,7 +189,6 @@ def test_a_model_without_better_movement_is_itself():
     before = model("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
     slimmed = slim(before)
     assert slimmed.model is before
-    assert proved(before, slimmed) == ["nothing is changed, so there is nothing to prove"]
 
 
 def test_sizes_that_are_added_to_are_not_believed():
@@ -211,8 +211,7 @@ def rewritten(text, what):
     for a, b in zip(run(before), run(slimmed.model), strict=True):
         np.testing.assert_array_equal(a, b)
     assert [stage.title for stage in slimmed.stages if stage.title] == [what]
-    lines = proved(before, slimmed)
-    assert f"{what}: every result has the same fingerprint" in lines
+    proved(before, slimmed.model)
     return [node.op_type for node in slimmed.model.graph.node]
 
 
@@ -242,7 +241,7 @@ def test_long_chains_are_followed(step):
     before = model(f"g (float[4,4] x0) => (float[M,N] z) {{ {nodes} z = Neg (x1200) }}")
     before.graph.initializer.append(numpy_helper.from_array(np.array([0, 1, 0, 0]), "p"))
     slimmed = slim(before)
-    proved(before, slimmed)
+    proved(before, slimmed.model)
     assert len(slimmed.model.graph.node) < 1200
 
 

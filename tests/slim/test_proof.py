@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import ModelProto, helper, numpy_helper, parser
-from slim.claims import claimed, is_accepted
+from slim.claims import is_accepted, proved
 
 from anydml.errors import ModelError
-from anydml.slim import comparing, proved, slim
+from anydml.proving import prove
+from anydml.slim import comparing, slim, slimming
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Graph
 from anydml.slim.pieces import flat_pieces
@@ -30,13 +31,12 @@ def changed(model, perm):
 def test_another_permutation_differs():
     before = parser.parse_model(TEXT)
     slimmed = slim(before)
-    proved(before, slimmed)
+    proved(before, slimmed.model)
     (node,) = [each for each in slimmed.model.graph.node if each.op_type == "Transpose"]
     right = [*node.attribute[0].ints]
     for perm in ([0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1]):
         assert perm != right
-        with pytest.raises(ModelError, match="is not the same"):
-            proved(before, claimed(changed(slimmed.model, perm), ""))
+        assert not is_accepted(before, changed(slimmed.model, perm))
 
 
 def test_another_constant_differs():
@@ -44,12 +44,11 @@ def test_another_constant_differs():
         <float[2,2] w = {1, 2, 3, 4}> { a = Transpose <perm = [1, 0]> (w) z = MatMul (x, a) }"""
     before = parser.parse_model(text)
     slimmed = slim(before)
-    proved(before, slimmed)
+    proved(before, slimmed.model)
     slimmed.model.graph.initializer[0].CopyFrom(
         numpy_helper.from_array(np.array([[1, 3], [2, 5]], np.float32), slimmed.model.graph.initializer[0].name)
     )
-    with pytest.raises(ModelError, match="is not the same"):
-        proved(before, slimmed)
+    assert not is_accepted(before, slimmed.model)
 
 
 def test_what_cannot_be_composed_is_compared_by_elements():
@@ -58,7 +57,7 @@ def test_what_cannot_be_composed_is_compared_by_elements():
         <int64[2] n = {3, 2}, int64[1] m = {6}>
         { a = Transpose <perm = [1, 0]> (x) b = Concat <axis = 0> (a, a) c = Reshape (a, n) z = Reshape (c, m) }"""
     before = parser.parse_model(text)
-    proved(before, claimed(slim(before).model, ""))
+    proved(before, slim(before).model)
 
 
 def test_pieces_say_where_elements_come_from():
@@ -79,7 +78,6 @@ def test_pieces_say_where_elements_come_from():
     ("old", "new"),
     [
         ("Add (a, y)", "Sub (a, y)"),
-        ("Add (a, y)", "Add (y, a)"),
         ("Neg (b)", "Abs (b)"),
         ("Softmax <axis = 1>", "Softmax <axis = 0>"),
         ("Transpose <perm = [1, 0]> (x)", "Identity (x)"),
@@ -139,12 +137,11 @@ def test_constants_of_any_size_are_compared():
     slimmed = slim(before)
     (tensor,) = slimmed.model.graph.initializer
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), weights.T)
-    proved(before, slimmed)
+    proved(before, slimmed.model)
     wrong = weights.T.copy()
     wrong[5, 7] += 1
     tensor.CopyFrom(numpy_helper.from_array(wrong, tensor.name))
-    with pytest.raises(ModelError, match="is not the same"):
-        proved(before, slimmed)
+    assert not is_accepted(before, slimmed.model)
 
 
 def test_functions_that_multiply_are_not_run():
@@ -160,14 +157,18 @@ def test_functions_that_multiply_are_not_run():
     before = parser.parse_model("\n".join([text, *functions, last]))
     slimmed = slim(before)
     assert [node.op_type for node in slimmed.model.graph.node] == ["f0"]
-    assert "not run: " in proved(before, slimmed)[-1]
-    assert "functions must be inlined" in proved(before, slimmed)[-1]
+    with pytest.raises(ModelError, match="functions must be inlined"):
+        prove(before, slimmed.model)
 
 
 SAME = [
     ("g (float[6] x) => (float[A,B] z) <int64[2] n = {2, 3}> { z = Reshape (x, n) }", "{2, 3}", "{3, 2}"),
     ("g (float[N,6] x) => (float[A,B] z) <int64[2] n = {-1, 3}> { z = Reshape (x, n) }", "{-1, 3}", "{-1, 2}"),
-    ("g (float[6] x) => (float[A] z) <int64[1] n = {6}> { z = Reshape (x, n) }", "{6}", "{6, 1}"),
+    (
+        "g (float[6] x) => (float[A] z) <int64[1] n = {6}> { z = Reshape (x, n) }",
+        "int64[1] n = {6}",
+        "int64[2] n = {6, 1}",
+    ),
     ("g (float[1,6] x) => (float[A] z) <int64[1] n = {0}> { z = Squeeze (x, n) }", "Squeeze", "Unsqueeze"),
     ("g (float[6] x) => (float[6] z) { z = Neg (x) }", "float[6]", "double[6]"),
     ("g (float[6] x) => (T[6] z) { z = Cast <to = 10> (x) }", "to = 10", "to = 16"),
@@ -187,14 +188,12 @@ SAME = [
 
 
 @pytest.mark.parametrize(("text", "old", "new"), SAME)
-@pytest.mark.parametrize("what", ["", "something else is computed"])
-def test_results_of_another_shape_or_type_or_of_other_values_differ(text, old, new, what):
+def test_results_of_another_shape_or_type_or_of_other_values_differ(text, old, new):
     text = f'<ir_version: 9, opset_import: ["": 18]> {text}'.replace("T[6]", "float16[6]")
     assert old in text
     before, after = parser.parse_model(text), parser.parse_model(text.replace(old, new))
-    proved(before, claimed(before, what))
-    with pytest.raises(ModelError, match=r"other numbers are computed|is not the same"):
-        proved(before, claimed(after, what))
+    proved(before, before)
+    assert not is_accepted(before, after)
 
 
 @pytest.mark.parametrize(("old", "new"), [("Neg", "Abs"), ("axis = 0", "axis = 1"), ("(s, w)", "(w, s)")])
@@ -202,8 +201,7 @@ def test_what_computes_must_stay_where_movement_changes(old, new):
     text = """<ir_version: 9, opset_import: ["": 18]> g (float[2,2] x, float[2,2] w) => (float[2,2] z)
         { a = Neg (x) s = Softmax <axis = 0> (a) z = MatMul (s, w) }"""
     assert old in text
-    with pytest.raises(ModelError, match="is not the same"):
-        proved(parser.parse_model(text), claimed(parser.parse_model(text.replace(old, new)), ""))
+    assert not is_accepted(parser.parse_model(text), parser.parse_model(text.replace(old, new)))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex128, np.bool_])
@@ -223,6 +221,7 @@ def test_a_moved_constant_is_compared_once_for_all_sizes(dtype, monkeypatch):
     constants = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([0]), "zero")]
     graph = helper.make_graph(nodes, "g", [given], results, constants)
     before = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    monkeypatch.setattr(slimming, "are_proved", lambda *_: False)
     slimmed = slim(before)
     moved = next(t for t in slimmed.model.graph.initializer if [*t.dims] == [1, 50, 90])
     np.testing.assert_array_equal(numpy_helper.to_array(moved), weights.T[None])

@@ -15,6 +15,7 @@ from anydml.text import bytes_text, counted, printable
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from anydml.files.folder import Folder
     from anydml.slim import Slimmed
 
 SHOWN = 20
@@ -27,7 +28,7 @@ SHOWN = 20
 @click.option(
     "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."
 )
-@click.option("--prove", is_flag=True, help="Compare both models for more sizes, and run both on ONNX Runtime.")
+@click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
 @click.option("--report", metavar="PAGE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
 @overwrites
@@ -48,11 +49,11 @@ def slim(
 
     def work(loaded: ModelProto) -> list[str]:
         from anydml.files.folder import Folder
-        from anydml.slim import proved, slim, total, write
+        from anydml.slim import slim, total, write
 
         folder = Folder(Path(model).resolve().parent, allow_outside)
         found = slim(loaded, folder, exact)
-        proof = proved(loaded, found, folder) if prove else []
+        proof = _proof(loaded, found, folder) if prove else []
         write(loaded, found, Path(output), folder, overwrite, [Path(model)])
         lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
         if report is not None:
@@ -64,6 +65,19 @@ def slim(
 
     for line in load_onnx(model, work):
         say(printable(line))
+
+
+def _proof(loaded: ModelProto, found: Slimmed, folder: Folder) -> list[str]:
+    """Return what `anydml prove` says of the new model; nothing is written if it is not equal."""
+    from anydml.cli.proving import lines
+    from anydml.proving import prove
+
+    proof = prove(loaded, found.model, folders=(folder, folder))
+    said = [*lines(proof)]
+    is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
+    if not is_equal:
+        raise click.ClickException("\n".join(printable(each) for each in ["nothing is written", *said]))
+    return said
 
 
 def _lines(found: Slimmed) -> Iterator[str]:

@@ -10,10 +10,11 @@ import numpy as np
 from anydml.onnx.tensors import numpy_type
 from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE
-from anydml.proving.layouts import PLAIN, laid_out
+from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.moving import Mover, filled
+from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
-from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, fit, surely_fit
+from anydml.proving.sizes import Size, Sizes, broadcast, fit, surely_fit
 from anydml.proving.terms import Term
 
 COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
@@ -30,16 +31,6 @@ _NEUTRAL = {"Add": -0.0, "Div": 1.0, "Mul": 1.0, "Sub": 0.0}
 _TRUE = {"And": True, "Equal": True, "Or": False, "Xor": False}
 """Truth values that leave truth values as they are."""
 
-_ALONG_AXIS = {
-    "Softmax": 13,
-    "LogSoftmax": 13,
-    "Hardmax": 13,
-    "ArgMax": 1,
-    "ArgMin": 1,
-    "LayerNormalization": 17,
-}
-"""Operators with an axis that may be counted from the end, and their first versions in which it is one axis."""
-
 
 def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
     """Return the terms of a node that computes; None where nothing more is known of it."""
@@ -52,9 +43,9 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
     if call.operator == "Gemm":
         return _gemm(mover, call)
     if call.operator.startswith("Reduce"):
-        return _reduce(mover, call)
-    if call.operator in _ALONG_AXIS and call.version >= _ALONG_AXIS[call.operator]:
-        return _along_axis(mover, call)
+        return reduction(mover, call)
+    if call.operator in ALONG_AXIS and call.version >= ALONG_AXIS[call.operator]:
+        return along_axis(mover, call)
     return None
 
 
@@ -82,18 +73,6 @@ def made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any,
     given = [None if term is None else next(left) for term in terms]
     found = mover.terms.make(f"{operator}@", given, (detail, (*layout.sizes,)), dtype, layout.sizes)
     return layout.result(mover, found, range(len(shape)), shape)
-
-
-def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
-    """Return the axes of a shape that those of terms are, −1 where they are broadcast; None if sizes may differ."""
-    found = []
-    for term in terms:
-        first = len(shape) - len(term.sizes)
-        axes = [-1 if size == 1 else first + axis for axis, size in enumerate(term.sizes)]
-        if any(axis >= 0 and shape[axis] != size for axis, size in zip(axes, term.sizes, strict=True)):
-            return None
-        found.append(axes)
-    return found
 
 
 def _number(term: Term | None) -> int:
@@ -266,76 +245,6 @@ def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None if found is None else [found]
     added = made(mover, "Add", [found, bias], (), found.dtype)
     return [added] if added is not None and added.shape == found.shape else None
-
-
-def _reduce(mover: Mover, call: Call) -> Sequence[Term] | None:
-    """Return a reduction that keeps its axes, and a Reshape without these."""
-    term = call.term(0)
-    if term is None or term.shape is None or term.is_constant:
-        return None
-    rank = len(term.shape)
-    if not rank:
-        return None
-    given = call.axes(1)
-    if given is None and call.term(1) is not None:
-        return None
-    if given is None or not given:
-        if call.get("noop_with_empty_axes", 0):
-            return None
-        given = [*range(rank)]
-    named = [axis_of(axis, rank) for axis in given]
-    axes = sorted({axis for axis in named if axis is not None})
-    if len(axes) < len(named):
-        return None
-    more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
-    kinds = ["reduced" if axis in axes else PLAIN for axis in range(rank)]
-    layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
-    reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
-    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
-    found = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
-    if call.get("keepdims", 1):
-        own, shape = (
-            [-1 if axis in axes else axis for axis in range(rank)],
-            [1 if k in axes else n for k, n in enumerate(term.shape)],
-        )
-    else:
-        own = [axis for axis in range(rank) if axis not in axes]
-        shape = [term.shape[axis] for axis in own]
-    return [layout.result(mover, found, own, tuple(shape))]
-
-
-def _along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
-    term = call.term(0)
-    if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:
-        return None
-    rank = len(term.shape)
-    axis = axis_of(call.get("axis", -1), rank)
-    if axis is None:
-        return None
-    more = call.attributes(("axis",))
-    if call.operator in _IN_ORDER:
-        kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
-        is_kept = call.operator == "Hardmax" or call.get("keepdims", 1)
-        shape = [size for k, size in enumerate(kept) if k != axis or is_kept]
-        if call.operator == "Hardmax":
-            return [mover.terms.make(call.operator, call.inputs, (axis, more), term.dtype, term.shape)]
-        return [mover.terms.make(call.operator, call.inputs, (axis, more), np.dtype(np.int64), shape)]
-    if any(each is None or each.shape is None or len(each.shape) > rank for each in call.inputs):
-        return None
-    terms = [each for each in call.inputs if each is not None]
-    last = rank if call.operator == "LayerNormalization" else axis + 1
-    kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
-    axes = shared_axes(terms, term.shape)
-    if axes is None:
-        return None
-    layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
-    normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
-    found = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
-    return [layout.result(mover, found, range(rank), term.shape)]
-
-
-_IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))
-"""Operators for whose results the order of elements along the axis matters."""
 
 
 def refuses(term: Term) -> bool:

@@ -209,3 +209,15 @@ def _arranged(
         found.append(viewer.view(each.source, each.sizes, entries, tuple(shape)))
     sizes = [product(factors[axis][k] for axis, k in run) for run in runs]
     return Layout(found, [kinds[run[0][0]] for run in runs], sizes, runs, factors)
+
+
+def shared_axes(terms: Sequence[Term], shape: Sizes) -> list[list[int]] | None:
+    """Return the axes of a shape that those of terms are, −1 where they are broadcast; None if sizes may differ."""
+    found = []
+    for term in terms:
+        first = len(shape) - len(term.sizes)
+        axes = [-1 if size == 1 else first + axis for axis, size in enumerate(term.sizes)]
+        if any(axis >= 0 and shape[axis] != size for axis, size in zip(axes, term.sizes, strict=True)):
+            return None
+        found.append(axes)
+    return found

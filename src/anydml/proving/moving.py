@@ -166,6 +166,8 @@ class Mover(Viewer):
             elements = [elements_of(term) for term in flat]
             if all(each is not None for each in elements):
                 return self.terms.known(np.concatenate([np.asarray(each) for each in elements], axis), flat[0].dtype)
+        if all(term is flat[0] for term in flat):
+            return self.tile(flat[0], [len(flat) if k == axis else 1 for k in range(len(shape))])
         size = flat[0].sizes[axis]
         if size != 1 and all(term.sizes[axis] == size for term in flat):
             # Where all are of one size, the axis is another one beside theirs.
@@ -213,8 +215,18 @@ class Mover(Viewer):
         return found
 
     def _joined(self, first: Term, second: Term, axis: int) -> Term | None:
-        """Return two slices of one value that are side by side as one; None for all else."""
-        (one, factors, axes), (other, others, _) = self.along(first), self.along(second)
+        """Return two constants, repeats of one value, or slices that are side by side, as one; None for others."""
+        if first.is_constant and second.is_constant:
+            return self.terms.constant(np.concatenate([np.asarray(first.array), np.asarray(second.array)], axis))
+        (one, factors, axes), (other, others, more) = self.along(first), self.along(second)
+        rest = [k for k in range(len(axes)) if k != axis]
+        if one is other and factors == others and all(axes[k] == more[k] for k in rest):
+            own = [[k for k, n in each if n != 1] for each in (axes[axis], more[axis])]
+            if own[0] == own[1] == [REPEATED]:
+                size = first.sizes[axis] + second.sizes[axis]
+                entries = [[(REPEATED, size)] if k == axis else each for k, each in enumerate(axes)]
+                shape = tuple(size if k == axis else n for k, n in enumerate(first.sizes))
+                return self.view(one, factors, [each for own in entries for each in own], shape)
         if one.kind != "slice" or other.kind != "slice" or one.inputs != other.inputs:
             return None
         split, left = aligned(factors, one.sizes), [(k, size) for k, size in axes[axis] if size != 1]
@@ -236,7 +248,7 @@ class Mover(Viewer):
         if others[:k] != factors[:k] or others[k + 1 :] != factors[k + 1 :] or others[k] != after[2]:
             return None
         if [[e if e[0] != k else k for e in each] for each in axes] != [
-            [e if e[0] != k else k for e in each] for each in self.along(second)[2]
+            [e if e[0] != k else k for e in each] for each in more
         ]:
             return None
         taken = self.slice(whole, [*a.values(), (place, before[1], count, before[3])])

@@ -199,9 +199,25 @@ def _pad(mover: Mover, call: Call) -> Sequence[Term] | None:
     fill = call.term(2)
     if term is None or term.shape is None or given is None or call.term(3) is not None:
         return None
+    rank = len(term.shape)
     is_right = fill is None or (fill.shape in ((), (1,)) and fill.dtype == term.dtype)
-    is_right &= len(given) == 2 * len(term.shape)
-    return [term] if is_right and all(isinstance(n, int) and n == 0 for n in given) else None
+    if not is_right or len(given) != 2 * rank:
+        return None
+    if all(isinstance(n, int) and n == 0 for n in given):
+        return [term]
+    if call.version < 11 or call.get("mode", b"constant") != b"constant" or not _are_sizes(given):
+        return None
+    if term.dtype is None or term.dtype.hasobject:
+        return None
+    filling = mover.terms.constant(np.zeros((), term.dtype)) if fill is None else mover.reshape(fill, ())
+    for axis in range(rank):
+        shape = term.sizes
+        ends = [
+            mover.expand(filling, (*shape[:axis], given[k], *shape[axis + 1 :])) for k in (axis, rank + axis)
+        ]  # fmt: skip
+        around = [ends[0]] * (given[axis] != 0), [term], [ends[1]] * (given[rank + axis] != 0)
+        term = mover.concat([each for part in around for each in part], axis)
+    return [term]
 
 
 def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -214,12 +230,33 @@ def _tile(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.tile(term, times)]
 
 
+def _resize(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return an image that is resized to its own size, where pixels are then at their places."""
+    term, scales, sizes = call.term(0), call.known(2), vector_of(call.term(3))
+    if term is None or term.shape is None or call.version < 11 or call.get("axes") is not None:
+        return None
+    if call.get("coordinate_transformation_mode") in (b"tf_crop_and_resize", b"tf_half_pixel_for_nn"):
+        return None
+    if call.term(3) is None:
+        is_same = scales == [1.0] * len(term.shape)
+    else:
+        is_same = sizes == [*term.shape] and call.get("keep_aspect_ratio_policy", b"stretch") == b"stretch"
+    if not is_same:
+        return None
+    if call.get("mode", b"nearest") != b"nearest":
+        if not mover.is_real:
+            return None
+        mover.rounded.add("an image is resized to its own size, which may add 0 times a pixel beside")
+    return [term]
+
+
 RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
         "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout,
         "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": _pad,
-        "Range": _range, "Reshape": _reshape, "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,
+        "Range": _range, "Reshape": _reshape, "Resize": _resize,
+        "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,
         "Squeeze": _squeeze, "Tile": _tile, "Transpose": _transpose, "Unsqueeze": _unsqueeze,
     }.items()
 }  # fmt: skip

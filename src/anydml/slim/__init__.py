@@ -8,8 +8,7 @@ if importlib.util.find_spec("onnx") is None:
     raise ImportError('anydml.slim needs the package onnx: pip install "anydml[onnx]"', name="onnx")
 
 from anydml.slim.files import write
-from anydml.slim.proof import proved
 from anydml.slim.regions import Region
 from anydml.slim.slimming import Slimmed, listed, slim, total
 
-__all__ = ["Region", "Slimmed", "listed", "proved", "slim", "total", "write"]
+__all__ = ["Region", "Slimmed", "listed", "slim", "total", "write"]

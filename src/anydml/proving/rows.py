@@ -1,0 +1,94 @@
+"""Rules of nodes that compute along axes: reductions, normalisations, and where the largest element is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from anydml.proving.calls import Call
+from anydml.proving.layouts import PLAIN, laid_out, shared_axes
+from anydml.proving.moving import Mover
+from anydml.proving.sizes import axis_of
+from anydml.proving.terms import Term
+
+ALONG_AXIS = {
+    "Softmax": 13,
+    "LogSoftmax": 13,
+    "Hardmax": 13,
+    "ArgMax": 1,
+    "ArgMin": 1,
+    "LayerNormalization": 17,
+}
+"""Operators with an axis that may be counted from the end, and their first versions in which it is one axis."""
+
+
+def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return a reduction that keeps its axes, and a Reshape without these."""
+    term = call.term(0)
+    if term is None or term.shape is None or term.is_constant:
+        return None
+    rank = len(term.shape)
+    if not rank:
+        return None
+    given = call.axes(1)
+    if given is None and call.term(1) is not None:
+        return None
+    if given is None or not given:
+        if call.get("noop_with_empty_axes", 0):
+            return None
+        given = [*range(rank)]
+    named = [axis_of(axis, rank) for axis in given]
+    axes = sorted({axis for axis in named if axis is not None})
+    if len(axes) < len(named):
+        return None
+    more = call.attributes(("axes", "keepdims", "noop_with_empty_axes"))
+    kinds = ["reduced" if axis in axes else PLAIN for axis in range(rank)]
+    layout = laid_out(mover, [term], [range(rank)], term.shape, kinds, (0,))
+    reduced = tuple(axis for axis, kind in enumerate(layout.kinds) if kind)
+    left = [size for size, kind in zip(layout.sizes, layout.kinds, strict=True) if not kind]
+    found = mover.terms.make(call.operator, layout.inputs, (reduced, more), term.dtype, left)
+    if call.get("keepdims", 1):
+        own, shape = (
+            [-1 if axis in axes else axis for axis in range(rank)],
+            [1 if k in axes else n for k, n in enumerate(term.shape)],
+        )
+    else:
+        own = [axis for axis in range(rank) if axis not in axes]
+        shape = [term.shape[axis] for axis in own]
+    return [layout.result(mover, found, own, tuple(shape))]
+
+
+def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return what is normalised or sought along an axis."""
+    term = call.term(0)
+    if term is None or not term.shape or term.is_constant or len([*filter(None, call.proto.output)]) != 1:
+        return None
+    rank = len(term.shape)
+    axis = axis_of(call.get("axis", -1), rank)
+    if axis is None:
+        return None
+    more = call.attributes(("axis",))
+    if call.operator in _IN_ORDER:
+        kept = [1 if k == axis else size for k, size in enumerate(term.shape)]
+        is_kept = call.operator == "Hardmax" or call.get("keepdims", 1)
+        shape = [size for k, size in enumerate(kept) if k != axis or is_kept]
+        if call.operator == "Hardmax":
+            return [mover.terms.make(call.operator, call.inputs, (axis, more), term.dtype, term.shape)]
+        return [mover.terms.make(call.operator, call.inputs, (axis, more), np.dtype(np.int64), shape)]
+    if any(each is None or each.shape is None or len(each.shape) > rank for each in call.inputs):
+        return None
+    terms = [each for each in call.inputs if each is not None]
+    last = rank if call.operator == "LayerNormalization" else axis + 1
+    kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
+    axes = shared_axes(terms, term.shape)
+    if axes is None:
+        return None
+    layout = laid_out(mover, terms, axes, term.shape, kinds, (0,))
+    normalised = tuple(k for k, kind in enumerate(layout.kinds) if kind)
+    found = mover.terms.make(call.operator, layout.inputs, (normalised, more), term.dtype, layout.sizes)
+    return [layout.result(mover, found, range(rank), term.shape)]
+
+
+_IN_ORDER = frozenset(("ArgMax", "ArgMin", "Hardmax"))
+"""Operators for whose results the order of elements along the axis matters."""
