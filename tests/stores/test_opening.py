@@ -18,16 +18,19 @@ import anydml as dml
 from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.safetensors import DTYPES, NAMES, make_header
+from anydml.stores.formats.columns import FileTensors
+from anydml.stores.formats.new_header import make_header
+from anydml.stores.formats.safetensors import DTYPES, NAMES
 
 
 def written(path, tensors, metadata=None):
     """A safetensors file of arrays, by the header that we write."""
     described = {name: (a.shape, a.dtype) for name, a in tensors.items()}
-    start, offsets, size = make_header(described, metadata or {}, JsonPath("x"))
-    content = bytearray(start) + bytes(size - len(start))
-    for name, array in tensors.items():
-        content[offsets[name] : offsets[name] + array.nbytes] = array.tobytes()
+    header, offsets, size = make_header(FileTensors.of(described), metadata or {}, JsonPath("x"))
+    content = bytearray(header.make())
+    content += bytes(size - len(content))
+    for array, at in zip(tensors.values(), offsets.tolist(), strict=True):
+        content[at : at + array.nbytes] = array.tobytes()
     path.write_bytes(content)
     return path
 

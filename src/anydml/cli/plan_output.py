@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,8 +56,7 @@ class PlanOutput:
             say_json({**self._report(plan), "written": False, "files": _files(plan, has_arrays)})
             return
         self._describe(plan)
-        for file, group in groupby(plan.outputs, lambda target: getattr(target, "file", None)):
-            own = [*group]
+        for file, own in plan.by_file():
             if file is None:
                 for target in own:
                     self._say(f"  {target!r}")
@@ -125,8 +123,7 @@ class PlanOutput:
 def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
     """The files and Zarr arrays that a plan writes."""
     found: list[dict[str, Any]] = []
-    for file, group in groupby(plan.outputs, lambda target: getattr(target, "file", None)):
-        own = [*group]
+    for file, own in plan.by_file():
         if file is None:
             found += [{"path": str(each.path), **array_as_json(each), "chunks": [*each.chunks]} for each in own]
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from anydml.errors import ModelError
 from anydml.moves import Fill
-from anydml.stores.checkpoints.composed import described, program_of
+from anydml.stores.checkpoints.composed import MadeTensors, described, program_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
@@ -75,16 +75,15 @@ def plan_load(
     made = described(found) if change is None else change(described(found))
     if placement.ranks > 1:
         placed = Placed(made, axes, placement, where, config_beside(where))
-        made = {name: part for name, part, _ in placed.parts(composer, rank)}
+        parts, _ = placed.parts(composer, rank)
         remarks += placed.remarks
     else:
+        parts = MadeTensors([*made.items()]).wholes
         remarks += axes.remarks
-    program, inputs = program_of(composer, [*made.values()])
+    program, inputs = program_of(composer, [parts])
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
     # By id, because hashing a path is slow.
     identities = identities_of({id(each.path): each.path for each in inputs}.values())
-    return LoadPlan(
-        {name: (each.value.sizes, each.dtype) for name, each in made.items()}, program, inputs, identities, remarks
-    )
+    return LoadPlan(dict(parts.in_file.items()), program, inputs, identities, remarks)

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axes import Axes
-from anydml.stores.checkpoints.composed import ComposedTensors, described, program_of
+from anydml.stores.checkpoints.composed import ComposedTensors, MadeTensors, described, program_of
 from anydml.stores.checkpoints.output_files import Change, outputs_of, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
 from anydml.stores.checkpoints.rules import read_layout
@@ -162,16 +164,12 @@ def consolidate(
         raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
     if not numbers:
         raise JsonPath(str(output)).error("would have no tensor")
-    count = max(numbers.values())
-    groups: dict[int, ComposedTensors] = {}
-    for name, tensor in described({name: tensors[name] for name in numbers}).items():
-        groups.setdefault(numbers[name], {})[name] = tensor
-    out = Path(output)
-    files: list[OutputFile] = [
-        (out / f"model-{number:05}-of-{count:05}.safetensors", group, {"format": "pt"})
-        for number, group in sorted(groups.items())
-    ]
-    program, stores = program_of(
-        Composer("consolidate"), [tensor for _, group, _ in files for tensor in group.values()]
-    )
+    count, out = max(numbers.values()), Path(output)
+    every = MadeTensors([*described({name: tensors[name] for name in numbers}).items()]).wholes
+    file, files = np.array([*numbers.values()]), list[OutputFile]()
+    for number in np.unique(file).tolist():
+        own = np.flatnonzero(file == number).astype(np.int32)
+        path = out / f"model-{number:05}-of-{count:05}.safetensors"
+        files.append(OutputFile(path, every.some(own), {"format": "pt"}))
+    program, stores = program_of(Composer("consolidate"), [each.parts for each in files])
     return Plan(program, stores, outputs_of(files), memory, True, None, {out / f"model{INDEX}": index_of(files)})

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, program_of
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, program_of
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.planned import Planned
@@ -121,7 +121,7 @@ class Streamed:
             ModelError: a file cannot be read.
             BindingError: the memory is too small.
         """
-        made, targets, contents = list[ComposedTensor](), list[Target](), dict[Path, Array]()
+        made, targets, contents = list[tuple[str, ComposedTensor]](), list[Target](), dict[Path, Array]()
         sliced: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
         results = list[Array]()
         for number, part in enumerate(parts):
@@ -135,12 +135,12 @@ class Streamed:
                 if key not in sliced:
                     sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
                 value = sliced[key]
-            made.append(tensor.changed(value))
+            made.append((part.name, tensor.changed(value)))
             path = Path(f"{number}")
             contents[path] = results[-1]
             targets.append(Target(NewFile(path, b"", size), part.name, part.shape, tensor.dtype, 0))
         if made:
-            program, inputs = program_of(self._composer, made)
+            program, inputs = program_of(self._composer, [MadeTensors(made).wholes])
             plan = Planned(program, inputs, targets, self._memory, is_apart=False)
             with LoadedBlocks(plan, contents) as blocks:
                 blocks.write(range(len(plan.blocks)), lambda *_: None)

@@ -6,7 +6,7 @@ They are shared as the weight would be, of which ranks have rows (outputs) or co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,28 @@ def companion(name: str, model: Model) -> Companion | None:
         if found := pattern.fullmatch(name):
             return look(found, model)
     return None
+
+
+class Looks:
+    """Which tensors `depends_on` and `weight_of` look at others for; nearly none of most models.
+
+    Args:
+        patterns: of all names, as of `Axes.alike`.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._beside: dict[str, bool] = {}
+        lasts = {pattern.rpartition(".")[2] for pattern in {*patterns}}
+        self._has_integers = "SCB" in lasts
+
+    def beside(self, pattern: str) -> bool:
+        """Whether tensors of a pattern may depend on others."""
+        if (found := self._beside.get(pattern)) is None:
+            last = pattern.rpartition(".")[2]
+            is_of_integers = self._has_integers and last in ("weight", "SCB", "weight_format")
+            found = is_of_integers or last in _PARTS or "lora_" in pattern or "scale" in pattern
+            self._beside[pattern] = found
+        return found
 
 
 def depends_on(name: str, model: Model) -> tuple[Any, ...]:

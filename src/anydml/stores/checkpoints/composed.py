@@ -5,10 +5,10 @@ Tensors that are alike, such as those of layers and experts, share one value, so
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from anydml.moves.move import Lookup
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import renumbered
 from anydml.moves.value import Value
-from anydml.stores.formats.store import Store, StoredArray, StoredPiece
+from anydml.stores.formats.columns import FileTensors, ShapeAndDtype, TensorNames, bytes_of
+from anydml.stores.formats.store import Numbers, Store, StoredArray, StoredPiece
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.copies import FEW
 from anydml.tensor import Layout
@@ -137,19 +138,91 @@ def _over(value: Value, numbers: Mapping[int, int] | Sequence[int]) -> Value:
     return value.of(pieces)
 
 
-def program_of(composer: Composer, made: Sequence[ComposedTensor]) -> tuple[AlikeProgram, list[Store]]:
-    """The program that makes tensors, which are its outputs, and its inputs."""
+class MadeTensors:
+    """Tensors that a plan makes, and the values of their parts, of which few differ.
+
+    Args:
+        tensors: whole ones, by name.
+
+    Attributes:
+        names: of tensors.
+        tensors: likewise.
+        values: of parts.
+        kinds: their shapes and dtypes.
+    """
+
+    def __init__(self, tensors: Sequence[tuple[str, ComposedTensor]]) -> None:
+        self.names = TensorNames([name for name, _ in tensors])
+        self.tensors = [tensor for _, tensor in tensors]
+        self.values: list[Value] = []
+        self.kinds: list[ShapeAndDtype] = []
+        self._known: dict[tuple[int, int], int] = {}
+
+    def number(self, value: Value, dtype: np.dtype[Any]) -> int:
+        """The number of the value of a part."""
+        key = id(value), id(dtype)
+        if (found := self._known.get(key)) is None:
+            found = self._known[key] = len(self.values)
+            self.values.append(value)
+            self.kinds.append((value.sizes, dtype))
+        return found
+
+    @cached_property
+    def wholes(self) -> Parts:
+        """All tensors."""
+        number = self.number
+        value = np.array([number(each.value, each.dtype) for each in self.tensors], np.int32)
+        return Parts(self, np.arange(value.size, dtype=np.int32), value)
+
+
+class Parts(NamedTuple):
+    """Parts of tensors, such as those that a file gets, in columns: a plan may have a million.
+
+    Attributes:
+        made: the tensors.
+        tensor: which of them each is of.
+        value: the number of its value.
+    """
+
+    made: MadeTensors
+    tensor: Numbers
+    value: Numbers
+
+    @property
+    def in_file(self) -> FileTensors:
+        """The same parts, as what a file has."""
+        return FileTensors(self.made.names, self.tensor, self.made.kinds, self.value)
+
+    @property
+    def sizes(self) -> Numbers:
+        """Bytes of each."""
+        found: Numbers = bytes_of(self.made.kinds)[self.value]
+        return found
+
+    def some(self, numbers: slice | Numbers) -> Parts:
+        """Some of them, in another order perhaps."""
+        return Parts(self.made, self.tensor[numbers], self.value[numbers])
+
+
+def program_of(composer: Composer, files: Sequence[Parts]) -> tuple[AlikeProgram, list[Store]]:
+    """The program that makes parts of tensors, which are its outputs, and its inputs."""
+    made = files[0].made
+    tensor, value = (np.concatenate([getattr(each, name) for each in files]) for name in ("tensor", "value"))
     stores: dict[Store, int] = {}
-    numbers = [stores.setdefault(store, len(stores)) for each in made for store in each.sources]
-    inputs, ends = np.array(numbers, np.int64), np.cumsum([len(each.sources) for each in made], dtype=np.int64)
-    alike = defaultdict[int, list[int]](list)
-    for number, tensor in enumerate(made):
-        alike[id(tensor.value)].append(number)
+    are_used = np.zeros(len(made.tensors), bool)
+    are_used[tensor] = True
+    sources = [each.sources if is_used else () for each, is_used in zip(made.tensors, are_used.tolist(), strict=True)]
+    number = stores.setdefault
+    inputs = np.array([number(store, len(stores)) for own in sources for store in own], np.int32)
+    ends = np.cumsum(np.array([*map(len, sources)], np.int64))
+    order = np.argsort(value, kind="stable").astype(np.int32)
     kinds = list[AlikeMoves]()
-    for own in alike.values():
-        first, outputs = made[own[0]], np.array(own)[:, None]
-        sources = inputs[ends[outputs] - np.arange(len(first.sources), 0, -1)]
-        kinds.append(AlikeMoves(_moves(first.value, len(first.sources)), np.hstack([sources, outputs + len(stores)])))
+    for outputs in np.split(order, np.flatnonzero(np.diff(value[order])) + 1) if order.size else ():
+        first = made.tensors[tensor[outputs[0]]]
+        count = len(first.sources)
+        own = inputs[ends[tensor[outputs], None] - np.arange(count, 0, -1)]
+        moves = _moves(made.values[value[outputs[0]]], count)
+        kinds.append(AlikeMoves(moves, np.hstack([own, outputs[:, None] + np.int32(len(stores))])))
     return AlikeProgram(composer.name, kinds, composer.program()), [*stores]
 
 

@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
@@ -16,7 +18,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, described, program_of
+from anydml.stores.checkpoints.composed import ComposedTensors, Parts, described, program_of
 from anydml.stores.checkpoints.extras import Extras, check_extras, extras_for, said_of
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.placements import Placed, Placement
@@ -28,8 +30,10 @@ from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.gguf import ARCHITECTURE, KeyText
 from anydml.stores.formats.opening import INDEX
-from anydml.stores.formats.store import uncollected
-from anydml.stores.formats.target import Content, Target, new_tensors
+from anydml.stores.formats.new_header import RankParts
+from anydml.stores.formats.store import Numbers, uncollected
+from anydml.stores.formats.target import Content, NewFile, new_file
+from anydml.stores.formats.targets import Targets
 from anydml.stores.plans import Plan
 from anydml.text import parse_size
 
@@ -99,9 +103,9 @@ def plan_checkpoint(
     others: dict[Path, Content] = {}
     placed = Placed(made, axes, placement or Placement(), str(out), config_beside(beside))
     if dcp:
-        pieces = [*_pieces(composer, placed)]
-        targets, said = new_distributed(out, [[piece for piece, _ in own] for own in pieces])
-        parts: list[ComposedTensor] = [tensor for own in pieces for _, tensor in own]
+        found, pieces = _pieces(composer, placed)
+        targets, said = new_distributed(out, placed.made.names, pieces, [(own.tensor, each) for own, each in found])
+        parts = [own for own, _ in found]
         others |= said
     else:
         metadata, said_of_keys = _metadata_for(out, metadata, bool(extras))
@@ -109,12 +113,12 @@ def plan_checkpoint(
         if placement is not None:
             files = [*_ranks(composer, placed, out, metadata)]
         elif is_file:
-            files = [(out, made, metadata)]
+            files = [OutputFile(out, placed.made.wholes, metadata)]
         else:
-            files = [*files_of_shards(name, made, out, metadata, most, shards)]
+            files = [*files_of_shards(name, placed.made.wholes, out, metadata, most, shards)]
             if len(files) > 1:
                 others[out / f"model{INDEX}"] = index_of(files)
-        targets, parts = outputs_of(files), [each for _, own, _ in files for each in own.values()]
+        targets, parts = outputs_of(files), [each.parts for each in files]
     program, stores = program_of(composer, parts)
     plan_remarks = remarks + placed.remarks
     if extras:
@@ -148,13 +152,17 @@ def _metadata_for(out: Path, metadata: Mapping[str, str], is_whole: bool) -> tup
     return kept, said_of("leaves out the keys with arrays", gone)
 
 
-def outputs_of(parts: Sequence[OutputFile]) -> list[Target]:
-    """Targets of all tensors of files."""
-    targets: list[Target] = []
-    for path, own, said in parts:
-        made = new_tensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
-        targets += [made[name] for name in own]
-    return targets
+def outputs_of(files: Sequence[OutputFile]) -> Targets:
+    """Targets of all parts of files."""
+    made = files[0].parts.made
+    found, offsets = list[NewFile](), list[Numbers]()
+    for path, parts, said, ranks in files:
+        file, own = new_file(path, parts.in_file, said, ranks)
+        found.append(file)
+        offsets.append(own)
+    tensor, value = (np.concatenate([getattr(each.parts, name) for each in files]) for name in ("tensor", "value"))
+    number = np.repeat(np.arange(len(files), dtype=np.int32), [each.size for each in offsets])
+    return Targets(found, number, made.names, tensor, made.kinds, value, np.concatenate(offsets))
 
 
 def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
@@ -177,33 +185,43 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
     """One file per rank."""
     count = placed.placement.ranks
     for rank in range(count):
-        own, cuts = ComposedTensors(), dict[str, Any]()
-        for name, part, intervals in placed.parts(composer, rank):
-            own[name], cuts[name] = part, intervals
-        said = {RANK: str(rank), RANKS: str(count), PARTS: json.dumps(cuts, ensure_ascii=False)}
-        yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
+        parts, cuts = placed.parts(composer, rank)
+        said = {**metadata, RANK: str(rank), RANKS: str(count)}
+        part_of_value = np.zeros(len(parts.made.values), np.int32)
+        part_of_value[[*cuts]] = np.arange(len(cuts))
+        texts = [json.dumps(each) for each in cuts.values()]
+        intervals = RankParts(PARTS, parts.made.names, parts.tensor, texts, part_of_value[parts.value])
+        yield OutputFile(out / f"model-rank-{rank:05}-of-{count:05}.safetensors", parts, said, intervals)
 
 
-def _pieces(composer: Composer, placed: Placed) -> Iterator[list[tuple[NewPiece, ComposedTensor]]]:
-    """The pieces of each rank; what several ranks have is that of the first."""
-    seen = set[tuple[int, tuple[int, ...]]]()
+def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
+    """The pieces of each rank, each with its number in a list of kinds; what several ranks have is that of the first."""
+    numbers: dict[tuple[int, tuple[int, ...]], int] = {}
+    values, every = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-    first = {kind: placed.tensors[name] for name, kind in placed.kinds.items()}
+    made, files = placed.made, list[tuple[Parts, Numbers]]()
+    counts = [0] * (int(placed.kinds.max()) + 1)
     for rank in range(placed.placement.ranks):
-        boxes: dict[int, list[tuple[tuple[int, ...], tuple[int, ...], Value]]] = {}
+        of_kinds: list[list[int]] = [[] for _ in counts]
         for kind, cuts in placed.shares(rank).items():
-            tensor, boxes[kind] = first[kind], []
+            tensor = placed.first(kind)
             for box in product(*cuts):
                 start, shape = tuple(at for at, _ in box), tuple(size for _, size in box)
-                if (kind, start) in seen or (0 in shape and 0 not in tensor.shape):
+                if (kind, start) in numbers or (0 in shape and 0 not in tensor.shape):
                     continue
-                seen.add((kind, start))
                 key = id(tensor.value), start, shape
                 if key not in alike:
                     alike[key] = composer.slice(tensor.value, start, shape, [1] * len(shape))
-                boxes[kind].append((start, shape, alike[key]))
-        yield [
-            (NewPiece(name, tensor.shape, start, shape, tensor.dtype), tensor.changed(value))
-            for (name, kind), tensor in zip(placed.kinds.items(), placed.tensors.values(), strict=True)
-            for start, shape, value in boxes.get(kind, ())
-        ]
+                numbers[kind, start] = len(every)
+                of_kinds[kind].append(len(every))
+                every.append(NewPiece(kind, tensor.shape, start, shape, tensor.dtype, counts[kind]))
+                values.append(made.number(alike[key], tensor.dtype))
+                counts[kind] += 1
+        firsts = np.cumsum([0, *map(len, of_kinds)])
+        own = np.array([len(each) for each in of_kinds])[placed.kinds]
+        tensors = np.repeat(np.arange(own.size, dtype=np.int32), own)
+        within = np.arange(tensors.size) - np.repeat(np.cumsum(own) - own, own)
+        flat = np.array([number for each in of_kinds for number in each], np.int32)
+        piece = flat[firsts[placed.kinds[tensors]] + within] if flat.size else flat
+        files.append((Parts(made, tensors, np.array(values, np.int32)[piece]), piece))
+    return files, every

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import names, show
@@ -15,10 +17,11 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import AxisIntervals
-from anydml.stores.checkpoints.companions import depends_on
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, sliced
+from anydml.stores.checkpoints.companions import Looks, depends_on
+from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, Parts, sliced
 from anydml.stores.checkpoints.known_axes import Model, weight_of
 from anydml.stores.checkpoints.model_config import ModelConfig
+from anydml.stores.formats.store import Numbers
 from anydml.text import counted
 
 MOST_RANKS = 4096
@@ -86,6 +89,9 @@ class Placed:
         where: the checkpoint, for errors.
         config: its config.json, if it has one.
 
+    Attributes:
+        made: the tensors, with the values of parts.
+
     Raises:
         ModelError: there are more stages than layers, or experts cannot be shared evenly.
     """
@@ -94,6 +100,8 @@ class Placed:
         self, tensors: ComposedTensors, axes: Axes, placement: Placement, where: str, config: ModelConfig | None
     ) -> None:
         self.axes, self.placement, self.tensors, self._where = axes, placement, tensors, where
+        self.made = MadeTensors([*tensors.items()])
+        self._values: dict[tuple[int, tuple[AxisIntervals, ...]], Value] = {}
         self._model = Model(tensors, config, placement.tp)
         every = [*tensors]
         found = [match for name in every if (match := _LAYER.match(name))] if placement.pp > 1 else []
@@ -130,22 +138,37 @@ class Placed:
         return expert is None or int(expert[1]) * placement.ep // self._experts == at.ep
 
     @cached_property
-    def kinds(self) -> dict[str, int]:
+    def kinds(self) -> Numbers:
         """A number per tensor, equal for those of which each rank has the same intervals."""
         known: dict[Any, int] = {}
-        found: dict[str, int] = {}
+        found = list[int]()
         placement = self.placement
-        for name, (pattern, tensor) in zip(
-            self.tensors, zip(self.axes.alike(self.tensors), self.tensors.values(), strict=True), strict=True
-        ):
-            weight = weight_of(name, self._model)
+        patterns = self.axes.alike(self.tensors)
+        looks = Looks(patterns)
+        for (name, tensor), pattern in zip(self.tensors.items(), patterns, strict=True):
             stages = self._stages(name) if placement.pp > 1 else ()
             expert = _EXPERT.match(name) if placement.ep > 1 else None
             group = expert and int(expert[1]) * placement.ep // self._experts
-            about = weight and id(self.tensors[weight].value), depends_on(name, self._model)
-            key = id(tensor.value), tensor.dtype, pattern, about, stages, group
-            found[name] = known.setdefault(key, len(known))
-        return found
+            about = self._about(name) if looks.beside(pattern) else None
+            # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
+            key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
+            found.append(known.setdefault(key, len(known)))
+        return np.array(found, np.int32)
+
+    def _about(self, name: str) -> Any:
+        """What the axis of a tensor depends on beside the tensor."""
+        weight = weight_of(name, self._model)
+        return weight and id(self.tensors[weight].value), depends_on(name, self._model)
+
+    @cached_property
+    def _firsts(self) -> list[str]:
+        """The first tensor of each kind."""
+        texts, (_, first) = self.made.names.texts, np.unique(self.kinds, return_index=True)
+        return [texts[k] for k in first.tolist()]
+
+    def first(self, kind: int) -> ComposedTensor:
+        """The first tensor of a kind."""
+        return self.tensors[self._firsts[kind]]
 
     def shares(self, rank: int) -> dict[int, tuple[AxisIntervals, ...]]:
         """The intervals that a rank has of the tensors of each kind; kinds of which it has none are left out.
@@ -153,26 +176,30 @@ class Placed:
         Raises:
             ModelError: as `cuts`.
         """
-        first = {kind: name for name, kind in reversed(self.kinds.items())}
         return {
             kind: self.cuts(name, self.tensors[name].shape, rank)
-            for kind, name in reversed(first.items())
+            for kind, name in enumerate(self._firsts)
             if self.holds(name, rank)
         }
 
-    def parts(self, composer: Composer, rank: int) -> Iterator[tuple[str, ComposedTensor, tuple[AxisIntervals, ...]]]:
-        """The names of the tensors that a rank has, its parts, and the intervals that these are.
+    def parts(self, composer: Composer, rank: int) -> tuple[Parts, dict[int, tuple[AxisIntervals, ...]]]:
+        """The parts that a rank has; and the intervals that these are, by the number of their values.
 
         Raises:
             ModelError: as `cuts`.
         """
-        shares, known = self.shares(rank), dict[int, Value]()
-        for name, kind in self.kinds.items():
-            if (cuts := shares.get(kind)) is not None:
-                tensor = self.tensors[name]
-                if kind not in known:
-                    known[kind] = _part(composer, tensor.value, cuts)
-                yield name, tensor.changed(known[kind]), cuts
+        shares, cuts_of = self.shares(rank), dict[int, tuple[AxisIntervals, ...]]()
+        value_of_kind = np.full(len(self._firsts), -1, np.int32)
+        for kind, cuts in shares.items():
+            tensor = self.first(kind)
+            key = id(tensor.value), cuts
+            if (value := self._values.get(key)) is None:
+                value = self._values[key] = _part(composer, tensor.value, cuts)
+            number = value_of_kind[kind] = self.made.number(value, tensor.dtype)
+            cuts_of[number] = cuts
+        values = value_of_kind[self.kinds]
+        own = np.flatnonzero(values >= 0).astype(np.int32)
+        return Parts(self.made, own, values[own]), cuts_of
 
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""

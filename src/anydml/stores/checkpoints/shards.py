@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
+from json.encoder import encode_basestring
 from pathlib import Path
+from typing import NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors
+from anydml.stores.checkpoints.composed import Parts
+from anydml.stores.formats.new_header import RankParts
 from anydml.text import counted
 
-OutputFile = tuple[Path, ComposedTensors, dict[str, str]]
-"""The path, tensors and metadata of a file."""
+class OutputFile(NamedTuple):
+    """A file that a plan writes.
+
+    Attributes:
+        path: of the file.
+        parts: of tensors, in its order.
+        metadata: texts by key.
+        ranks: what its metadata say of the parts, if they are those of a rank.
+    """
+
+    path: Path
+    parts: Parts
+    metadata: Mapping[str, str]
+    ranks: RankParts | None = None
 
 
 def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> None:
@@ -39,49 +52,42 @@ def check_shards(name: str, shards: int | None, out: Path, is_whole: bool) -> No
 
 
 def files_of_shards(
-    name: str, tensors: ComposedTensors, out: Path, metadata: dict[str, str], most: int, count: int | None
+    name: str, parts: Parts, out: Path, metadata: dict[str, str], most: int, count: int | None
 ) -> Iterator[OutputFile]:
     """Files of whole tensors, in order, with the names of Hugging Face.
 
     Args:
         name: of the command, for errors.
-        tensors: by name.
+        parts: the tensors.
         out: the folder.
         metadata: of each file.
         most: bytes of a file, unless `count` is given; a larger tensor gets a file of its own.
         count: of files, of about equal size.
     """
-    most = most if count is None else _most_of(name, tensors, count)
-    groups: list[ComposedTensors] = [{}]
-    size = 0
-    for number, (key, each) in enumerate(tensors.items()):
-        own = bytes_of(each)
-        is_last = count is not None and len(tensors) - number <= count - len(groups)
-        if groups[-1] and (size + own > most or is_last):
-            groups.append({})
+    sizes = parts.sizes.tolist()
+    most = most if count is None else _most_of(name, sizes, count)
+    firsts, size = [0], 0
+    for number, own in enumerate(sizes):
+        is_last = count is not None and len(sizes) - number <= count - len(firsts)
+        if number > firsts[-1] and (size + own > most or is_last):
+            firsts.append(number)
             size = 0
-        groups[-1][key] = each
         size += own
-    for k, group in enumerate(groups):
-        file = "model.safetensors" if len(groups) == 1 else f"model-{k + 1:05}-of-{len(groups):05}.safetensors"
-        yield out / file, group, metadata
+    for k, (first, last) in enumerate(pairwise([*firsts, len(sizes)])):
+        file = "model.safetensors" if len(firsts) == 1 else f"model-{k + 1:05}-of-{len(firsts):05}.safetensors"
+        yield OutputFile(out / file, parts.some(slice(first, last)), metadata)
 
 
-def bytes_of(tensor: ComposedTensor) -> int:
-    """Bytes of all elements."""
-    return math.prod(tensor.shape) * tensor.dtype.itemsize
-
-
-def _most_of(name: str, tensors: ComposedTensors, count: int) -> int:
+def _most_of(name: str, sizes: Sequence[int], count: int) -> int:
     """The smallest size of files of which `count` hold all tensors in order.
 
     Raises:
         ModelError: there are fewer tensors than files.
     """
-    if len(tensors) < count:
-        raise ModelError(f"{name}: shards is {count}, but there {_are(len(tensors))}: a file has one at least")
-    ends = list(accumulate(map(bytes_of, tensors.values())))
-    low, high = max(map(bytes_of, tensors.values())), ends[-1]
+    if len(sizes) < count:
+        raise ModelError(f"{name}: shards is {count}, but there {_are(len(sizes))}: a file has one at least")
+    ends = list(accumulate(sizes))
+    low, high = max(sizes), ends[-1]
     while low < high:
         most, files, done = (low + high) // 2, 0, 0
         while files <= count and done < ends[-1]:
@@ -94,9 +100,14 @@ def _are(count: int) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, 'tensor')}"
 
 
-def index_of(parts: Sequence[OutputFile]) -> bytes:
+def index_of(files: Sequence[OutputFile]) -> bytes:
     """The content of the index of several files."""
-    total = sum(bytes_of(each) for _, own, _ in parts for each in own.values())
-    weight_map = {name: path.name for path, own, _ in parts for name in own}
-    content = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    total = sum(int(each.parts.sizes.sum()) for each in files)
+    lines = list[tuple[str, str]]()
+    for path, (made, tensor, _), _, _ in files:
+        texts, file = made.names.texts, encode_basestring(path.name)
+        lines += [(texts[number], file) for number in tensor.tolist()]
+    # As json.dumps, which is slow where it indents.
+    weight_map = ",\n".join([f"    {encode_basestring(name)}: {file}" for name, file in sorted(lines)])
+    content = f'{{\n  "metadata": {{\n    "total_size": {total}\n  }},\n  "weight_map": {{\n{weight_map}\n  }}\n}}\n'
+    return content.encode("utf-8")

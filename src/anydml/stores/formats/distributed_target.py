@@ -10,6 +10,7 @@ import math
 import pickle
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,10 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.block_types import name_of
-from anydml.stores.formats.store import Numbers
-from anydml.stores.formats.target import KnownBytes, NewFile, Target
+from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.formats.target import Content, KnownBytes, NewFile
+from anydml.stores.formats.targets import Targets
 from anydml.stores.formats.torch_distributed import METADATA
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 from anydml.stores.formats.zip_headers import directory_end, entry_header
@@ -29,128 +32,164 @@ ALIGNMENT = 64
 
 
 class NewPiece(NamedTuple):
-    """A piece of a tensor.
+    """A piece of tensors that are alike.
 
     Attributes:
-        name: of the tensor.
-        whole: shape of the tensor.
-        start: first coordinates in the tensor.
+        kind: number of the tensors' kind.
+        whole: their shape.
+        start: first coordinates in each.
         shape: of the piece.
         dtype: of the elements.
+        index: number of the piece among those of a tensor.
     """
 
-    name: str
+    kind: int
     whole: tuple[int, ...]
     start: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    index: int
 
 
-def new_distributed(folder: Path, files: Iterable[Iterable[NewPiece]]) -> tuple[list[Target], dict[Path, bytes]]:
+def new_distributed(
+    folder: Path, names: TensorNames, pieces: Sequence[NewPiece], files: Sequence[tuple[Numbers, Numbers]]
+) -> tuple[Targets, dict[Path, Content]]:
     """Targets for the pieces of all files, in order, and the content of ``.metadata`` by its path.
+
+    Args:
+        folder: of the checkpoint.
+        names: of all tensors.
+        pieces: of which no two are alike.
+        files: for each, the number of the tensor and that of the piece, of all that it has.
 
     Raises:
         ModelError: PyTorch has no such dtype.
     """
-    made, targets, stored = _Described(folder), list[Target](), list[bytes]()
-    for number, pieces in enumerate(files):
-        path, own = folder / f"__{number}_0.distcp", [*pieces]
-        rows = np.array([made.numbers(piece) for piece in own], np.int64).reshape(-1, 4)
-        kinds = rows[:, 3]
-        heads, sizes, tails = np.array([(len(head), size, len(tail)) for head, tail, size in made.around]).T[:, kinds]
-        ends = np.cumsum(heads + sizes + tails)
-        starts = ends - (heads + sizes + tails)
-        stored.append(made.places(path.name, rows, starts, ends - starts))
-        known = np.stack([starts, starts + heads + sizes], 1).ravel()
-        beside = KnownBytes(
-            known, np.stack([2 * kinds, 2 * kinds + 1], 1).ravel(), tuple(x for each in made.around for x in each[:2])
-        )
-        file = NewFile(path, b"", int(ends[-1]) if own else 0, beside)
-        targets += [
-            Target(file, piece.name, piece.shape, piece.dtype, at)
-            for piece, at in zip(own, (starts + heads).tolist(), strict=True)
-        ]
-    return targets, {folder / METADATA: made.metadata(stored)}
+    kinds: dict[ShapeAndDtype, int] = {}
+    kind_of = np.array([kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in pieces], np.int32)
+    around = list[tuple[bytes, bytes]]()
+    for shape, dtype in kinds:
+        if dtype not in _NAMES:
+            number = next(k for k, each in enumerate(pieces) if each.dtype == dtype)
+            name = next(names.texts[tensor[own == number][0]] for tensor, own in files if (own == number).any())
+            raise (JsonPath(str(folder)) / name).error(f"is {name_of(dtype)}, which PyTorch does not have")
+        around.append(_around(shape, dtype, _NAMES[dtype]))
+    sizes = bytes_of([*kinds])
+    heads, tails = (np.array([len(each[k]) for each in around], np.int64) for k in (0, 1))
+    contents = tuple(each for both in around for each in both)
+    made, offsets, stored = list[NewFile](), [np.empty(0, np.int64)], list[_Stored]()
+    for number, (tensor, piece) in enumerate(files):
+        own = kind_of[piece]
+        ends = np.cumsum(heads[own] + sizes[own] + tails[own])
+        starts = ends - (heads + sizes + tails)[own]
+        known = np.stack([starts, ends - tails[own]], 1).ravel()
+        beside = KnownBytes(known, np.stack([2 * own, 2 * own + 1], 1).ravel(), contents)
+        path = folder / f"__{number}_0.distcp"
+        made.append(NewFile(path, b"", int(ends[-1]) if own.size else 0, beside))
+        offsets.append(starts + heads[own])
+        stored.append(_Stored(path.name, tensor, piece, heads[own], tails[own]))
+    tensors, every = (np.concatenate([np.empty(0, np.int32), *(each[k] for each in files)]) for k in (0, 1))
+    number_of = np.repeat(np.arange(len(files), dtype=np.int32), [each.tensor.size for each in stored])
+    targets = Targets(made, number_of, names, tensors, [*kinds], kind_of[every], np.concatenate(offsets))
+    return targets, {folder / METADATA: _Metadata(names, pieces, stored, offsets[1:], sizes[kind_of])}
 
 
-class _Described:
-    """What ``.metadata`` says. A checkpoint may have a million pieces: what they have in common is made once.
+_NAMES = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
 
-    Args:
-        folder: of the checkpoint, for errors.
+
+class _Stored(NamedTuple):
+    """The pieces of a file.
 
     Attributes:
-        around: the bytes before and after the elements of a piece, and of the elements, by the number of its kind.
+        file: its name.
+        tensor: number of the tensor of each.
+        piece: number of the piece.
+        head: bytes before its elements.
+        tail: bytes after them.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.around: list[tuple[bytes, bytes, int]] = []
-        self._folder = folder
-        self._dtypes = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
-        self._memo = _Memo()
-        self._kinds: dict[Any, int] = {}
-        self._boxes: dict[Any, tuple[int, bytes]] = {}
-        self._tensors: dict[str, tuple[NewPiece, int, list[bytes]]] = {}
+    file: str
+    tensor: Numbers
+    piece: Numbers
+    head: Numbers
+    tail: Numbers
 
-    def numbers(self, piece: NewPiece) -> tuple[int, int, int, int]:
-        """Note a piece: where the memo has its tensor's name and its start, its number in the tensor, and its kind.
 
-        Raises:
-            ModelError: PyTorch has no such dtype.
-        """
-        name, _, start, shape, dtype = piece
-        memo = self._memo
-        if (kind := self._kinds.get((shape, dtype))) is None:
-            if dtype not in self._dtypes:
-                raise (JsonPath(str(self._folder)) / name).error(f"is {name_of(dtype)}, which PyTorch does not have")
-            kind = self._kinds[shape, dtype] = len(self.around)
-            self.around.append((*_around(shape, dtype, self._dtypes[dtype]), math.prod(shape) * dtype.itemsize))
-        if (box := self._boxes.get((start, shape))) is None:
-            at, size = memo.put(_size(start)), memo.put(_size(shape))
-            chunk = memo.object("ChunkStorageMetadata", offsets=memo.get(at), sizes=memo.get(size))
-            box = self._boxes[start, shape] = at, chunk
-        if (said := self._tensors.get(name)) is None:
-            said = self._tensors[name] = piece, memo.put(_plain(name)), []
-        said[2].append(box[1])
-        return said[1], box[0], len(said[2]) - 1, kind
+@dataclass(frozen=True, slots=True, eq=False)
+class _Metadata:
+    """What ``.metadata`` says. A checkpoint may have a million pieces: what they have in common is made once.
 
-    def places(self, file: str, rows: Numbers, starts: Numbers, lengths: Numbers) -> bytes:
-        """Keys and values of where the pieces of a file lie."""
-        memo = self._memo
-        key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
-        path, number = memo.once(_plain(file)), b"\x8a\x08" + _HOLE
-        value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
-        columns = [*rows[:, :3].T.astype("<u4"), starts.astype("<i8"), lengths.astype("<i8")]
-        around = [np.frombuffer(each, np.uint8) for each in (key + value).split(_HOLE)]
-        table = [np.broadcast_to(around[0], (len(rows), around[0].size))]
-        for column, after in zip(columns, around[1:], strict=True):
-            table += [column.reshape(-1, 1).view(np.uint8), np.broadcast_to(after, (len(rows), after.size))]
-        return np.hstack(table).tobytes()
+    Attributes:
+        names: of all tensors.
+        pieces: of which no two are alike.
+        stored: the pieces of files.
+        offsets: of their elements.
+        sizes: bytes of the elements of each of `pieces`.
+    """
 
-    def metadata(self, stored: Sequence[bytes]) -> bytes:
-        """The content of ``.metadata``."""
-        memo, kinds = self._memo, dict[Any, list[bytes]]()
+    names: TensorNames
+    pieces: Sequence[NewPiece]
+    stored: Sequence[_Stored]
+    offsets: Sequence[Numbers]
+    sizes: Numbers
+
+    def make(self) -> bytes:
+        """All bytes."""
+        memo = _Memo()
+        texts = self.names.texts
+        kinds = np.full(len(texts), -1, np.int32)
+        kind_of_piece = np.array([each.kind for each in self.pieces], np.int32)
+        for each in self.stored:
+            kinds[each.tensor] = kind_of_piece[each.piece]
+        name_of_tensor = np.zeros(len(texts), np.uint32)
+        own = np.flatnonzero(kinds >= 0).tolist()
+        name_of_tensor[own] = [memo.put(_plain(texts[number])) for number in own]
+        starts = [memo.put(_size(each.start)) for each in self.pieces]
+        said = self._of_kinds(memo, starts)
         state, planned = list[bytes](), list[bytes]()
-        for piece, number, chunks in self._tensors.values():
-            if (around := kinds.get((piece.whole, piece.dtype))) is None:
-                around = kinds[piece.whole, piece.dtype] = self._tensor(piece).split(_HOLE)
+        for number, kind in zip(name_of_tensor[own].tolist(), kinds[own].tolist(), strict=True):
             name = memo.get(number)
-            state += [name, around[0], *chunks, around[1]]
+            state += [name, said[kind]]
             planned += [name, name, b"\x85"]
+        stored = [self._places(memo, each, offset, name_of_tensor, np.array(starts, np.uint32))
+                  for each, offset in zip(self.stored, self.offsets, strict=True)]  # fmt: skip
         content = memo.object(
             "Metadata", state_dict_metadata=_dict(state), planner_data=_dict(planned), storage_data=_dict(stored)
         )
         return b"".join([b"\x80\x02", *memo.parts, content, b"."])
 
-    def _tensor(self, piece: NewPiece) -> bytes:
-        """What is said of a tensor, around its pieces."""
-        memo, module = self._memo, "torch.distributed.checkpoint.metadata"
-        layout = _name(module, "_MEM_FORMAT_ENCODING") + b"(K\x00tR"
-        state = _name("torch", self._dtypes[piece.dtype]) + _name("torch", "strided")
-        state = b"(" + state + _plain(False) + layout + _plain(False) + b"t"
-        properties = memo.once(_name(module, "TensorProperties")) + b")\x81" + memo.once(state) + b"b"
-        size, chunks = memo.once(_size(piece.whole)), b"](" + _HOLE + b"e"
-        return memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=chunks)
+    def _of_kinds(self, memo: _Memo, starts: Sequence[int]) -> dict[int, bytes]:
+        """What is said of tensors, by the numbers of their kinds."""
+        firsts, chunks = dict[int, NewPiece](), dict[int, list[bytes]]()
+        for piece, start in zip(self.pieces, starts, strict=True):
+            firsts.setdefault(piece.kind, piece)
+            sizes = memo.once(_size(piece.shape))
+            chunk = memo.object("ChunkStorageMetadata", offsets=memo.get(start), sizes=sizes)
+            chunks.setdefault(piece.kind, []).append(chunk)
+        module, found = "torch.distributed.checkpoint.metadata", dict[int, bytes]()
+        for kind, piece in firsts.items():
+            layout = _name(module, "_MEM_FORMAT_ENCODING") + b"(K\x00tR"
+            state = _name("torch", _NAMES[piece.dtype]) + _name("torch", "strided")
+            state = b"(" + state + _plain(False) + layout + _plain(False) + b"t"
+            properties = memo.once(_name(module, "TensorProperties")) + b")\x81" + memo.once(state) + b"b"
+            size, own = memo.once(_size(piece.whole)), b"](" + b"".join(chunks[kind]) + b"e"
+            found[kind] = memo.object("TensorStorageMetadata", properties=properties, size=size, chunks=own)
+        return found
+
+    def _places(self, memo: _Memo, own: _Stored, offsets: Numbers, names: Array, starts: Array) -> bytes:
+        """Keys and values of where the pieces of a file lie."""
+        key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
+        path, number = memo.once(_plain(own.file)), b"\x8a\x08" + _HOLE
+        value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
+        indices = np.array([each.index for each in self.pieces], "<u4")[own.piece]
+        columns = [names[own.tensor], starts[own.piece], indices, offsets - own.head]
+        columns.append(own.head + self.sizes[own.piece] + own.tail)
+        around = [np.frombuffer(each, np.uint8) for each in (key + value).split(_HOLE)]
+        table, count = [np.broadcast_to(around[0], (own.piece.size, around[0].size))], own.piece.size
+        for column, kind, after in zip(columns, ("<u4", "<u4", "<u4", "<i8", "<i8"), around[1:], strict=True):
+            table.append(np.ascontiguousarray(column, kind).reshape(-1, 1).view(np.uint8))
+            table.append(np.broadcast_to(after, (count, after.size)))
+        return np.hstack(table).tobytes()
 
 
 _HOLE = b"\0hole\0"

@@ -17,8 +17,9 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, name_of
+from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import FileContent, Store
+from anydml.stores.formats.store import FileContent, Numbers, Store
 from anydml.text import counted, missing_bytes
 
 ARCHITECTURE = "general.architecture"
@@ -223,8 +224,8 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
 
 
 def make_gguf_header(
-    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str], place: JsonPath
-) -> tuple[bytes, dict[str, int], int]:
+    tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath
+) -> tuple[bytes, Numbers, int]:
     """The header of a new file; as `make_header` of safetensors files.
 
     Raises:
@@ -232,7 +233,7 @@ def make_gguf_header(
     """
     kinds = {dtype: kind for kind, dtype in TYPES.items()}
     kinds |= {DTYPES_OF_BLOCKS[name]: kind for kind, name in QUANTISED.items()}
-    listed, relative, end = list[bytes](), dict[str, int](), 0
+    listed, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:
             raise (place / name).error(
@@ -245,7 +246,7 @@ def make_gguf_header(
                 f"has a name of {length} bytes; GGUF's readers take {MOST_NAME} at most: rename it by a layout"
             )
         end = -(-end // ALIGNMENT) * ALIGNMENT
-        relative[name] = end
+        relative.append(end)
         listed.append(
             _text(name)
             + struct.pack(f"<I{len(shape)}QIQ", len(shape), *in_elements(shape, dtype)[::-1], kinds[dtype], end)
@@ -258,9 +259,9 @@ def make_gguf_header(
         _text(key) + (value.raw if isinstance(value, KeyText) else struct.pack("<I", _TEXT) + _text(value))
         for key, value in said.items()
     ]
-    header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(tensors), len(keys)), *keys, *listed])
+    header = b"".join([b"GGUF", struct.pack("<I2Q", 3, len(relative), len(keys)), *keys, *listed])
     start = -(-len(header) // ALIGNMENT) * ALIGNMENT
-    return header.ljust(start, b"\0"), {name: start + at for name, at in relative.items()}, start + end
+    return header.ljust(start, b"\0"), start + np.array(relative, np.int64), start + end
 
 
 def _text(text: str) -> bytes:

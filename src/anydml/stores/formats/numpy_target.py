@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
 
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.columns import FileTensors
 from anydml.stores.formats.safetensors import NAMES, is_own_dtype
+from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.zip_headers import (
     CHECKSUM_OF_DIRECTORY,
     CHECKSUM_OF_ENTRY,
@@ -46,13 +47,13 @@ class NpzHeaders(NamedTuple):
     Attributes:
         parts: bytes by offset.
         size: of the file.
-        offsets: of the elements, by name.
+        offsets: of the elements of each.
         checksums: of all entries.
     """
 
     parts: tuple[tuple[int, bytes], ...]
     size: int
-    offsets: dict[str, int]
+    offsets: Numbers
     checksums: tuple[Checksum, ...]
 
 
@@ -71,13 +72,13 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
     return stream.getvalue()
 
 
-def npz_headers(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], place: JsonPath) -> NpzHeaders:
+def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
     """Lay arrays out one after the other.
 
     Raises:
         ModelError: as `npy_header`, or a name is too long.
     """
-    parts, offsets, places = list[tuple[int, bytes]](), dict[str, int](), list[tuple[int, int, int, int]]()
+    parts, offsets, places = list[tuple[int, bytes]](), list[int](), list[tuple[int, int, int, int]]()
     directory, end = bytearray(), 0
     for name, (shape, dtype) in tensors.items():
         if (length := len(name.encode())) > MOST_NAME:
@@ -89,10 +90,10 @@ def npz_headers(tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], pl
         before = entry_header(f"{name}.npy", size, 0, padding=-(bare + 4) % ALIGNMENT + 4)
         start = end + len(before)
         parts.append((end, before + head))
-        offsets[name] = start + len(head)
+        offsets.append(start + len(head))
         places.append((start, size, end + CHECKSUM_OF_ENTRY, len(directory) + CHECKSUM_OF_DIRECTORY))
         directory += entry_header(f"{name}.npy", size, 0, end)
         end = start + size
     tail = bytes(directory) + directory_end(len(offsets), len(directory), end)
     checksums = tuple(Checksum(start, size, (at, end + inside)) for start, size, at, inside in places)
-    return NpzHeaders((*parts, (end, tail)), end + len(tail), offsets, checksums)
+    return NpzHeaders((*parts, (end, tail)), end + len(tail), np.array(offsets, np.int64), checksums)

@@ -7,9 +7,7 @@ without gaps. The document: https://github.com/huggingface/safetensors, "Format"
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from json.encoder import encode_basestring
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,8 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, name_of
-from anydml.stores.formats.store import PAGE, FileContent, Store
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks
+from anydml.stores.formats.store import FileContent, Store
 from anydml.text import missing_bytes
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
@@ -276,49 +274,3 @@ def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
         if type(value) is not int or not 0 <= value < 1 << 63:
             raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
     return tuple(given)
-
-
-def make_header(
-    tensors: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], metadata: Mapping[str, str], place: JsonPath
-) -> tuple[bytes, dict[str, int], int]:
-    """The header of a new file.
-
-    Tensors lie in the given order, but those with larger elements first, so that all are aligned.
-
-    Args:
-        tensors: shape and dtype by name.
-        metadata: texts by name.
-        place: for errors.
-
-    Returns:
-        The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
-
-    Raises:
-        ModelError: the format has no such dtype or name, or the header would be too long.
-    """
-    if METADATA in tensors:
-        raise place.error(f"cannot have a tensor called {METADATA}")
-    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-    lines = [f"{encode(METADATA)}:{encode(dict(metadata))}"] if metadata else []
-    kinds: dict[Any, tuple[str, int]] = {}
-    relative, end = {}, 0
-    for name, kind in sorted(tensors.items(), key=lambda item: -item[1][1].itemsize):
-        if (known := kinds.get(kind)) is None:
-            shape, dtype = kind
-            own = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
-            if own is None:
-                raise (place / name).error(
-                    f"is {name_of(dtype)}, which safetensors has not; it has {', '.join(NAMES.values())}"
-                )
-            said = f'{{"dtype":"{own}","shape":{encode(in_elements(shape, dtype))},"data_offsets":'
-            known = kinds[kind] = said, math.prod(shape) * dtype.itemsize
-        said, size = known
-        lines.append(f"{encode_basestring(name)}:{said}[{end},{end + size}]}}")
-        relative[name] = end
-        end += size
-    text = f"{{{','.join(lines)}}}".encode()
-    if len(text) > MOST_HEADER - PAGE:
-        raise place.error(f"would have a header of {len(text)} bytes; {MOST_HEADER} are the most: write several files")
-    text += b" " * (-(8 + len(text)) % PAGE)
-    start = 8 + len(text)
-    return len(text).to_bytes(8, "little") + text, {name: start + at for name, at in relative.items()}, start + end

@@ -15,14 +15,16 @@ from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.files.located import located
 from anydml.stores.formats.chunk_grid import ChunkGrid
+from anydml.stores.formats.columns import FileTensors, Later, made
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
-from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS, make_header
+from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS
+from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 
-Content = bytes | Path
-"""The bytes of a small file, or another file whose bytes it gets."""
+Content = bytes | Path | Later
+"""The bytes of a small file, now or later, or another file whose bytes it gets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,17 +69,22 @@ class NewFile:
 
     Attributes:
         path: its final name.
-        start: the bytes before the elements.
+        header: the bytes before the elements.
         size: of the whole file, in bytes.
         others: further bytes beside the elements.
         checksums: of elements, which are written at the end.
     """
 
     path: Path
-    start: bytes = field(repr=False)
+    header: bytes | Later = field(repr=False)
     size: int
     others: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
     checksums: tuple[Checksum, ...] = field(default=(), repr=False)
+
+    @property
+    def start(self) -> bytes:
+        """The bytes of the header."""
+        return made(self.header)
 
 
 # Not frozen, as `Store`.
@@ -216,6 +223,27 @@ def new_tensors(
     """A safetensors file, or a .gguf or .npz file by its suffix.
 
     Raises:
+        ModelError: as `new_file`.
+    """
+    file, offsets = new_file(path, FileTensors.of(tensors), metadata)
+    return {
+        name: Target(file, name, shape, dtype, offset)
+        for (name, (shape, dtype)), offset in zip(tensors.items(), offsets.tolist(), strict=True)
+    }
+
+
+def new_file(
+    path: Path, tensors: FileTensors, metadata: Mapping[str, str], ranks: RankParts | None = None
+) -> tuple[NewFile, Numbers]:
+    """A safetensors file, or a .gguf or .npz file by its suffix, and the offsets of its tensors.
+
+    Args:
+        path: of the file.
+        tensors: in the order in which they are given.
+        metadata: texts by key.
+        ranks: the parts of a rank that the tensors of a safetensors file are.
+
+    Raises:
         ModelError: the format has no such dtype or name, or metadata are not texts.
     """
     place = JsonPath(str(path))
@@ -226,12 +254,13 @@ def new_tensors(
     if suffix == ".npz":
         if metadata:
             raise place.error("is a .npz file, which has no metadata")
-        made = npz_headers(tensors, place)
-        offsets, file = made.offsets, NewFile(path, b"", made.size, KnownBytes.of(made.parts), made.checksums)
-    else:
-        start, offsets, size = (make_gguf_header if suffix == ".gguf" else make_header)(tensors, metadata, place)
-        file = NewFile(path, start, size)
-    return {name: Target(file, name, shape, dtype, offsets[name]) for name, (shape, dtype) in tensors.items()}
+        found = npz_headers(tensors, place)
+        return NewFile(path, b"", found.size, KnownBytes.of(found.parts), found.checksums), found.offsets
+    if suffix == ".gguf":
+        header, offsets, size = make_gguf_header(tensors, metadata, place)
+        return NewFile(path, header, size), offsets
+    later, offsets, size = make_header(tensors, metadata, place, ranks)
+    return NewFile(path, later, size), offsets
 
 
 def _dtype(given: Any, place: JsonPath) -> np.dtype[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.formats.store import Numbers
@@ -42,15 +44,18 @@ class AlikeProgram(NamedTuple):
 
     def moves(self, arrays: int, outputs: Collection[int] | None = None) -> Iterator[Move]:
         """All moves, or those to some outputs, between operands of which the first `arrays` are inputs and outputs."""
-        if outputs is not None and not outputs:
-            return
         constants = range(arrays, arrays + len(self.rest.constants))
+        are_wanted = np.ones(arrays, bool)
+        if outputs is not None:
+            are_wanted[:] = False
+            are_wanted[[*outputs]] = True
         for moves, sets in self.alike:
-            for own in sets.tolist():
-                some = [each for each in moves if outputs is None or own[each.destination.operand] in outputs]
-                if some:
-                    numbers = dict(enumerate((*own, *constants)))
-                    yield from (renumbered(move, numbers) for move in some)
+            ends = [each.destination.operand for each in moves]
+            for own in sets[are_wanted[sets[:, [*{*ends}]]].any(1)].tolist():
+                numbers = dict(enumerate((*own, *constants)))
+                for move, end in zip(moves, ends, strict=True):
+                    if are_wanted[own[end]]:
+                        yield renumbered(move, numbers)
 
     def whole(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Program:
         """The same program with a list of all moves."""

@@ -15,7 +15,7 @@ from anydml.errors import BindingError
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import PAGE, Store
-from anydml.stores.formats.target import Target
+from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
@@ -58,7 +58,7 @@ class FileBlocking(Blocking):
     """
 
     def __init__(
-        self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int
+        self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int
     ) -> None:
         if isinstance(program, Program):
             moves = AlikeMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
@@ -70,10 +70,9 @@ class FileBlocking(Blocking):
         self.threads, self.spare = (THREADS, PAGE + SPARE) if free >= 1 << 20 else (1, SPARE)
         self.most = free // self.threads - self.spare
         read = {*{id(each.path): each.path for each in inputs}.values()}
-        written = {id(each.file) for each in outputs}
         self._arrays = (
             f"{counted(len(inputs), 'array')} of {counted(len(read), 'file')} to "
-            f"{counted(len(outputs), 'array')} of {counted(len(written), 'file')}"
+            f"{counted(len(outputs), 'array')} of {counted(len(outputs.files), 'file')}"
         )
         self.kinds, self.groups, self.intervals, self.constants = move_groups_of(program, inputs, outputs, free)
         self._cut()
@@ -167,7 +166,7 @@ class FileBlocking(Blocking):
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
         real = {path: os.path.realpath(path) for path in {each.path for each in self.intervals.values()}}
         for number, lies in self.intervals.items():
-            cast = lies.cast and (lies.cast.stored, lies.cast.offset, lies.cast.name)
+            cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)
             yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()
         yield repr(self.groups).encode()
         for kind in self.kinds:

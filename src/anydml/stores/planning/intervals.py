@@ -10,10 +10,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.moves import Access, Fill, Move, extent, simplify
+from anydml.stores.formats.packed import Packed
 from anydml.stores.formats.store import Array, Numbers, Store
-from anydml.stores.formats.target import Target
+from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves
 from anydml.stores.planning.copies import RunCopies
+
+
+class Cast(NamedTuple):
+    """Elements of a file that are changed when they are read, as if they lay one after the other in a file.
+
+    Attributes:
+        path: the file.
+        stored: dtype in the file, as of `Store`.
+        dtype: that elements get.
+        start: offset of the first of them, which is less than an element, or of what is packed.
+        packed: as of `Store`.
+    """
+
+    path: Path
+    stored: np.dtype[Any]
+    dtype: np.dtype[Any]
+    start: int
+    packed: Packed | None
+
+    @classmethod
+    def of(cls, store: Store) -> Cast:
+        """That of a store; stores of a file whose elements lie at multiples of one size have one in common."""
+        stored = store.dtype if store.stored is None else store.stored
+        start = store.offset % stored.itemsize if store.packed is None else store.offset
+        return cls(store.path, stored, store.dtype, start, store.packed)
+
+    def place(self, offset: int) -> int:
+        """The offset among the bytes that are made, of an offset in the file."""
+        return (offset - self.start) // self.stored.itemsize * self.dtype.itemsize
 
 
 class Interval(NamedTuple):
@@ -24,27 +54,27 @@ class Interval(NamedTuple):
         offset: bytes from its beginning to the first.
         size: bytes.
         unit: bytes of an element.
-        outputs: numbers of the outputs that lie in it, in file order; none for inputs.
-        cast: a store whose elements are cast when they are read; bytes are then those of its cast elements.
+        output: number of the first output that lies in it; None for inputs.
+        cast: how elements are changed when they are read; bytes are then those that this makes.
     """
 
     path: Path
     offset: int
     size: int
     unit: int
-    outputs: tuple[int, ...] = ()
-    cast: Store | None = None
+    output: int | None = None
+    cast: Cast | None = None
 
     def in_file(self, size: int) -> int:
         """The bytes in the file of a number of bytes."""
-        return size if self.cast is None or self.cast.stored is None else size // self.unit * self.cast.stored.itemsize
+        return size if self.cast is None else size // self.cast.dtype.itemsize * self.cast.stored.itemsize
 
 
 class Places(NamedTuple):
     """Where arrays lie, one number per array in each column, inputs first.
 
     Attributes:
-        files: paths of all files, and stores that are cast, each of which counts as a file.
+        files: paths of all files, and casts, each of which counts as a file.
         file: number of the file.
         offset: bytes from the start of the file.
         size: bytes.
@@ -53,7 +83,7 @@ class Places(NamedTuple):
         between: bounds of the known bytes beside arrays, in order, by the numbers of files that have any.
     """
 
-    files: list[Path | Store]
+    files: list[Path | Cast]
     file: Numbers
     offset: Numbers
     size: Numbers
@@ -62,39 +92,46 @@ class Places(NamedTuple):
     between: dict[int, Numbers]
 
     @classmethod
-    def of(cls, inputs: Sequence[Store], outputs: Sequence[Target]) -> Places:
+    def of(cls, inputs: Sequence[Store], outputs: Targets) -> Places:
         """The places of arrays."""
-        every: list[Any] = [*inputs, *outputs]
-        read = [each.path if each.stored is None else each for each in inputs]
-        files = [*read, *(each.file.path for each in outputs)]
+        casts = {k: Cast.of(each) for k, each in enumerate(inputs) if each.stored is not None}
+        read = [casts.get(k) or each.path for k, each in enumerate(inputs)]
         # By id, because hashing a path is slow.
-        distinct = {id(file): file for file in files}
+        distinct = {id(file): file for file in read} | {id(file.path): file.path for file in outputs.files}
         known = {file: k for k, file in enumerate(dict.fromkeys(distinct.values()))}
         numbers = {number: known[file] for number, file in distinct.items()}
-        file = np.array([numbers[id(each)] for each in files], np.int64)
-        offset = np.array([each.offset for each in every], np.int64)
-        offset[[k for k, each in enumerate(inputs) if each.stored is not None]] = 0
-        unit = np.array([each.dtype.itemsize for each in every], np.int64)
-        size = np.array([math.prod(each.shape) for each in every], np.int64) * unit
+        of_outputs = np.array([numbers[id(file.path)] for file in outputs.files], np.int32)
+        offset = np.array([each.offset for each in inputs], np.int64)
+        offset[[*casts]] = [cast.place(inputs[k].offset) for k, cast in casts.items()]
+        unit = np.array([each.dtype.itemsize for each in inputs], np.int64)
+        size = np.array([math.prod(each.shape) for each in inputs], np.int64) * unit
         between = {
             numbers[id(each.path)]: np.stack([each.others.offsets, each.others.offsets + each.others.sizes], 1)
-            for each in {id(target.file): target.file for target in outputs}.values()
+            for each in outputs.files
             if each.others
         }
-        return cls([*known], file, offset, size, unit, len(inputs), between)
+        return cls(
+            [*known],
+            np.concatenate([np.array([numbers[id(each)] for each in read], np.int32), of_outputs[outputs.file]]),
+            np.concatenate([offset, outputs.offset]),
+            np.concatenate([size, outputs.size]),
+            np.concatenate([unit, outputs.unit]),
+            len(inputs),
+            between,
+        )
 
-    def part(self, file: int, offset: int, size: int, unit: int, outputs: tuple[int, ...] = ()) -> Interval:
+    def part(self, file: int, offset: int, size: int, unit: int, output: int | None = None) -> Interval:
         """An interval of a file."""
         found = self.files[file]
-        if isinstance(found, Store):
-            return Interval(found.path, offset, size, unit, outputs, found)
-        return Interval(found, offset, size, unit, outputs)
+        if isinstance(found, Cast):
+            return Interval(found.path, offset, size, unit, output, found)
+        return Interval(found, offset, size, unit, output)
 
-    def interval(self, *arrays: int) -> Interval:
-        """The interval of arrays that are adjacent in a file, and of what lies between them."""
-        first, last, outputs = arrays[0], arrays[-1], tuple(k - self.inputs for k in arrays if k >= self.inputs)
+    def interval(self, first: int, last: int) -> Interval:
+        """The interval of the arrays between two of a file, and of what lies between them."""
         size = int(self.offset[last] + self.size[last] - self.offset[first])
-        return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), outputs)
+        output = first - self.inputs if first >= self.inputs else None
+        return self.part(int(self.file[first]), int(self.offset[first]), size, int(self.unit[first]), output)
 
     def are_filled(self, files: Numbers, starts: Numbers, stops: Numbers) -> Array:
         """Whether all bytes of intervals of files are known ones beside arrays."""
@@ -162,7 +199,7 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
     are_joined = are_moved.copy()
     are_joined[table[:, 0]] = True
     groups = _groups(np.flatnonzero(are_joined), places)
-    wholes = [places.interval(*own.tolist()) for own in groups]
+    wholes = [places.interval(int(own[0]), int(own[-1])) for own in groups]
     group_of = np.zeros(count, np.int64)
     for k, own in enumerate(groups):
         group_of[own] = k

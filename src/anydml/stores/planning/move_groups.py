@@ -13,7 +13,7 @@ from anydml.moves import Access, Move
 from anydml.moves.program import renumbered
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array, Store
-from anydml.stores.formats.target import Target
+from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
@@ -52,7 +52,7 @@ class MoveGroups(NamedTuple):
     constants: dict[int, Array]
 
 
-def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> MoveGroups:
+def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> MoveGroups:
     """The moves of a program in groups; indices in inputs take at most `free` bytes."""
     count = len(inputs) + len(outputs)
     places = Places.of(inputs, outputs)
@@ -68,7 +68,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Sequ
     taken = {each.destination for each in tables}
     alone, several, copies, intervals = joined(alike, taken, places, count + len(constants), min(SMALL, free // 16))
     left = [*program._replace(alike=alike).moves(count, alone)]
-    intervals |= {k: places.interval(k) for k in _used(left, tables) if k < count}
+    intervals |= {k: places.interval(k, k) for k in _used(left, tables) if k < count}
     found, alike_to = MoveGroups([], [], intervals, constants), dict[Hashable, int]()
     for own, rows in _apart([*left, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.located import real_path
 from anydml.moves import Program
+from anydml.stores.formats.columns import made
 from anydml.stores.formats.store import Store
-from anydml.stores.formats.target import Content, Target
+from anydml.stores.formats.target import Content, NewFile, Target
+from anydml.stores.formats.targets import Targets
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.alike import AlikeProgram
@@ -47,8 +49,8 @@ class Planned:
         is_apart: bool = True,
     ) -> None:
         self.name = program.name
-        self.inputs: tuple[Any, ...] = tuple(inputs)
-        self.outputs: tuple[Any, ...] = tuple(outputs)
+        self.inputs: Sequence[Any] = tuple(inputs)
+        self.outputs: Sequence[Any] = outputs if isinstance(outputs, Targets) else _in_columns(outputs)
         self.memory = parse_size(memory)
         self.overwrite, self.folder, self.others = overwrite, folder, dict(others or {})
         self.resumed, self.was_there = 0, False
@@ -69,23 +71,34 @@ class Planned:
                 raise BindingError(
                     f"{self.name}: {store.path} has changed since it was opened: open it again", self.name
                 )
-        files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
-        self.files = tuple(files.values())
-        self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
+        if isinstance(self.outputs, Targets):
+            self.files, self.arrays = tuple(self.outputs.files), tuple[ZarrTarget, ...]()
+        else:
+            files = {id(target.file): target.file for target in self.outputs if isinstance(target, Target)}
+            self.files = tuple(files.values())
+            self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
         if is_apart:
             self._check_apart()
-            if len({isinstance(each.path, Address) for each in self.outputs}) > 1:
+            if len({isinstance(each.path, Address) for each in (*self.files, *self.arrays)}) > 1:
                 raise BindingError(
                     f"{self.name}: some outputs are at addresses, and others are files: write all to one place"
                 )
         self.blocking: FileBlocking | GridBlocking
-        is_chunked = any(isinstance(each, ZarrStore | ZarrTarget) for each in (*self.inputs, *self.outputs))
+        is_chunked = bool(self.arrays) or any(isinstance(each, ZarrStore) for each in self.inputs)
         free = self.memory - constants
-        is_elsewhere = any(isinstance(each.path, Address) for each in self.inputs)
+        is_elsewhere = any(isinstance(path, Address) for path in paths)
         if isinstance(program, Program) and (is_chunked or is_elsewhere):
             self.blocking = GridBlocking(program, self.inputs, self.outputs, free)
         else:
             self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
+
+    def by_file(self) -> Iterator[tuple[NewFile | None, Sequence[Any]]]:
+        """Outputs by their files, in order; Zarr arrays, each of which is a folder, together."""
+        if isinstance(self.outputs, Targets):
+            yield from ((file, self.outputs.of_file(number)) for number, file in enumerate(self.outputs.files))
+        else:
+            for file, group in itertools.groupby(self.outputs, lambda target: getattr(target, "file", None)):
+                yield file, [*group]
 
     @property
     def program(self) -> Program:
@@ -140,11 +153,14 @@ class Planned:
         for part in self.blocking.state():
             state.update(part)
         for file in self.files:
-            state.update(repr((real_path(file.path), file.size)).encode() + file.start + file.others.state())
+            state.update(repr((real_path(file.path), file.size)).encode())
+            state.update(file.start)
+            state.update(file.others.state())
         for array in self.arrays:
             state.update(repr((real_path(array.path), sorted(array.metadata.items()))).encode())
         for path, content in self.others.items():
-            state.update(repr((real_path(path), content)).encode())
+            state.update(repr(real_path(path)).encode())
+            state.update(repr(content).encode() if isinstance(content, Path) else made(content))
         return state.hexdigest()
 
     def __str__(self) -> str:
@@ -159,6 +175,12 @@ class Planned:
             f"  buffers {bytes_text(summary.buffer_bytes)} of {bytes_text(self.memory)}: {summary.buffers}",
         ]
         return "\n".join([*lines, *(f"  {remark}" for remark in self.remarks)])
+
+
+def _in_columns(outputs: Sequence[Target | ZarrTarget]) -> Sequence[Target | ZarrTarget]:
+    """Targets in columns, if all of them lie in plain files."""
+    plain = [each for each in outputs if isinstance(each, Target)]
+    return Targets.of(plain) if len(plain) == len(outputs) else tuple(outputs)
 
 
 def _is_within(path: str, folder: str) -> bool:

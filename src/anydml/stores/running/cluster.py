@@ -19,6 +19,7 @@ from typing import Any
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.journal import is_under_way
 from anydml.stores.running.run import run, staging_of, writer_of
@@ -157,21 +158,25 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 
 def _everywhere(plan: Planned) -> Planned:
     """The plan with absolute paths."""
-    files: dict[int, NewFile] = {}
-
-    def target(each: Any) -> Any:
-        if not isinstance(each, Target):
-            return replace(each, path=_absolute(each.path))
-        file = files.setdefault(id(each.file), replace(each.file, path=_absolute(each.file.path)))
-        return replace(each, file=file)
-
     found: Any = copy.copy(plan)
     found.inputs = tuple(replace(each, path=_absolute(each.path)) for each in plan.inputs)
-    found.outputs = tuple(map(target, plan.outputs))
+    if isinstance(plan.outputs, Targets):
+        found.outputs = plan.outputs.with_paths(_absolute)
+        found.files = tuple(found.outputs.files)
+    else:
+        files: dict[int, NewFile] = {}
+
+        def target(each: Any) -> Any:
+            if not isinstance(each, Target):
+                return replace(each, path=_absolute(each.path))
+            file = files.setdefault(id(each.file), replace(each.file, path=_absolute(each.file.path)))
+            return replace(each, file=file)
+
+        found.outputs = tuple(map(target, plan.outputs))
+        found.files = tuple(files.values())
+        found.arrays = tuple(each for each in found.outputs if not isinstance(each, Target))
     found.folder = None if plan.folder is None else _absolute(plan.folder)
     found.others = {_absolute(path): content for path, content in plan.others.items()}
-    found.files = tuple(files.values())
-    found.arrays = tuple(each for each in found.outputs if not isinstance(each, Target))
     found.blocking = plan.blocking.with_paths(_absolute)
     return found  # type: ignore[no-any-return]
 

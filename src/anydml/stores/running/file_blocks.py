@@ -47,12 +47,10 @@ class FileBlocks(BlocksWriter):
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
         """The file of an interval."""
-        if interval.outputs:
+        if interval.output is not None:
             return self._opened.file(part(interval.path), self.is_writing)
         file = self._opened.file(interval.path)
-        if (store := interval.cast) is not None and store.stored is not None:
-            return CastFile(file, store)
-        return file
+        return file if interval.cast is None else CastFile(file, interval.cast)
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""
@@ -81,9 +79,9 @@ class FileBlocks(BlocksWriter):
     def _fill(self, operands: Sequence[int], own: Transfer, written: Array) -> None:
         """Put the known bytes between arrays, such as headers, into the write buffer of a block."""
         number = operands[own.operand]
-        if not (outputs := self._blocking.intervals[number].outputs):
+        if (output := self._blocking.intervals[number].output) is None:
             return
-        known, base = self.plan.outputs[outputs[0]].file.others, self._files[number][1]
+        known, base = self.plan.outputs[output].file.others, self._files[number][1]
         for at, start, size in zip((own.file + base).tolist(), own.buffer.tolist(), own.lengths.tolist(), strict=True):
             k = max(0, bisect(known, at, key=itemgetter(0)) - 1)
             while k < len(known) and (first := known[k][0]) < at + size:

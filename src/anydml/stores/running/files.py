@@ -19,7 +19,8 @@ import numpy as np
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
-from anydml.stores.formats.store import PAGE, Array, Numbers, Store, resolved
+from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
+from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 
@@ -194,13 +195,13 @@ class CastFile:
 
     Args:
         file: that is read.
-        store: the array in it, whose dtype by NumPy or ml_dtypes elements get.
+        cast: how.
     """
 
-    def __init__(self, file: PlainFile, store: Store) -> None:
+    def __init__(self, file: PlainFile, cast: Cast) -> None:
         self.path = file.path
-        self._file, self._offset, self._packed, self._dtype = file, store.offset, store.packed, store.dtype
-        self._stored = store.dtype if store.stored is None else store.stored
+        self._file, self._offset, self._packed, self._dtype = file, cast.start, cast.packed, cast.dtype
+        self._stored = cast.stored
 
     def _read(self, view: memoryview, at: int) -> None:
         """Read bytes as they are stored."""

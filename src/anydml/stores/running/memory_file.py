@@ -51,7 +51,7 @@ class LoadedBlocks(FileBlocks):
         super().__init__(plan, lambda path: path)
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
-        if interval.outputs:
+        if interval.output is not None:
             return MemoryFile(self._contents[interval.path])
         return super()._file(interval, part)
 

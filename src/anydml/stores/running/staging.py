@@ -19,6 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, narrow, searchable
+from anydml.stores.formats.columns import made
 from anydml.stores.formats.numpy_target import Checksum
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
@@ -153,7 +154,7 @@ class Staging:
             return all(self.part(file.path).stat().st_size == file.size for file in self.files) and all(
                 self.part(path).stat().st_size == size_at(content)
                 if isinstance(content, Path)
-                else self.part(path).read_bytes() == content
+                else self.part(path).read_bytes() == made(content)
                 for path, content in self.others.items()
             )
         except OSError:
@@ -206,7 +207,7 @@ class Staging:
             elif isinstance(content, Path):
                 shutil.copyfile(content, part)
             else:
-                part.write_bytes(content)
+                part.write_bytes(made(content))
         at_once(lambda pair: pair[0].copy_to(pair[1]), copies)
 
     def sync(self) -> None:

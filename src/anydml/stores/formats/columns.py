@@ -1,0 +1,103 @@
+"""Tensors of new files in columns: a checkpoint may have a million parts, of which few have a shape of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from anydml.stores.formats.store import Numbers
+
+ShapeAndDtype = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of a tensor."""
+
+
+class Later(Protocol):
+    """Bytes that are made when they are written, because a plan would hold many at once."""
+
+    def make(self) -> bytes:
+        """All of them; always the same."""
+        ...
+
+
+def made(content: bytes | Later) -> bytes:
+    """Bytes that are there, or are made."""
+    return content if isinstance(content, bytes) else content.make()
+
+
+class TensorNames:
+    """Names of tensors, which files have in common.
+
+    Args:
+        texts: the names.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+
+    @cached_property
+    def sizes(self) -> Numbers:
+        """Bytes of each as a text of JSON, with its quotes."""
+        return np.array([len(encode_basestring(text).encode()) for text in self.texts], np.int32)
+
+    @cached_property
+    def sizes_inside(self) -> Numbers:
+        """Bytes of each, with its quotes, inside of another text of JSON."""
+        return np.array([len(inside(encode_basestring(text)).encode()) for text in self.texts], np.int32)
+
+
+def inside(text: str) -> str:
+    """A text as it is inside of a text of JSON."""
+    return encode_basestring(text)[1:-1]
+
+
+class FileTensors(NamedTuple):
+    """The tensors of a file.
+
+    Attributes:
+        names: of tensors, of which the file has some.
+        name: which of them each is, in the order of the file.
+        kinds: shapes and dtypes.
+        kind: which of them each has.
+    """
+
+    names: TensorNames
+    name: Numbers
+    kinds: Sequence[ShapeAndDtype]
+    kind: Numbers
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, ShapeAndDtype]) -> Self:
+        """Tensors by name."""
+        known: dict[ShapeAndDtype, int] = {}
+        kind = [known.setdefault(each, len(known)) for each in tensors.values()]
+        every = np.arange(len(tensors), dtype=np.int32)
+        return cls(TensorNames([*tensors]), every, [*known], np.array(kind, np.int32))
+
+    @property
+    def bytes_of_kinds(self) -> Numbers:
+        """Bytes of a tensor of each kind."""
+        return bytes_of(self.kinds)
+
+    def items(self) -> Iterator[tuple[str, ShapeAndDtype]]:
+        """Names, shapes and dtypes."""
+        texts, kinds = self.names.texts, self.kinds
+        return ((texts[name], kinds[kind]) for name, kind in zip(self.name.tolist(), self.kind.tolist(), strict=True))
+
+
+def bytes_of(kinds: Sequence[ShapeAndDtype]) -> Numbers:
+    """Bytes of tensors by their shapes and dtypes."""
+    return np.array([math.prod(shape) * dtype.itemsize for shape, dtype in kinds], np.int64)
+
+
+_POWERS = 10 ** np.arange(1, 19, dtype=np.int64)
+
+
+def digits_of(numbers: Numbers) -> Numbers:
+    """Decimal digits of each number from 0."""
+    found: Numbers = np.searchsorted(_POWERS, numbers, "right") + 1
+    return found

@@ -1,0 +1,145 @@
+"""Headers of new safetensors files, whose bytes are made when they are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.block_types import in_elements, name_of
+from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, inside
+from anydml.stores.formats.safetensors import METADATA, MOST_HEADER, NAMES, PARTS_OF_BYTES
+from anydml.stores.formats.store import PAGE, Numbers
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankParts:
+    """What the metadata of a rank's file say of the parts that its tensors are: a text of JSON.
+
+    Attributes:
+        key: of the metadata.
+        names: of all tensors.
+        name: which of them the rank has.
+        intervals: the texts of JSON of some parts.
+        part: which of them each has.
+    """
+
+    key: str
+    names: TensorNames
+    name: Numbers
+    intervals: Sequence[str]
+    part: Numbers
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text, inside of another text of JSON."""
+        own = np.array([len(inside(each)) for each in self.intervals], np.int64)[self.part]
+        return int(self.names.sizes_inside[self.name].sum() + own.sum()) + 4 * self.name.size + 2 - 2 * bool(own.size)
+
+    def text(self) -> str:
+        """The text, inside of another text of JSON."""
+        texts, intervals = self.names.texts, [inside(each) for each in self.intervals]
+        pairs = zip(self.name.tolist(), self.part.tolist(), strict=True)
+        lines = (f"{inside(encode_basestring(texts[name]))}: {intervals[part]}" for name, part in pairs)
+        return f"{{{', '.join(lines)}}}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewHeader:
+    """The header of a new file.
+
+    Attributes:
+        tensors: of the file.
+        entries: what the header says of each kind of tensors, up to its offsets.
+        metadata: what it says of the file, without the parts of a rank and what ends it.
+        ranks: these parts.
+        length: bytes of the text, with the spaces that follow it.
+    """
+
+    tensors: FileTensors
+    entries: Sequence[str]
+    metadata: str
+    ranks: RankParts | None
+    length: int
+
+    def make(self) -> bytes:
+        """All bytes."""
+        names, entries = self.tensors.names.texts, self.entries
+        order, starts, ends = _laid_out(self.tensors)
+        columns = (each.tolist() for each in (self.tensors.name[order], self.tensors.kind[order], starts, ends))
+        lines = [self.metadata + (f'{self.ranks.text()}"' if self.ranks else "") + "}"] if self.metadata else []
+        lines += [
+            f"{encode_basestring(names[name])}:{entries[kind]}[{start},{end}]}}"
+            for name, kind, start, end in zip(*columns, strict=True)
+        ]
+        text = f"{{{','.join(lines)}}}".encode()
+        if not self.length - PAGE < len(text) <= self.length:
+            raise AssertionError("a header has another length than was planned")
+        return self.length.to_bytes(8, "little") + text.ljust(self.length)
+
+
+def make_header(
+    tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath, ranks: RankParts | None = None
+) -> tuple[NewHeader, Numbers, int]:
+    """The header of a new file.
+
+    Tensors lie in the given order, but those with larger elements first, so that all are aligned.
+
+    Args:
+        tensors: of the file.
+        metadata: texts by name.
+        place: for errors.
+        ranks: the parts of a rank that the tensors are.
+
+    Returns:
+        The bytes before the tensors, the offset of each tensor in the file, and the size of the file.
+
+    Raises:
+        ModelError: the format has no such dtype or name, or the header would be too long.
+    """
+    entries = list[str]()
+    used = {*np.unique(tensors.kind).tolist()}
+    for number, (shape, dtype) in enumerate(tensors.kinds):
+        own = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
+        if own is None and number in used:
+            name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == number)[0]]]
+            raise (place / name).error(
+                f"is {name_of(dtype)}, which safetensors has not; it has {', '.join(NAMES.values())}"
+            )
+        entries.append(f'{{"dtype":"{own}","shape":{_encode(in_elements(shape, dtype))},"data_offsets":')
+    texts = tensors.names.texts
+    if METADATA in texts and texts.index(METADATA) in tensors.name:
+        raise place.error(f"cannot have a tensor called {METADATA}")
+    said = ""
+    if metadata or ranks:
+        said = f"{_encode(METADATA)}:{_encode(dict(metadata))[:-1]}"
+        said += f'{"," if metadata else ""}{_encode(ranks.key)}:"' if ranks else ""
+    order, starts, ends = _laid_out(tensors)
+    fixed = np.array([len(each) for each in entries], np.int64)
+    length = int(tensors.names.sizes[tensors.name].sum() + fixed[tensors.kind].sum())
+    length += int(digits_of(starts).sum() + digits_of(ends).sum()) + len(":[,]}") * order.size
+    count = order.size
+    if said:
+        length, count = length + len(said.encode()) + (ranks.size + 1 if ranks else 0) + 1, count + 1
+    length += max(0, count - 1) + len("{}")
+    if length > MOST_HEADER - PAGE:
+        raise place.error(f"would have a header of {length} bytes; {MOST_HEADER} are the most: write several files")
+    length += -(8 + length) % PAGE
+    offsets = np.empty(order.size, np.int64)
+    offsets[order] = 8 + length + starts
+    return NewHeader(tensors, entries, said, ranks, length), offsets, 8 + length + (int(ends[-1]) if ends.size else 0)
+
+
+def _laid_out(tensors: FileTensors) -> tuple[Numbers, Numbers, Numbers]:
+    """The order of tensors in the file, and the first byte of each and the one after its last, among the elements."""
+    units = np.array([dtype.itemsize for _, dtype in tensors.kinds], np.int64)
+    order = np.argsort(-units[tensors.kind], kind="stable").astype(np.int32)
+    sizes = tensors.bytes_of_kinds[tensors.kind[order]]
+    ends = np.cumsum(sizes)
+    return order, ends - sizes, ends

@@ -1,0 +1,95 @@
+"""Targets of a plan in columns, each of which is made when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, overload
+
+import numpy as np
+
+from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
+from anydml.stores.formats.store import Numbers
+from anydml.stores.formats.target import NewFile, Target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets(Sequence[Target]):
+    """Arrays in files that a plan will write.
+
+    Attributes:
+        files: all of them.
+        file: number of the file of each.
+        names: of arrays, of which each has one.
+        name: which.
+        kinds: shapes and dtypes.
+        kind: which each has.
+        offset: bytes from the start of its file to its first element.
+    """
+
+    files: Sequence[NewFile]
+    file: Numbers
+    names: TensorNames
+    name: Numbers
+    kinds: Sequence[ShapeAndDtype]
+    kind: Numbers
+    offset: Numbers
+
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> Self:
+        """Targets that were made one at a time."""
+        files = {id(each.file): each.file for each in targets}
+        numbers = {key: number for number, key in enumerate(files)}
+        kinds: dict[ShapeAndDtype, int] = {}
+        kind = [kinds.setdefault((each.shape, each.dtype), len(kinds)) for each in targets]
+        return cls(
+            [*files.values()],
+            np.array([numbers[id(each.file)] for each in targets], np.int32),
+            TensorNames([each.name for each in targets]),
+            np.arange(len(targets), dtype=np.int32),
+            [*kinds],
+            np.array(kind, np.int32),
+            np.array([each.offset for each in targets], np.int64),
+        )
+
+    @property
+    def size(self) -> Numbers:
+        """Bytes of each."""
+        found: Numbers = bytes_of(self.kinds)[self.kind]
+        return found
+
+    @property
+    def unit(self) -> Numbers:
+        """Bytes of an element of each."""
+        found: Numbers = np.array([dtype.itemsize for _, dtype in self.kinds], np.int64)[self.kind]
+        return found
+
+    def of_file(self, number: int) -> Self:
+        """The targets of a file."""
+        own = np.flatnonzero(self.file == number)
+        columns = {each: getattr(self, each)[own] for each in ("file", "name", "kind", "offset")}
+        return replace(self, **columns)
+
+    def with_paths(self, change: Callable[[Path], Path]) -> Self:
+        """The same targets in files under other paths."""
+        return replace(self, files=[replace(each, path=change(each.path)) for each in self.files])
+
+    def __len__(self) -> int:
+        return self.file.size
+
+    @overload
+    def __getitem__(self, index: int) -> Target: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Target]: ...
+    def __getitem__(self, index: Any) -> Any:
+        found = range(len(self))[index]
+        return [self._made(each) for each in found] if isinstance(found, range) else self._made(found)
+
+    def __iter__(self) -> Iterator[Target]:
+        return map(self._made, range(len(self)))
+
+    def _made(self, number: int) -> Target:
+        shape, dtype = self.kinds[self.kind[number]]
+        name = self.names.texts[self.name[number]]
+        return Target(self.files[self.file[number]], name, shape, dtype, int(self.offset[number]))
