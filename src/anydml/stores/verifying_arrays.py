@@ -19,6 +19,7 @@ from anydml.files.located import located
 from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.differences import Comparison, Difference
+from anydml.stores.formats.columns import made
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -238,7 +239,7 @@ def compare_outputs(plan: Planned, progress: bool | Callable[[int], None] = Fals
         raise BindingError(f"{plan.name}: outputs of this plan are compared by anydml.stores.verify")
     differences = list[Difference]()
     for path, content in plan.others.items():
-        is_same = path.read_bytes() == content if isinstance(content, bytes) else _is_same_file(content, path)
+        is_same = _is_same_file(content, path) if isinstance(content, Path) else path.read_bytes() == made(content)
         if not is_same:
             differences.append(Difference(str(path), "elements", f"{path} has other bytes than were written"))
     stores = [open_store(target.path) for target in plan.outputs]

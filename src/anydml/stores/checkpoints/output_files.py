@@ -29,8 +29,8 @@ from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
 from anydml.stores.formats.gguf import ARCHITECTURE, KeyText
-from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.new_header import RankParts
+from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.store import Numbers, uncollected
 from anydml.stores.formats.target import Content, NewFile, new_file
 from anydml.stores.formats.targets import Targets
@@ -195,7 +195,7 @@ def _ranks(composer: Composer, placed: Placed, out: Path, metadata: Mapping[str,
 
 
 def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbers]], list[NewPiece]]:
-    """The pieces of each rank, each with its number in a list of kinds; what several ranks have is that of the first."""
+    """The pieces of each rank, with their numbers in a list of kinds; what several ranks have is that of the first."""
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     values, every = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}

@@ -40,12 +40,20 @@ def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
         others: names of what is not a tensor.
     """
     remarks = list[str]()
-    parts = [name.split(".") for name in tensors]
+    every = [*tensors]
     # What an optimizer keeps for a tensor has one name up to the last part.
-    states = {tuple(each[:-1]) for each in parts if len(each) > 1 and each[-1] in STATES}
-    depths = [_training(each) or int(tuple(each[:-1]) in states) for each in parts]
-    if any(depths):
-        first = Counter(".".join(each[:depth]) for each, depth in zip(parts, depths, strict=True) if depth)
+    ends = tuple(f".{each}" for each in STATES)
+    states = {name.rpartition(".")[0] for name in every if name.endswith(ends)}
+    first = Counter[str]()
+    known: dict[str, int] = {}
+    for name in every:
+        one, dot, rest = name.partition(".")
+        begins = one + dot + rest.partition(".")[0]
+        if (depth := known.get(begins)) is None:
+            depth = known[begins] = _training(begins.split("."))
+        if depth or (states and name.rpartition(".")[0] in states):
+            first[".".join(begins.split(".")[: depth or 1])] += 1
+    if first:
         groups = ", ".join(f"{count} of {name}" for name, count in first.most_common(10))
         remarks.append(
             f"contains tensors that train a model, under their own names: {groups}; drop of reshard leaves them out"

@@ -15,6 +15,7 @@ from anydml.stores.checkpoints.composed import Parts
 from anydml.stores.formats.new_header import RankParts
 from anydml.text import counted
 
+
 class OutputFile(NamedTuple):
     """A file that a plan writes.
 

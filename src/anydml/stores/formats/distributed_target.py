@@ -40,7 +40,7 @@ class NewPiece(NamedTuple):
         start: first coordinates in each.
         shape: of the piece.
         dtype: of the elements.
-        index: number of the piece among those of a tensor.
+        number: of the piece among those of a tensor.
     """
 
     kind: int
@@ -48,7 +48,7 @@ class NewPiece(NamedTuple):
     start: tuple[int, ...]
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    index: int
+    number: int
 
 
 def new_distributed(
@@ -87,11 +87,13 @@ def new_distributed(
         path = folder / f"__{number}_0.distcp"
         made.append(NewFile(path, b"", int(ends[-1]) if own.size else 0, beside))
         offsets.append(starts + heads[own])
-        stored.append(_Stored(path.name, tensor, piece, heads[own], tails[own]))
+        stored.append(_Stored(path.name, tensor, piece))
     tensors, every = (np.concatenate([np.empty(0, np.int32), *(each[k] for each in files)]) for k in (0, 1))
     number_of = np.repeat(np.arange(len(files), dtype=np.int32), [each.tensor.size for each in stored])
     targets = Targets(made, number_of, names, tensors, [*kinds], kind_of[every], np.concatenate(offsets))
-    return targets, {folder / METADATA: _Metadata(names, pieces, stored, offsets[1:], sizes[kind_of])}
+    lengths = np.stack([heads, sizes, tails])[:, kind_of]
+    firsts = np.split(targets.offset, np.cumsum([each.tensor.size for each in stored])[:-1])
+    return targets, {folder / METADATA: _Metadata(names, pieces, stored, firsts, lengths)}
 
 
 _NAMES = {dtype: name for name, dtype in DTYPES_OF_TORCH.items()}
@@ -104,15 +106,11 @@ class _Stored(NamedTuple):
         file: its name.
         tensor: number of the tensor of each.
         piece: number of the piece.
-        head: bytes before its elements.
-        tail: bytes after them.
     """
 
     file: str
     tensor: Numbers
     piece: Numbers
-    head: Numbers
-    tail: Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,14 +122,14 @@ class _Metadata:
         pieces: of which no two are alike.
         stored: the pieces of files.
         offsets: of their elements.
-        sizes: bytes of the elements of each of `pieces`.
+        lengths: bytes before, of and after the elements of each of `pieces`.
     """
 
     names: TensorNames
     pieces: Sequence[NewPiece]
     stored: Sequence[_Stored]
     offsets: Sequence[Numbers]
-    sizes: Numbers
+    lengths: Numbers
 
     def make(self) -> bytes:
         """All bytes."""
@@ -181,9 +179,9 @@ class _Metadata:
         key = memo.object("MetadataIndex", fqn=b"j" + _HOLE, offset=b"j" + _HOLE, index=b"J" + _HOLE)
         path, number = memo.once(_plain(own.file)), b"\x8a\x08" + _HOLE
         value = memo.object("_StorageInfo", "filesystem", relative_path=path, offset=number, length=number)
-        indices = np.array([each.index for each in self.pieces], "<u4")[own.piece]
-        columns = [names[own.tensor], starts[own.piece], indices, offsets - own.head]
-        columns.append(own.head + self.sizes[own.piece] + own.tail)
+        indices = np.array([each.number for each in self.pieces], "<u4")[own.piece]
+        lengths = self.lengths[:, own.piece]
+        columns = [names[own.tensor], starts[own.piece], indices, offsets - lengths[0], lengths.sum(0)]
         around = [np.frombuffer(each, np.uint8) for each in (key + value).split(_HOLE)]
         table, count = [np.broadcast_to(around[0], (own.piece.size, around[0].size))], own.piece.size
         for column, kind, after in zip(columns, ("<u4", "<u4", "<u4", "<i8", "<i8"), around[1:], strict=True):

@@ -223,9 +223,7 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
     return in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
 
 
-def make_gguf_header(
-    tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath
-) -> tuple[bytes, Numbers, int]:
+def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath) -> tuple[bytes, Numbers, int]:
     """The header of a new file; as `make_header` of safetensors files.
 
     Raises:

@@ -227,11 +227,14 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         said = "is missing" if weight_map is None else f"is {show(weight_map)}"
         raise (place / "weight_map").error(f"{said}, where an object of the tensors' files is expected")
     files: dict[str, Path] = {}
+    texts: dict[str, str] = {}
     for name, written in weight_map.items():
         if not isinstance(written, str):
             raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
         if written not in files:
             files[written] = inside(index.parent, written, place / "weight_map" / name)
+        # One text per file, not one per tensor.
+        weight_map[name] = texts.setdefault(written, written)
     opened = {written: opened_file(files[written]) for written in sorted(files)}
     found = united(index.parent, opened.values(), place)
     held = {name: written for written, each in opened.items() for name in each}

@@ -22,7 +22,7 @@ from anydml.stores.formats.packed import Packed, Read
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Numbers = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 PAGE = 4096
 """Bytes of a page: those between multiples of it, in memory and in a file, can be written past the page cache."""

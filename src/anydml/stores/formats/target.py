@@ -17,9 +17,9 @@ from anydml.files.located import located
 from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, made
 from anydml.stores.formats.gguf import make_gguf_header
+from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
 from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS
-from anydml.stores.formats.new_header import RankParts, make_header
 from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
 

@@ -79,9 +79,9 @@ class RunCopies:
 
     def state(self) -> tuple[Any, ...]:
         """Numbers and a digest that are equal for equal copies."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.to))
-        digest.update(np.ascontiguousarray(self.at))
-        digest.update(np.ascontiguousarray(self.lengths))
+        digest = hashlib.sha256()
+        for each in (self.to, self.at, self.lengths):
+            digest.update(np.ascontiguousarray(each).data)
         return self.destination, self.source, self.to.size, digest.digest()
 
     def moves(self) -> Iterator[Move]:

@@ -57,9 +57,7 @@ class FileBlocking(Blocking):
         BindingError: the program needs scratch, or blocks would be too large or too many.
     """
 
-    def __init__(
-        self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int
-    ) -> None:
+    def __init__(self, program: Program | AlikeProgram, inputs: Sequence[Store], outputs: Targets, free: int) -> None:
         if isinstance(program, Program):
             moves = AlikeMoves(simplify(program.moves), np.arange(len(inputs) + len(outputs))[None])
             program = AlikeProgram(program.name, [moves], program.with_moves(moves.moves))

@@ -18,7 +18,8 @@ from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.blocks import MoveGroup
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.indices import reader_of, resolved
-from anydml.stores.planning.intervals import Interval, Places, joined
+from anydml.stores.planning.intervals import Interval, Places
+from anydml.stores.planning.joining import joined
 
 SMALL = 1 << 20
 """Most bytes of an output that shares blocks with others."""

@@ -90,6 +90,7 @@ class Planned:
         if isinstance(program, Program) and (is_chunked or is_elsewhere):
             self.blocking = GridBlocking(program, self.inputs, self.outputs, free)
         else:
+            assert isinstance(self.outputs, Targets)
             self.blocking = FileBlocking(program, self.inputs, self.outputs, free)
 
     def by_file(self) -> Iterator[tuple[NewFile | None, Sequence[Any]]]:

@@ -20,6 +20,7 @@ from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
+from anydml.stores.planning.intervals import Cast
 from anydml.stores.planning.planned import Planned
 from anydml.stores.planning.regions import InputBox
 from anydml.stores.planning.transfers import LINE
@@ -75,7 +76,8 @@ class GridBlocks(BlocksWriter):
         kept_in = folder if number in self._blocking.kept else None
         file: Any = self._opened.file(store.path) if isinstance(store, Store) else None
         if isinstance(store, Store) and store.stored is not None:
-            file, store = CastFile(file, store), replace(store, offset=0)
+            cast = Cast.of(store)
+            file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
         reader = ChunkReader(store, self._blocking.span, kept_in, file)
         self._opened.more.callback(reader.close)
         return reader

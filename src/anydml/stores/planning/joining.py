@@ -1,0 +1,233 @@
+"""Outputs that are adjacent in a file and share an interval, with copies and moves for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Fill, Move, extent, simplify
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.alike import AlikeMoves
+from anydml.stores.planning.copies import RunCopies
+from anydml.stores.planning.intervals import Interval, Places
+
+
+class JoinedOutputs(NamedTuple):
+    """Outputs that are adjacent in a file, and share an interval.
+
+    Attributes:
+        alone: numbers of the other outputs.
+        moves: to the shared intervals.
+        rows: likewise.
+        intervals: by number.
+    """
+
+    alone: set[int]
+    moves: list[Move]
+    rows: list[RunCopies]
+    intervals: dict[int, Interval]
+
+
+class _Writers(NamedTuple):
+    """What writes outputs that are alike, each as a whole.
+
+    Attributes:
+        moves: other than runs.
+        runs: of inputs, by their places in the output: that place, the input's number in a set, the place in it, and
+            bytes.
+        sets: as of `AlikeMoves`.
+        output: number of the output in a set.
+    """
+
+    moves: tuple[Move, ...]
+    runs: tuple[tuple[int, int, int, int], ...]
+    sets: Numbers
+    output: int
+
+    @property
+    def outputs(self) -> Numbers:
+        """Their numbers."""
+        return self.sets[:, self.output]
+
+    def some(self, which: Array) -> _Writers:
+        """Those of some outputs."""
+        return self if which.all() else self._replace(sets=self.sets[which])
+
+
+def _writers(alike: Sequence[AlikeMoves], inputs: int) -> Iterator[tuple[_Writers, bool]]:
+    """What writes outputs; and whether that is no move at all from another output."""
+    for moves, sets in alike:
+        by_output: dict[int, list[Move]] = {}
+        for move in moves:
+            by_output.setdefault(move.destination.operand, []).append(move)
+        for output, own in by_output.items():
+            others, runs, is_sound = list[Move](), list[tuple[int, int, int, int]](), True
+            for move in own:
+                source = move.source
+                of_set = isinstance(source, Access) and source.operand < sets.shape[1]
+                if of_set and sets[0, move.reads.operand] >= inputs:
+                    is_sound = False
+                elif move.sizes or not of_set:
+                    others.append(move)
+                else:
+                    end = move.reads
+                    runs.append((move.destination.offset, end.operand, end.offset, move.element_size))
+            yield _Writers(tuple(others), tuple(sorted(runs)), sets, output), is_sound
+
+
+def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, first: int, most: int) -> JoinedOutputs:
+    """Join outputs that consist of runs of inputs, which become rows, and small outputs, with moves for many at once.
+
+    Args:
+        alike: all moves, simplified, without lookups; an output is in one set.
+        taken: numbers of outputs that other moves write as well.
+        places: of all arrays.
+        first: number of the first new operand.
+        most: bytes of a small output.
+    """
+    are_alone = np.zeros(places.size.size, bool)
+    are_alone[[*taken]] = True
+    by_file: dict[int, list[_Writers]] = {}
+    for each, is_sound in _writers(alike, places.inputs):
+        outputs = each.outputs
+        is_moved = bool(each.moves) or not _are_whole(each.runs, int(places.size[outputs[0]]))
+        are_alone[outputs] |= not is_sound or (is_moved & (places.size[outputs] > most))
+        each = each.some(~are_alone[outputs])  # noqa: PLW2901
+        if is_moved:
+            runs = (Move((), Access(each.output, to, ()), Access(source, at, ()), length)
+                    for to, source, at, length in each.runs)  # fmt: skip
+            each = each._replace(moves=(*each.moves, *runs), runs=())  # noqa: PLW2901
+        files = places.file[each.outputs]
+        for number in np.unique(files).tolist():
+            by_file.setdefault(number, []).append(each.some(files == number))
+    found = JoinedOutputs({*np.flatnonzero(are_alone).tolist()}, [], [], {})
+    moves = list[Move]()
+    for own in by_file.values():
+        moves += _join_file(own, places, first, found)
+    return found._replace(moves=[*simplify(moves)])
+
+
+def _are_whole(runs: Sequence[tuple[int, int, int, int]], size: int) -> bool:
+    """Whether sorted runs write every byte exactly once."""
+    end = 0
+    for to, _, _, length in runs:
+        if to != end:
+            return False
+        end += length
+    return end == size
+
+
+GroupAndFile = tuple[int, int]
+"""Numbers of a group of outputs and of the file that it is read from; −1 for no file."""
+
+
+def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: JoinedOutputs) -> Iterator[Move]:
+    """Join outputs of one file: add rows and intervals to what was found, and return moves."""
+    groups = _groups(np.concatenate([each.outputs for each in writers]), places)
+    wholes = [places.interval(int(own[0]), int(own[-1])) for own in groups]
+    ends_of = np.array([places.offset[own[-1]] for own in groups])
+    copied, others = [*_rows(writers, places, ends_of)], [*_moves(writers, places, ends_of)]
+    ends = [(*key, int(at.min()), int((at + lengths).max())) for key, _, at, lengths in copied]
+    ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    for group, file, low, high in ends:
+        known = spans.get((group, file), (low, high))
+        spans[group, file] = min(low, known[0]), max(high, known[1])
+    first += len(found.intervals)
+    found.intervals.update((first + k, each) for k, each in enumerate(wholes))
+    numbers = {key: number for number, key in enumerate(spans, first + len(wholes))}
+    for (group, file), (low, high) in spans.items():
+        found.intervals[numbers[group, file]] = places.part(file, low, high - low, wholes[group].unit)
+    for key, to, at, lengths in copied:
+        to, at = to - wholes[key[0]].offset, at - spans[key][0]  # noqa: PLW2901
+        found.rows.append(RunCopies(first + key[0], numbers[key], to, at, lengths))
+    for key, move in others:
+        end, source = move.destination, move.source
+        if key[1] >= 0:
+            source = move.reads._replace(operand=numbers[key], offset=move.reads.offset - spans[key][0])
+        end = end._replace(operand=first + key[0], offset=end.offset - wholes[key[0]].offset)
+        yield move._replace(destination=end, source=source)
+
+
+def _rows(
+    writers: Sequence[_Writers], places: Places, ends_of: Numbers
+) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
+    """Offsets in files, and lengths, of copies between a group and a file."""
+    columns = list[tuple[Numbers, ...]]()
+    for each in writers:
+        own = places.offset[each.outputs]
+        group: Numbers = np.searchsorted(ends_of, own)
+        for first, source, inside, length in each.runs:
+            store = each.sets[:, source]
+            read = places.offset[store] + inside
+            columns.append((group, places.file[store], own + first, read, np.full(own.size, length)))
+    if not columns:
+        return
+    group, file, to, at, lengths = map(np.concatenate, zip(*columns, strict=True))
+    order = np.lexsort((to, file, group))
+    begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
+    for some in np.split(order, begins)[1:]:
+        yield (int(group[some[0]]), int(file[some[0]])), *_continued(to[some], at[some], lengths[some])
+
+
+def _moves(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iterator[tuple[GroupAndFile, Move]]:
+    """Moves to some outputs, with offsets in files; those that are evenly spaced are one."""
+    for moves, _, sets, _ in writers:
+        for move in moves:
+            end, source = move.destination, move.source
+            is_read = isinstance(source, Access) and source.operand < sets.shape[1]
+            output, store = sets[:, end.operand], sets[:, move.reads.operand if is_read else end.operand]
+            group: Numbers = np.searchsorted(ends_of, places.offset[output])
+            to = places.offset[output] + end.offset
+            file, at = np.full(store.size, -1), np.zeros_like(to)
+            if is_read:
+                file, at = places.file[store], places.offset[store] + move.reads.offset
+            elif isinstance(source, Access):
+                # Constants follow all arrays.
+                at += source.offset
+                source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
+            order = np.lexsort((to, file, group))
+            group, file, to, at = (each[order] for each in (group, file, to, at))
+            for k, count in _even(group, file, to, at):
+                step, read_step = (int(each[k + 1] - each[k]) if count > 1 else 0 for each in (to, at))
+                written = end._replace(offset=int(to[k]), strides=(step, *end.strides))
+                read = (
+                    source
+                    if isinstance(source, Fill)
+                    else source._replace(offset=int(at[k]), strides=(read_step, *source.strides))
+                )
+                yield (int(group[k]), int(file[k])), Move((count, *move.sizes), written, read, move.element_size)
+
+
+def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
+    """Runs of evenly spaced pairs of offsets of one group and file: the first, and the number of each."""
+    are_close = (np.diff(group) == 0) & (np.diff(file) == 0)
+    goes_on = are_close[1:] & are_close[:-1] & (np.diff(to, 2) == 0) & (np.diff(at, 2) == 0)
+    stops = iter([*(np.flatnonzero(~goes_on) + 1).tolist(), to.size - 1])
+    first, stop = 0, 0
+    while first < to.size:
+        last = first
+        if first + 1 < to.size and are_close[first]:
+            while stop <= first:
+                stop = next(stops)
+            last = stop
+        yield first, last - first + 1
+        first = last + 1
+
+
+def _groups(operands: Numbers, places: Places) -> list[Numbers]:
+    """Groups of operands that are adjacent in a file, or with known bytes between, and have elements of one size."""
+    order = operands[np.lexsort((places.offset[operands], places.file[operands]))]
+    file, offset, size, unit = (each[order] for each in places[1:5])
+    goes_on = (file[1:] == file[:-1]) & (unit[1:] == unit[:-1])
+    goes_on &= places.are_filled(file[1:], (offset + size)[:-1], offset[1:])
+    return np.split(order, np.flatnonzero(~goes_on) + 1) if order.size else []
+
+
+def _continued(to: Numbers, at: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Copies in order; copies that are contiguous at both ends are merged."""
+    goes_on = (to[1:] == (to + lengths)[:-1]) & (at[1:] == (at + lengths)[:-1])
+    firsts = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+    return to[firsts], at[firsts], np.add.reduceat(lengths, firsts)
