@@ -77,8 +77,7 @@ def hashes_of(
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         waiting = list[Future[None]]()
-        for parts in parts_of(described, memory // 8):
-            contents = streamed.read(parts)
+        for parts, contents in streamed.read(parts_of(described, memory // 8)):
             # While these are hashed, the next ones are read.
             for each in waiting:
                 each.result()

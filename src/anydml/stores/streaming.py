@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, program_of
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import NewFile, Target
+from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.memory_file import LoadedBlocks
 from anydml.text import bytes_text, parse_size
@@ -24,6 +26,11 @@ MOST_BYTES = 1 << 23
 
 MOST_AT_ONCE = 10_000
 """Most parts that are read at once."""
+
+MOST_LISTS, MOST_PARTS = 1024, 20_000
+"""Most lists of parts, and parts, whose reads are planned together."""
+
+T = TypeVar("T")
 
 
 class Part(NamedTuple):
@@ -98,7 +105,7 @@ def memory_of(name: str, memory: int | str) -> int:
 
 
 class Streamed:
-    """Composed tensors of which parts are read.
+    """Composed tensors that are read in parts.
 
     Args:
         composer: of their values.
@@ -114,34 +121,72 @@ class Streamed:
         """The files of the tensors."""
         return [*{id(store.path): store.path for each in self.tensors.values() for store in each.sources}.values()]
 
-    def read(self, parts: Sequence[Part]) -> list[Array]:
-        """The bytes of parts.
+    def read(self, every: Iterable[list[Part]]) -> Generator[tuple[list[Part], list[Array]]]:
+        """Lists of parts, each with the bytes of its parts; files are opened once for many lists.
 
         Raises:
             ModelError: a file cannot be read.
             BindingError: the memory is too small.
         """
-        made, targets, contents = list[tuple[str, ComposedTensor]](), list[Target](), dict[Path, Array]()
+        waiting, count = list[list[Part]](), 0
+        for parts in every:
+            if waiting and (len(waiting) == MOST_LISTS or count + len(parts) > MOST_PARTS):
+                yield from self._read(waiting)
+                waiting, count = [], 0
+            waiting.append(parts)
+            count += len(parts)
+        yield from self._read(waiting)
+
+    def _read(self, every: Sequence[list[Part]]) -> Iterator[tuple[list[Part], list[Array]]]:
+        made, targets, files = list[tuple[str, ComposedTensor]](), list[Target](), list[NewFile]()
         sliced: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
-        results = list[Array]()
-        for number, part in enumerate(parts):
-            tensor = self.tensors[part.name]
-            value, size = tensor.value, math.prod(part.shape) * tensor.dtype.itemsize
-            results.append(np.empty(size, np.uint8))
-            if not size:
-                continue
-            if part.shape != tensor.shape:
-                key = id(value), part.start, part.shape
-                if key not in sliced:
-                    sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
-                value = sliced[key]
-            made.append((part.name, tensor.changed(value)))
-            path = Path(f"{number}")
-            contents[path] = results[-1]
-            targets.append(Target(NewFile(path, b"", size), part.name, part.shape, tensor.dtype, 0))
-        if made:
-            program, inputs = program_of(self._composer, [MadeTensors(made).wholes])
-            plan = Planned(program, inputs, targets, self._memory, is_apart=False)
-            with LoadedBlocks(plan, contents) as blocks:
-                blocks.write(range(len(plan.blocks)), lambda *_: None)
-        return results
+        places = list[list[int]]()
+        for number, parts in enumerate(every):
+            own, end = list[int](), 0
+            for part in parts:
+                tensor = self.tensors[part.name]
+                end += -end % tensor.dtype.itemsize
+                own.append(end)
+                end += math.prod(part.shape) * tensor.dtype.itemsize
+            files.append(NewFile(Path(f"{number}"), b"", end))
+            places.append(own)
+            for part, at in zip(parts, own, strict=True):
+                tensor = self.tensors[part.name]
+                if 0 in part.shape:
+                    continue
+                value = tensor.value
+                if part.shape != tensor.shape:
+                    key = id(value), part.start, part.shape
+                    if key not in sliced:
+                        sliced[key] = self._composer.slice(value, part.start, part.shape, [1] * len(part.shape))
+                    value = sliced[key]
+                made.append((part.name, tensor.changed(value)))
+                targets.append(Target(files[-1], part.name, part.shape, tensor.dtype, at))
+        if not made:
+            yield from ((parts, [np.empty(0, np.uint8)] * len(parts)) for parts in every)
+            return
+        program, inputs = program_of(self._composer, [MadeTensors(made).wholes])
+        plan = Planned(program, inputs, targets, self._memory, is_apart=False)
+        assert isinstance(plan.blocking, FileBlocking)
+        blocks = {files[0].path: [*range(len(plan.blocks))]} if len(files) == 1 else plan.blocking.by_path()
+        if blocks is None:
+            for parts in every:
+                yield from self._read([parts])
+            return
+        contents = dict[Path, Array]()
+        with LoadedBlocks(plan, contents) as writer:
+            for file, parts, own in zip(files, every, places, strict=True):
+                contents[file.path] = content = np.empty(file.size, np.uint8)
+                writer.write(blocks.get(file.path, ()), lambda *_: None)
+                del contents[file.path]
+                ends = (at + math.prod(part.shape) * self.tensors[part.name].dtype.itemsize
+                        for part, at in zip(parts, own, strict=True))  # fmt: skip
+                yield parts, [content[at:end] for at, end in zip(own, ends, strict=True)]
+
+
+def ahead(every: Iterator[T], pool: ThreadPoolExecutor) -> Iterator[T]:
+    """The same, of which the next one is made while each is looked at."""
+    waiting = pool.submit(next, every, None)
+    while (found := waiting.result()) is not None:
+        waiting = pool.submit(next, every, None)
+        yield found

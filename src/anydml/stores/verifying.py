@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
 from anydml.stores.planning.identities import check_unchanged, identities_of
 from anydml.stores.reading import ReadTensors, read_tensors
-from anydml.stores.streaming import Part, Streamed, memory_of, parts_of
+from anydml.stores.streaming import Part, Streamed, ahead, memory_of, parts_of
 from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]
@@ -227,34 +227,24 @@ def _by_elements(
     sides = [Streamed(each.composer, each.tensors, memory * 3 // 10) for each in (one, other)]
     identities = identities_of(path for side in sides for path in side.paths)
     found: dict[str, Difference] = {}
-    for parts, contents in _read_ahead(sides, parts_of(alike, memory // 10)):
-        for part, here, there in zip(parts, *contents, strict=True):
-            advance(here.size)
-            if _is_equal(here, there):
-                continue
-            where, count = _where(part, alike[part.name], here, there)
-            known = found.get(part.name, Difference(part.name, "elements", where))
-            found[part.name] = known._replace(elements=known.elements + count)
-            if not is_whole:
-                check_unchanged("verify", identities)
-                return [*found.values()]
+    with ExitStack() as opened:
+        pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
+        for side in sides:
+            every = opened.enter_context(closing(side.read(parts_of(alike, memory // 10))))
+            pairs.append(ahead(every, opened.enter_context(ThreadPoolExecutor(1))))
+        for (parts, ours), (_, theirs) in zip(*pairs, strict=True):
+            for part, here, there in zip(parts, ours, theirs, strict=True):
+                advance(here.size)
+                if _is_equal(here, there):
+                    continue
+                where, count = _where(part, alike[part.name], here, there)
+                known = found.get(part.name, Difference(part.name, "elements", where))
+                found[part.name] = known._replace(elements=known.elements + count)
+                if not is_whole:
+                    check_unchanged("verify", identities)
+                    return [*found.values()]
     check_unchanged("verify", identities)
     return [*found.values()]
-
-
-def _read_ahead(
-    sides: Sequence[Streamed], every: Iterable[list[Part]]
-) -> Iterator[tuple[list[Part], list[list[Array]]]]:
-    """Parts and their bytes of each side; the next ones are read while these are looked at."""
-    with ThreadPoolExecutor(len(sides)) as pool:
-        waiting = deque[tuple[list[Part], list[Future[list[Array]]]]]()
-        for parts in every:
-            waiting.append((parts, [pool.submit(side.read, parts) for side in sides]))
-            if len(waiting) > 1:
-                first, reads = waiting.popleft()
-                yield first, [each.result() for each in reads]
-        for first, reads in waiting:
-            yield first, [each.result() for each in reads]
 
 
 def _is_equal(one: Array, other: Array) -> bool:

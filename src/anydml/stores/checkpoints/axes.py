@@ -48,10 +48,16 @@ class Axes:
     def alike(self, names: Iterable[str]) -> list[str]:
         """A key per name, equal for names that no pattern distinguishes, such as those of layers and experts."""
         every = [*names]
-        if any(pattern.sees_numbers for pattern, _ in self._own):
-            return every
         found = _NUMBER.sub(".0", "\n".join(every)).split("\n")
-        return found if len(found) == len(every) else every
+        if len(found) != len(every):
+            return every
+        if any(pattern.sees_numbers for pattern, _ in self._own):
+            matches = [pattern.match for pattern, _ in self._own]
+            for k, name in enumerate(every):
+                which = next((n for n, match in enumerate(matches) if match(name) is not None), None)
+                if which is not None:
+                    found[k] = f"{which} {found[k]}"
+        return found
 
     def of(self, name: str, model: Model, where: str) -> Axis:
         """How ranks share a tensor.

@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,16 +94,22 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     Raises:
         ModelError: a tensor has numbers of 8 bits, which mean nothing without their scales.
     """
-    counts, kinds = Counter[str](), dict[str, np.dtype[Any]]()
+    counts, kinds = Counter[int](), dict[str, np.dtype[Any]]()
+    # By id, because hashing a dtype is slow.
+    known = {id(tensor.dtype): tensor.dtype for tensor in tensors.values()}
+    names = {number: NAMES.get(own.newbyteorder("<"), "") for number, own in known.items() if own != dtype}
     for key, tensor in tensors.items():
-        said = NAMES.get(tensor.dtype.newbyteorder("<"), "")
-        if said.startswith("F8") and tensor.dtype != dtype:
+        said = names.get(id(tensor.dtype), "")
+        if said.startswith("F8"):
             raise ModelError(f"{name}: {show(key)} is {tensor.dtype}, whose scales are other tensors: it is not cast")
-        if said in FROM and tensor.dtype != dtype:
-            counts[str(tensor.dtype)] += 1
+        if said in FROM:
+            counts[id(tensor.dtype)] += 1
             kinds[key] = dtype
     by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
-    remarks = [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in counts.items()]
+    texts = Counter[str]()
+    for number, count in counts.items():
+        texts[str(known[number])] += count
+    remarks = [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in texts.items()]
     return _read_as(tensors, kinds), remarks
 
 
@@ -117,10 +124,11 @@ def _read_as(tensors: StoredTensors, dtypes: Mapping[str, np.dtype[Any]]) -> Sto
     made, stores = {**tensors}, dict[int, Store]()
     for key, dtype in dtypes.items():
         tensor = tensors[key]
-        for piece in tensor.pieces:
-            if id(piece.store) not in stores:
-                own = piece.store.stored or piece.store.dtype
-                stores[id(piece.store)] = replace(piece.store, dtype=dtype, stored=own)
+        for store in [tensor] if isinstance(tensor, Store) else [piece.store for piece in tensor.pieces]:
+            if id(store) not in stores:
+                own = copy(store)
+                own.dtype, own.stored = dtype, store.dtype if store.stored is None else store.stored
+                stores[id(store)] = own
         if isinstance(tensor, Store):
             made[key] = stores[id(tensor)]
         else:

@@ -104,10 +104,11 @@ class Placed:
         self._values: dict[tuple[int, tuple[AxisIntervals, ...]], Value] = {}
         self._model = Model(tensors, config, placement.tp)
         every = [*tensors]
-        found = [match for name in every if (match := _LAYER.match(name))] if placement.pp > 1 else []
-        stacks = Counter(match[1] for match in found)
+        found = ((name, match) for name in every if (match := _LAYER.match(name))) if placement.pp > 1 else ()
+        self._layer = {name: (match[1], int(match[2])) for name, match in found}
+        stacks = Counter(stack for stack, _ in self._layer.values())
         self._stack = max(stacks, key=lambda stack: stacks[stack], default=None)
-        self._layers = 1 + max((int(match[2]) for match in found if match[1] == self._stack), default=-1)
+        self._layers = 1 + max((layer for stack, layer in self._layer.values() if stack == self._stack), default=-1)
         if placement.pp > 1 and self._layers < placement.pp:
             raise ModelError(f"{where} has {counted(self._layers, 'layer')}, too few for {placement.pp} stages")
         numbers = [int(match[1]) for name in every if (match := _EXPERT.match(name))] if placement.ep > 1 else []
@@ -204,9 +205,9 @@ class Placed:
     def _stages(self, name: str) -> Sequence[int]:
         """The stages that have a tensor: tied embeddings are in the first and the last; none if that is not known."""
         last = self.placement.pp - 1
-        layer = _LAYER.match(name)
-        if layer and layer[1] == self._stack:
-            return (int(layer[2]) * self.placement.pp // self._layers,)
+        layer = self._layer.get(name)
+        if layer and layer[0] == self._stack:
+            return (layer[1] * self.placement.pp // self._layers,)
         if layer is None and _LAST.match(name):
             return (last,)
         if layer is None and "embed" in name:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.columns import FileTensors
+from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
 from anydml.stores.formats.safetensors import NAMES, is_own_dtype
 from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.zip_headers import (
@@ -79,12 +79,13 @@ def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
         ModelError: as `npy_header`, or a name is too long.
     """
     parts, offsets, places = list[tuple[int, bytes]](), list[int](), list[tuple[int, int, int, int]]()
-    directory, end = bytearray(), 0
-    for name, (shape, dtype) in tensors.items():
+    directory, end, heads = bytearray(), 0, dict[ShapeAndDtype, bytes]()
+    for name, kind in tensors.items():
         if (length := len(name.encode())) > MOST_NAME:
             raise (place / name).error(f"has a name of {length} bytes; a zip file has at most {MOST_NAME}")
-        head = npy_header(shape, dtype, place / name)
-        size = len(head) + math.prod(shape) * dtype.itemsize
+        if (head := heads.get(kind)) is None:
+            head = heads[kind] = npy_header(*kind, place / name)
+        size = len(head) + math.prod(kind[0]) * kind[1].itemsize
         bare = end + len(entry_header(f"{name}.npy", size, 0))
         # An extra field has four bytes at least.
         before = entry_header(f"{name}.npy", size, 0, padding=-(bare + 4) % ALIGNMENT + 4)

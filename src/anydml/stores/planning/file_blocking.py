@@ -87,6 +87,7 @@ class FileBlocking(Blocking):
         count, groups = 0, Counter(each.kind for each in self.groups)
         for number, kind in enumerate(self.kinds):
             cut = chosen(kind, self.most)
+            kind.seen.clear()
             if cut is None:
                 raise BindingError(
                     f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}"
@@ -158,6 +159,15 @@ class FileBlocking(Blocking):
         """As `Blocking.block_bytes`."""
         group, operand, area = self.blocks[number]
         return sum(each.bytes for each in self.block_ios()(group, operand, area).writes)
+
+    def by_path(self) -> dict[Path, list[int]] | None:
+        """Numbers of the blocks by the files that they write to; None if a block may write to several."""
+        if any(cut.side == "source" for cut in self.cuts):
+            return None
+        found: dict[Path, list[int]] = {}
+        for number, (group, operand, _) in enumerate(self.blocks):
+            found.setdefault(self.intervals[self.groups[group].operands[operand]].path, []).append(number)
+        return found
 
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""

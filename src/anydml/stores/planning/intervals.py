@@ -92,7 +92,13 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, inputs: Sequence[Store], outputs: Targets) -> Places:
         """The places of arrays."""
-        casts = {k: Cast.of(each) for k, each in enumerate(inputs) if each.stored is not None}
+        casts, like = dict[int, Cast](), dict[Any, Cast]()
+        for k, each in enumerate(inputs):
+            if (stored := each.stored) is not None:
+                key = id(each.path), id(stored), id(each.dtype), each.offset % stored.itemsize, each.packed and k
+                if (cast := like.get(key)) is None:
+                    cast = like[key] = Cast.of(each)
+                casts[k] = cast
         read = [casts.get(k) or each.path for k, each in enumerate(inputs)]
         # By id, because hashing a path is slow.
         distinct = {id(file): file for file in read} | {id(file.path): file.path for file in outputs.files}

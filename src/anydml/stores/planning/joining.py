@@ -31,10 +31,10 @@ class JoinedOutputs(NamedTuple):
 
 
 class _Writers(NamedTuple):
-    """What writes outputs that are alike, each as a whole.
+    """What writes outputs that are alike, each as a whole: moves in their order, or runs alone.
 
     Attributes:
-        moves: other than runs.
+        moves: none where there are runs.
         runs: of inputs, by their places in the output: that place, the input's number in a set, the place in it, and
             bytes.
         sets: as of `AlikeMoves`.
@@ -56,25 +56,25 @@ class _Writers(NamedTuple):
         return self if which.all() else self._replace(sets=self.sets[which])
 
 
-def _writers(alike: Sequence[AlikeMoves], inputs: int) -> Iterator[tuple[_Writers, bool]]:
-    """What writes outputs; and whether that is no move at all from another output."""
+def _writers(alike: Sequence[AlikeMoves], places: Places) -> Iterator[tuple[_Writers, bool]]:
+    """What writes outputs; and whether all of it is read from inputs."""
     for moves, sets in alike:
         by_output: dict[int, list[Move]] = {}
         for move in moves:
             by_output.setdefault(move.destination.operand, []).append(move)
         for output, own in by_output.items():
-            others, runs, is_sound = list[Move](), list[tuple[int, int, int, int]](), True
-            for move in own:
-                source = move.source
-                of_set = isinstance(source, Access) and source.operand < sets.shape[1]
-                if of_set and sets[0, move.reads.operand] >= inputs:
-                    is_sound = False
-                elif move.sizes or not of_set:
-                    others.append(move)
-                else:
-                    end = move.reads
-                    runs.append((move.destination.offset, end.operand, end.offset, move.element_size))
-            yield _Writers(tuple(others), tuple(sorted(runs)), sets, output), is_sound
+            are_read = [isinstance(each.source, Access) and each.source.operand < sets.shape[1] for each in own]
+            is_sound = all(
+                sets[0, move.reads.operand] < places.inputs
+                for move, is_read in zip(own, are_read, strict=True)
+                if is_read
+            )
+            runs = [(move.destination.offset, move.reads.operand, move.reads.offset, move.element_size)
+                    for move, is_read in zip(own, are_read, strict=True) if is_read and not move.sizes]  # fmt: skip
+            runs.sort()
+            if len(runs) < len(own) or not _are_whole(runs, int(places.size[sets[0, output]])):
+                runs = []
+            yield _Writers(() if runs else tuple(own), tuple(runs), sets, output), is_sound
 
 
 def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, first: int, most: int) -> JoinedOutputs:
@@ -90,17 +90,11 @@ def joined(alike: Sequence[AlikeMoves], taken: Iterable[int], places: Places, fi
     are_alone = np.zeros(places.size.size, bool)
     are_alone[[*taken]] = True
     by_file: dict[int, list[_Writers]] = {}
-    for each, is_sound in _writers(alike, places.inputs):
+    for each, is_sound in _writers(alike, places):
         outputs = each.outputs
-        is_moved = bool(each.moves) or not _are_whole(each.runs, int(places.size[outputs[0]]))
-        are_alone[outputs] |= not is_sound or (is_moved & (places.size[outputs] > most))
-        each = each.some(~are_alone[outputs])  # noqa: PLW2901
-        if is_moved:
-            runs = (Move((), Access(each.output, to, ()), Access(source, at, ()), length)
-                    for to, source, at, length in each.runs)  # fmt: skip
-            each = each._replace(moves=(*each.moves, *runs), runs=())  # noqa: PLW2901
-        files = places.file[each.outputs]
-        for number in np.unique(files).tolist():
+        are_alone[outputs] |= not is_sound or (bool(each.moves) & (places.size[outputs] > most))
+        files = np.where(are_alone[outputs], -1, places.file[outputs])
+        for number in np.unique(files[files >= 0]).tolist():
             by_file.setdefault(number, []).append(each.some(files == number))
     found = JoinedOutputs({*np.flatnonzero(are_alone).tolist()}, [], [], {})
     moves = list[Move]()

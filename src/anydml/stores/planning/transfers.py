@@ -17,7 +17,7 @@ LINE = 64
 """Bytes of a line of the caches."""
 
 MOST_RUNS = 1 << 17
-"""Most runs that one move of a block requests: so many offsets and lengths take 3 MiB."""
+"""Most runs that a block requests: so many offsets and lengths take 3 MiB."""
 
 
 class TooManyRunsError(Exception):
@@ -110,10 +110,13 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
 
     Returns:
         The requests, the moves in the same order, and the size of the buffer.
+
+    Raises:
+        TooManyRunsError: there are too many.
     """
     transfers: list[Transfer] = []
     placed = [*moves]
-    used = 0
+    used = runs = 0
     for cluster in _clusters(moves, side):
         ends = [end_of(moves[k], side) for k in cluster]
         spans = [extent(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
@@ -128,6 +131,9 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
         for k in cluster:
             transfer, placed[k], used = staged(moves[k], side, gap or 0, used)
             transfers.append(transfer)
+            runs += transfer.buffer.size
+            if runs > MOST_RUNS:
+                raise TooManyRunsError(runs)
     return transfers, placed, used
 
 

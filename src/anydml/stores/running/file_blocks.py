@@ -62,8 +62,7 @@ class FileBlocks(BlocksWriter):
         block = self._blocking.blocks[number]
         kind, operands = self._blocking.groups[block.group]
         io = self._block_ios(block.group, block.operand, block.area)
-        first = self._first(operands, io, slot)
-        read, written = slot[: io.sizes[0]], slot[first : first + io.sizes[1]]
+        read, written = slot[: io.sizes[0]], self._written(operands, io, slot)
         if not io.is_covered:
             written[:] = 0
             self._fill(operands, io.writes[0], written)
@@ -90,14 +89,15 @@ class FileBlocks(BlocksWriter):
                     written[start + low - at : start + high - at].data[:] = known[k][1][low - first : high - first]
                 k += 1
 
-    def _first(self, operands: Sequence[int], io: BlockIO, slot: Array) -> int:
-        """The first byte of the write buffer, with which whole pages of the file are whole pages of memory.
+    def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
+        """The write buffer, with which whole pages of the file are whole pages of memory.
 
         Elements, which have up to 16 bytes, stay aligned.
         """
         first, own = io.sizes[0], io.writes[0]
         at = int(own.file[0]) + self._files[operands[own.operand]][1] - address_of(slot) - first
-        return first if at % 16 or self._blocking.spare == SPARE else first + at % PAGE
+        first += 0 if at % 16 or self._blocking.spare == SPARE else at % PAGE
+        return slot[first : first + io.sizes[1]]
 
     def _write(self, number: int, io: BlockIO, read: Array, written: Array) -> None:
         """Write the buffers of a block."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +11,43 @@ import numpy as np
 from anydml.arrays.receive import adapter_of
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray
+from anydml.memory.host import address_of
 from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.planning.blocks import BlockIO
 from anydml.stores.planning.intervals import Interval
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.file_blocks import FileBlocks
+
+ALIGNED = 16
+"""Bytes to which buffers of elements are aligned at least."""
 
 
 class MemoryFile:
     """Bytes in memory that are written as those of a `PlainFile`.
 
     Args:
-        content: writable.
+        contents: writable, by paths.
+        path: which.
     """
 
-    def __init__(self, content: Array) -> None:
-        self._content = content
+    def __init__(self, contents: Mapping[Path, Array], path: Path) -> None:
+        self._contents, self._path = contents, path
 
     def write(self, view: memoryview, at: int) -> None:
-        """Copy all bytes of a view to an offset."""
-        self._content[at : at + len(view)] = view
+        """Copy all bytes of a view to an offset, unless they are there already."""
+        content = self.part(at, len(view))
+        if address_of(content) != address_of(np.frombuffer(view, np.uint8)):
+            content[:] = view
+
+    def part(self, at: int, size: int) -> Array:
+        """The memory of bytes from an offset on."""
+        return self._contents[self._path][at : at + size]
 
     def write_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
         """Copy runs of a buffer, `length` bytes from each start, one after the other, to an offset."""
+        content = self._contents[self._path]
         for start in starts.tolist():
-            self._content[at : at + length] = buffer[start : start + length]
+            content[at : at + length] = buffer[start : start + length]
             at += length
 
 
@@ -42,8 +55,8 @@ class LoadedBlocks(FileBlocks):
     """Writes blocks of a plan to arrays.
 
     Args:
-        plan: whose outputs are files of their own.
-        contents: the bytes of the array of each output, by the path of its file.
+        plan: whose outputs are files in memory.
+        contents: the bytes of each file by its path, while blocks of it are written.
     """
 
     def __init__(self, plan: Planned, contents: Mapping[Path, Array]) -> None:
@@ -52,8 +65,18 @@ class LoadedBlocks(FileBlocks):
 
     def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
         if interval.output is not None:
-            return MemoryFile(self._contents[interval.path])
+            return MemoryFile(self._contents, interval.path)
         return super()._file(interval, part)
+
+    def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
+        """The memory of a block where it is one piece, so that nothing is copied to it; otherwise as `FileBlocks`."""
+        own = io.writes[0]
+        if len(io.writes) == own.file.size == own.runs == 1 and not own.is_direct:
+            file, base = self._files[operands[own.operand]]
+            found: Array = file.part(int(own.file[0]) + base, own.bytes)
+            if address_of(found) % ALIGNED == 0:
+                return found
+        return super()._written(operands, io, slot)
 
 
 def bytes_of(name: str, field: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
