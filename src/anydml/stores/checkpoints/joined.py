@@ -18,6 +18,7 @@ from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.formats.completeness import PARTS
+from anydml.stores.formats.open_files import OpenFiles
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 
@@ -33,7 +34,8 @@ def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
             if cuts is None or not _is_cuts(cuts, store.shape):
                 raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
             pieces.setdefault(name, []).extend(_boxes(store, cuts))
-    return {name: tensor_of(name, own, is_compared=True) for name, own in pieces.items()}
+    with OpenFiles() as files:
+        return {name: tensor_of(name, own, files=files) for name, own in pieces.items()}
 
 
 def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
@@ -76,18 +78,19 @@ def joined(
         more: further copies of the parts of all ranks, by name, which must be equal.
     """
     found, refused = dict[str, ShardedTensor | Store](), dict[str, ModelError]()
-    for name in ranks[0]:
-        try:
-            axis = axes.of(name, model, str(where)) if len(ranks) > 1 else ALL
-            pieces = list[StoredPiece]()
-            for stores in ([rank[name] for rank in ranks], *more.get(name, ())):
-                if axis.axis is None or len({store.ndim for store in stores}) > 1:
-                    pieces += [StoredPiece.whole(store) for store in stores]
-                else:
-                    pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
-            found[name] = tensor_of(name, pieces, is_compared=True)
-        except ModelError as error:
-            refused[name] = error
+    with OpenFiles() as files:
+        for name in ranks[0]:
+            try:
+                axis = axes.of(name, model, str(where)) if len(ranks) > 1 else ALL
+                pieces = list[StoredPiece]()
+                for stores in ([rank[name] for rank in ranks], *more.get(name, ())):
+                    if axis.axis is None or len({store.ndim for store in stores}) > 1:
+                        pieces += [StoredPiece.whole(store) for store in stores]
+                    else:
+                        pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
+                found[name] = tensor_of(name, pieces, files=files)
+            except ModelError as error:
+                refused[name] = error
     return found, refused
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.checkpoints.composed import ShardedTensor
+from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import Store, StoredPiece
 from anydml.text import counted
 
@@ -20,7 +20,7 @@ COMPARED = 1 << 20
 
 
 def tensor_of(
-    name: str, pieces: list[StoredPiece], size: tuple[int, ...] | None = None, is_compared: bool = False
+    name: str, pieces: list[StoredPiece], size: tuple[int, ...] | None = None, files: OpenFiles | None = None
 ) -> ShardedTensor | Store:
     """The tensor of pieces that partition it; of equal boxes one is taken.
 
@@ -28,18 +28,20 @@ def tensor_of(
         name: of the tensor.
         pieces: at least one.
         size: of the tensor; None if it ends with its pieces.
-        is_compared: whether equal boxes must have equal bytes.
+        files: by which equal boxes are compared, which must have equal bytes; None if they are not.
     """
     first = pieces[0].store
     place = JsonPath(str(first.path)) / name
     if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
         raise place.error("has pieces of several dtypes or dimensions")
-    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], StoredPiece] = {}
+    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], list[StoredPiece]] = {}
     for piece in pieces:
-        known = unique.setdefault((piece.start, piece.shape), piece)
-        if is_compared and known is not piece:
-            _check_equal(name, known, piece)
-    found = [*unique.values()]
+        unique.setdefault((piece.start, piece.shape), []).append(piece)
+    if files is not None:
+        for own in unique.values():
+            if len(own) > 1:
+                _check_equal(name, own, files)
+    found = [own[0] for own in unique.values()]
     shape = first.shape if size is None else size
     if len(found) == 1 and found[0].is_whole and not any(found[0].start) and found[0].shape == shape:
         return first
@@ -67,29 +69,24 @@ def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bo
     return False
 
 
-def _check_equal(name: str, first: StoredPiece, other: StoredPiece) -> None:
+def _check_equal(name: str, pieces: Sequence[StoredPiece], files: OpenFiles) -> None:
     """Refuse replicas that differ, because either might be right."""
-    if packed := next((each.store for each in (first, other) if each.store.packed is not None), None):
+    first = pieces[0].store
+    if packed := next((each.store for each in pieces if each.store.packed is not None), None):
         raise (JsonPath(str(packed.path)) / name).error(
             "is compressed, so that it is not compared with that of other ranks: write it again without compression"
         )
     try:
-        with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
-            is_equal = all(
-                _read(one, at, size) == _read(two, to, size)
-                for (at, size), (to, _) in zip(_runs(first), _runs(other), strict=True)
-            )
+        for (at, size), *others in zip(*map(_runs, pieces), strict=True):
+            known = read_at(files.file(first.path), at, size)
+            for other, (to, _) in zip(pieces[1:], others, strict=True):
+                if read_at(files.file(other.store.path), to, size) != known:
+                    raise (JsonPath(str(other.store.path)) / name).error(
+                        f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say "
+                        "its axis"
+                    )
     except OSError as error:
-        raise ModelError(f"{first.store.path} cannot be read: {error.strerror or error}") from None
-    if not is_equal:
-        raise (JsonPath(str(other.store.path)) / name).error(
-            f"differs from {first.store.path}'s, but every rank has all of it: if ranks have parts of it, say its axis"
-        )
-
-
-def _read(file: BinaryIO, at: int, size: int) -> bytes:
-    file.seek(at)
-    return file.read(size)
+        raise ModelError(f"{first.path} cannot be read: {error.strerror or error}") from None
 
 
 def _runs(piece: StoredPiece) -> Iterator[tuple[int, int]]:

@@ -6,23 +6,18 @@ of a piece that was parsed, except for checksums, nothing else is read.
 
 from __future__ import annotations
 
-import os
 import struct
-import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.npz import Part
+from anydml.stores.formats.open_files import OpenFiles, read_at
 from anydml.stores.formats.store import FileContent, Store
 from anydml.stores.formats.torch_save import read_torch
-
-MOST_FILES = 64
-"""Most files that are open at once."""
 
 MOST_HEADER = 1 << 16
 """Most bytes before or behind the elements of a piece that are compared."""
@@ -56,12 +51,11 @@ class _Known(NamedTuple):
     store: Store
 
 
-class AlikePieces(ExitStack):
+class AlikePieces(OpenFiles):
     """Reads pieces, and keeps some of their files open."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._files: dict[Path, BinaryIO] = {}
         self._known: dict[int, list[_Known]] = {}
 
     def read(self, path: Path, place: JsonPath, start: int, length: int) -> FileContent | Store:
@@ -77,12 +71,12 @@ class AlikePieces(ExitStack):
             ModelError: the piece is broken.
             OSError: the file cannot be read.
         """
-        file, kinds = self._file(path), self._known.setdefault(length, [])
+        file, kinds = self.file(path), self._known.setdefault(length, [])
         sizes = dict[tuple[int, int], tuple[bytes, bytes]]()
         for known in kinds:
             key = len(known.before), len(known.behind)
             if key not in sizes:
-                sizes[key] = _read(file, start, key[0]), _read(file, start + length - key[1], key[1])
+                sizes[key] = read_at(file, start, key[0]), read_at(file, start + length - key[1], key[1])
             before, behind = sizes[key]
             at = known.checksum
             is_alike = before[:at] == known.before[:at] and before[at + 4 :] == known.before[at + 4 :]
@@ -93,21 +87,6 @@ class AlikePieces(ExitStack):
             (store,) = found.stores.values()
             kinds += _known(file, replace(store, offset=store.offset - start), start, length)
         return found
-
-    def _file(self, path: Path) -> BinaryIO:
-        if path not in self._files:
-            if len(self._files) >= MOST_FILES:
-                self.close()
-                self._files.clear()
-            self._files[path] = self.enter_context(path.open("rb", buffering=0))
-        return self._files[path]
-
-
-def _read(file: BinaryIO, at: int, size: int) -> bytes:
-    if sys.platform != "win32":
-        return os.pread(file.fileno(), size, at)
-    file.seek(at)
-    return file.read(size)
 
 
 def _without_checksums(directory: bytes) -> bytes:
@@ -122,7 +101,7 @@ def _without_checksums(directory: bytes) -> bytes:
 
 def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_Known]:
     """What is kept of a piece, if it is a zip file whose pickle lies before the elements."""
-    before = _read(file, start, min(store.offset, MOST_HEADER))
+    before = read_at(file, start, min(store.offset, MOST_HEADER))
     if before[:4] != b"PK\3\4" or store.offset > MOST_HEADER:
         return
     with zipfile.ZipFile(Part(file, start, length)) as archive:
@@ -132,5 +111,5 @@ def _known(file: BinaryIO, store: Store, start: int, length: int) -> Iterator[_K
     decides = [at for name, at in headers.items() if name.endswith(("/data.pkl", "/byteorder"))]
     # The entry of the elements is the last one before them.
     if max(decides) < last and size <= MOST_HEADER:
-        behind = _without_checksums(_read(file, start + length - size, size))
+        behind = _without_checksums(read_at(file, start + length - size, size))
         yield _Known(before, behind, last + _LOCAL_CHECKSUM, store)

@@ -27,6 +27,9 @@ from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
 AT_ONCE = 512 << 10
 """Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
 
+CAST_AT_ONCE = 4 << 20
+"""Most bytes that are read at once to be cast."""
+
 LONG = 256 << 10
 """Bytes of a write from which it goes to the disk at once; pages shared with other writes would go twice."""
 
@@ -216,8 +219,10 @@ class CastFile:
             self._read(view, self._offset + at)
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
-        for first in range(0, result.size, AT_ONCE // size):
-            part = result[first : first + AT_ONCE // size]
+        # Few requests, but no more memory than that of the block, unless it is small.
+        count = min(CAST_AT_ONCE, max(AT_ONCE, len(view))) // size
+        for first in range(0, result.size, count):
+            part = result[first : first + count]
             read = np.empty(part.size, self._stored)
             place = self._offset + (at // self._dtype.itemsize + first) * size
             self._read(read.view(np.uint8).data, place)

@@ -1,0 +1,41 @@
+"""Files of which headers and small parts are read, some of which stay open."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+MOST_FILES = 64
+"""Most files that are open at once."""
+
+
+class OpenFiles(ExitStack):
+    """Opens files, and keeps some of them open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._files: dict[Path, BinaryIO] = {}
+
+    def file(self, path: Path) -> BinaryIO:
+        """An open file.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        if path not in self._files:
+            if len(self._files) >= MOST_FILES:
+                self.close()
+                self._files.clear()
+            self._files[path] = self.enter_context(path.open("rb", buffering=0))
+        return self._files[path]
+
+
+def read_at(file: BinaryIO, at: int, size: int) -> bytes:
+    """Bytes of a file from an offset on; fewer where it ends."""
+    if sys.platform != "win32":
+        return os.pread(file.fileno(), size, at)
+    file.seek(at)
+    return file.read(size)

@@ -1,0 +1,113 @@
+"""Requests on slow mounts: files are opened once, and read by long requests."""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.stores.running import files
+
+MOST_A_GIB = 300
+LAYERS, ROWS, COLUMNS = 3, 4096, 2048
+
+OPENED = Counter()
+WATCHED = []
+
+
+@sys.addaudithook
+def _opened(event, arguments):
+    """Count what is opened in the folder that is watched."""
+    if event == "open" and WATCHED and isinstance(arguments[0], (str, os.PathLike)):
+        path = Path(arguments[0])
+        if WATCHED[0] in path.parents and path.suffix == ".safetensors":
+            OPENED[path.name] += 1
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """96 MiB in three files."""
+    folder = tmp_path_factory.mktemp("whole")
+    values = np.random.default_rng(0).standard_normal(ROWS * COLUMNS).astype("f4")
+    for layer in range(LAYERS):
+        name = f"model.layers.{layer}"
+        tensors = {f"{name}.self_attn.o_proj.weight": np.roll(values, layer).reshape(COLUMNS, ROWS)}
+        tensors |= {f"{name}.{which}_layernorm.weight": values[:ROWS] for which in ("input", "post_attention")}
+        written(folder / f"model-{layer + 1:05}-of-{LAYERS:05}.safetensors", tensors)
+    return folder
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """What counts requests and opens of files in a folder while something runs."""
+    reads = []
+    one, several = files.PlainFile._read, files.request
+
+    def read(file, view, at):
+        reads.append(file.path)
+        return one(file, view, at)
+
+    def request(descriptor, buffer, starts, length, at, is_read):
+        if is_read:
+            reads.append(None)
+        return several(descriptor, buffer, starts, length, at, is_read)
+
+    monkeypatch.setattr(files.PlainFile, "_read", read)
+    monkeypatch.setattr(files, "request", request)
+
+    def counted(folder, run):
+        reads.clear()
+        OPENED.clear()
+        WATCHED.append(folder)
+        try:
+            run()
+        finally:
+            WATCHED.clear()
+        return len(reads), Counter(OPENED)
+
+    return counted
+
+
+@pytest.fixture(scope="module")
+def ranks(whole, tmp_path_factory):
+    """The same of four ranks."""
+    folder = tmp_path_factory.mktemp("ranks") / "tp"
+    stores.reshard(whole, folder, ranks=4).run()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"dtype": "bf16"}, {"ranks": 4}, {"ranks": {"fsdp": 2}, "dcp": True}, {"shards": 2}], ids=str
+)
+def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path, requests, options):
+    reads, opened = requests(whole, lambda: stores.reshard(whole, tmp_path / "out", **options).run())
+    assert 0 < reads <= MOST_A_GIB * 96 / 1024 + 1
+    # Once for its header, and once for its elements.
+    assert [*opened.values()] == [2] * LAYERS
+
+
+def test_ranks_are_joined_by_long_requests_and_their_copies_compared_in_open_files(ranks, tmp_path, requests):
+    reads, opened = requests(ranks, lambda: stores.reshard(ranks, tmp_path / "out").run())
+    # What four ranks have of a row, or of a norm, cannot be one request.
+    assert 0 < reads <= 4 * MOST_A_GIB * 96 / 1024
+    assert [*opened.values()] == [3] * 4
+
+
+@pytest.mark.parametrize("other", ["whole", "ranks"])
+def test_verify_opens_each_file_twice(whole, ranks, requests, other):
+    other = whole if other == "whole" else ranks
+    found = []
+    reads, opened = requests(whole, lambda: found.append(stores.verify(whole, other)))
+    assert found == [None]
+    assert [*opened.values()] == ([4] if other is whole else [2]) * LAYERS
+    assert reads <= (2 if other is whole else 5) * MOST_A_GIB * 96 / 1024
+
+
+def test_a_manifest_opens_each_file_twice(whole, requests):
+    reads, opened = requests(whole, lambda: stores.manifest(whole))
+    assert 0 < reads <= MOST_A_GIB * 96 / 1024
+    assert [*opened.values()] == [2] * LAYERS
