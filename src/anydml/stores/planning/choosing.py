@@ -18,8 +18,8 @@ GAPS = (0, 4 << 10, 64 << 10)
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """Bytes per row of a block that are tried."""
 
-GOOD = (8 << 20, 4 << 20)
-"""Bytes of a block from which longer requests gain little, also on slow mounts; and of one that stays in a cache."""
+GOOD, NEAR = 8 << 20, 4 << 20
+"""Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache."""
 
 CACHED = 8 << 20
 """Bytes of a block that still fits in a cache when it is written."""
@@ -91,7 +91,7 @@ def _sized(group: MoveGroup, cut: Cut, most: int) -> Iterator[Cut]:
     """The cut with candidate heights and widths."""
     operand = group.operands(cut.side)[0]
     unit = max(group.units[each] for each in group.operands(cut.side))
-    for bytes_of_block in dict.fromkeys((*(min(each, most) for each in GOOD), most)):
+    for bytes_of_block in dict.fromkeys((min(GOOD, most), min(GOOD, NEAR, most), most)):
         if not cut.pitch:
             wide = cut._replace(width=_aligned(group, cut.side, max(unit, bytes_of_block // unit * unit)))
             yield from _fitting(group, wide, operand, most, unit)

@@ -1,0 +1,103 @@
+"""Commands over checkpoints of every format: killed at random moments, over inputs that change, and twice at once."""
+
+import importlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores.killing_formats_child import CASES
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.errors import BindingError, ModelError
+from anydml.stores.running import file_blocks
+
+TENSORS = {f"layers.{k}.weight": np.arange(k, k + 3000, dtype="f4").reshape(60, 50) for k in range(16)}
+
+
+def write_input(folder, case):
+    source = folder / CASES[case][0]
+    if source.name == "x.npz":
+        np.savez_compressed(source, **TENSORS)
+    elif source.name == "x.safetensors":
+        written(source, TENSORS)
+    else:
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+        folders = importlib.import_module("stores.trained_folders")
+        tensors = {name: torch.from_numpy(array) for name, array in TENSORS.items()}
+        if case == "torch":
+            torch.save(tensors, source)
+        elif case == "zero":
+            folders.write_zero(source, tensors, 3, 3)
+        else:
+            name = "decoder.layers.{}.self_attention.linear_qkv.weight"
+            folders.write_megatron(source, {name.format(k): each for k, each in enumerate(tensors.values())}, 2, 2)
+    return source
+
+
+def plan_of(folder, case, **more):
+    source, name, options = CASES[case]
+    return stores.reshard(folder / source, folder / name, memory="15kB", extras=False, **options, **more)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
+@pytest.mark.parametrize("case", CASES)
+def test_killed_at_random_moments_it_goes_on(tmp_path, case):
+    write_input(tmp_path, case)
+    child = Path(__file__).with_name("killing_formats_child.py")
+    result = subprocess.run(
+        [sys.executable, str(child), str(tmp_path), case], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    counts = [int(line) for line in result.stdout.splitlines()]
+    assert len(counts) == 8
+    assert sum(count > 0 for count in counts) > 0, "it was killed in the midst of it"
+    assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_input_that_changes_meanwhile_is_refused_and_nothing_is_kept(tmp_path, case, monkeypatch):
+    source = write_input(tmp_path, case)
+    plan, write = plan_of(tmp_path, case), file_blocks.FileBlocks._block
+    file = plan.inputs[0].path
+
+    def block(self, number, finished):
+        write(self, number, finished)
+        os.utime(file, ns=(1, number + 1))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_blocks.FileBlocks, "_block", block)
+        with pytest.raises(BindingError, match="has changed since it was opened"):
+            plan.run()
+    assert os.listdir(tmp_path) == [source.name]
+    plan_of(tmp_path, case).run()
+    assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_of_two_at_once_one_writes_and_the_other_says_so(tmp_path, case, monkeypatch):
+    write_input(tmp_path, case)
+    first, second, write = plan_of(tmp_path, case), plan_of(tmp_path, case), file_blocks.FileBlocks._block
+    begun, may_go_on = threading.Event(), threading.Event()
+
+    def block(self, number, finished):
+        begun.set()
+        assert may_go_on.wait(60)
+        write(self, number, finished)
+
+    monkeypatch.setattr(file_blocks.FileBlocks, "_block", block)
+    running = threading.Thread(target=first.run)
+    running.start()
+    assert begun.wait(60)
+    with pytest.raises(ModelError, match="another process"):
+        second.run()
+    may_go_on.set()
+    running.join()
+    assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
+    again = plan_of(tmp_path, case)
+    again.run()
+    assert again.was_there
