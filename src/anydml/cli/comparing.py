@@ -79,7 +79,8 @@ def verify(
     for each in shown:
         more = f"; {counted(each.elements, 'element')} in all" if each.elements > 1 else ""
         say(printable(f"{each.text}{more}"))
-    if not quiet:
+    # Also said if quiet, where some are not named.
+    if not quiet or len(shown) < len(found.differences):
         say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(found, what)))
     return 0 if is_same else 1
 
@@ -99,17 +100,24 @@ def _summary(found: Comparison, what: str) -> str:
 @_memory
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @overwrites
+@json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def manifest(
     model: str, output: str, only: tuple[str, ...], drop: tuple[str, ...], memory: str, no_follow: bool,
-    overwrite: bool, quiet: bool,
+    overwrite: bool, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write OUT, a .json file with dtype, shape and SHA-256 of every tensor of MODEL, which verify takes.
 
-    Sums do not depend on files and ranks. They are of the elements in C order, little-endian.
+    Sums do not depend on files and ranks. They are of the elements in C order, little-endian. Those of the small files
+    of a folder, such as config.json, are in it, too.
     """
     from anydml.stores.manifests import manifest as make
 
-    found = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop)
-    if not quiet:
+    remarks = list[str]()
+    found = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
+    if as_json:
+        say_json({"model": model, "output": output, "tensors": len(found), "remarks": remarks})
+    elif not quiet:
+        for remark in remarks:
+            say(printable(f"{model}: {remark}"))
         say(printable(f"written to '{output}': the sums of {counted(len(found), 'tensor')}"))

@@ -20,6 +20,7 @@ from anydml.fields import path_text
 from anydml.files.folder import check_replaceable, write_whole
 from anydml.files.json_path import JsonPath, show
 from anydml.progress import shown
+from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
 from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.opening import BIN_INDEX, INDEX
@@ -43,12 +44,14 @@ class Manifest:
         described: shapes and dtypes of tensors, by name.
         hashes: SHA-256 of their elements in C order, in hexadecimal, by name.
         metadata: of the files.
+        files: SHA-256 of small files beside the tensors, by name; None where the checkpoint was no folder.
         remarks: for users.
     """
 
     described: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
     hashes: dict[str, str]
     metadata: dict[str, str]
+    files: Sums | None = None
     remarks: Sequence[str] = ()
 
 
@@ -108,10 +111,15 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         content = parse_json(Path(path).read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         raise place.error(f"is no manifest, as anydml manifest writes it: its {KEY} is not {VERSION}")
-    tensors, metadata = content.get("tensors"), content.get("metadata", {})
+    tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise place.error("is a manifest without tensors")
-    found = Manifest({}, {}, {key: str(value) for key, value in metadata.items()})
+    if files is not None and not isinstance(files, dict):
+        raise (place / "files").error(f"is {show(files)}, where an object is expected")
+    for name, known in (files or {}).items():
+        if not isinstance(known, str) or not _SUM.fullmatch(known):
+            raise (place / "files" / name).error(f"is {show(known)}, where 64 digits are expected")
+    found = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, said in tensors.items():
         own = place / "tensors" / name
         if not isinstance(said, dict) or not {"dtype", "shape", "sha256"} <= {*said}:
@@ -151,18 +159,21 @@ def manifest(
     progress: bool | Callable[[int], None] = False,
     only: Texts = (),
     drop: Texts = (),
+    remark: Callable[[str], None] | None = None,
 ) -> dict[str, str]:
     """The SHA-256 of each tensor of a checkpoint, which do not depend on its files and ranks.
 
     Args:
         model: a checkpoint, as in `anydml.stores.reshard`.
-        output: a .json file, which gets names, dtypes, shapes and sums, and which `verify` takes; None to write none.
+        output: a .json file, which gets names, dtypes, shapes and sums, and those of the small files of a folder, and
+            which `verify` takes; None to write none.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
         follow: as in `anydml.stores.open`.
         overwrite: whether an existing file may be replaced.
         progress: as in `anydml.stores.Plan.run`.
         only: as in `anydml.stores.reshard`.
         drop: likewise.
+        remark: is called with each line on what was left out or assumed.
 
     Returns:
         Sums of the elements in C order, little-endian, in hexadecimal, by name.
@@ -181,6 +192,9 @@ def manifest(
         >>> stores.verify("a.manifest.json", "a.safetensors")
     """
     read = read_tensors("manifest", model, None, None, follow, None, Selection.of(only, drop, (), ()))
+    if remark is not None:
+        for each in read.remarks:
+            remark(each)
     out = None if output is None else Path(path_text("manifest", output))
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
@@ -195,7 +209,9 @@ def manifest(
             name: {"dtype": name_of(dtype), "shape": [*in_elements(shape, dtype)], "sha256": found[name]}
             for name, (shape, dtype) in described.items()
         }
-        content = {KEY: VERSION, "metadata": dict(read.metadata), "tensors": tensors}
+        files = sums_beside(model)
+        beside = {} if files is None else {"files": files}
+        content = {KEY: VERSION, "metadata": dict(read.metadata), **beside, "tensors": tensors}
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         write_whole(out, lambda file: file.write(text.encode()), JsonPath(str(out)))
     return found

@@ -151,7 +151,8 @@ def _compared(
     one = _side(first, layouts[0], to, follow, dtype, selection)
     other = _side(second, layouts[1], None, follow, None, EVERYTHING)
     remarks = [f"{path}: {remark}" for path, own in ((first, one), (second, other)) for remark in own.remarks]
-    remarks += differences_beside(first, second)
+    known = [each.files if isinstance(each, Manifest) else None for each in (one, other)]
+    remarks += differences_beside(first, second, known)
     differences = [*_described(one.described, other.described)]
     if with_metadata:
         differences += _metadata(one.metadata, other.metadata)

@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.checkpoints.extras import extras_beside
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
+from anydml.text import counted
+
+Sums = Mapping[str, str]
+"""SHA-256 of small files by their names, in hexadecimal."""
 
 
-def differences_beside(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> list[str]:
-    """Remarks on files beside two checkpoints that are folders, and on wrong sizes in their indexes.
+def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
+    """The sums of the small files beside a checkpoint; None if it is no folder.
 
     Raises:
         ModelError: a file cannot be read.
     """
-    one, other = Path(first), Path(second)
-    remarks = [*_wrong_sizes(one), *_wrong_sizes(other)]
-    if not (one.is_dir() and other.is_dir()):
+    if not Path(path).is_dir():
+        return None
+    found = dict[str, str]()
+    for each in extras_beside(path)[0]:
+        with JsonPath(str(each)).reading():
+            found[each.name] = hashlib.sha256(each.read_bytes()).hexdigest()
+    return found
+
+
+def differences_beside(
+    first: str | os.PathLike[str], second: str | os.PathLike[str], known: Sequence[Sums | None] = (None, None)
+) -> list[str]:
+    """Remarks on files beside two checkpoints that are folders, and on wrong sizes in their indexes.
+
+    Args:
+        first: a checkpoint or a manifest.
+        second: another.
+        known: sums of the files beside each, which a manifest has.
+
+    Raises:
+        ModelError: a file cannot be read.
+    """
+    remarks = [*_wrong_sizes(Path(first)), *_wrong_sizes(Path(second))]
+    paths = first, second
+    sums = [sums_beside(path) if own is None else own for path, own in zip(paths, known, strict=True)]
+    here, there = sums
+    if here is None or there is None:
+        which = next((k for k, own in enumerate(known) if own), None)
+        if which is not None:
+            said = f"{paths[1 - which]}: is one file, so that {counted(len(known[which] or ()), 'small file')} of"
+            remarks.append(f"{said} {paths[which]} are not compared")
         return remarks
-    here, there = ({each.name: each for each in extras_beside(path)[0]} for path in (one, other))
     for path, own, others in ((first, here, there), (second, there, here)):
         if alone := [name for name in own if name not in others]:
             remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other has not")
-    if different := [name for name in here if name in there and not _is_same(here[name], there[name])]:
+    if different := [name for name in here if name in there and here[name] != there[name]]:
         remarks.append(f"{names(different)} beside the tensors differ in content")
     return remarks
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    with JsonPath(str(one)).reading():
-        return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
 
 
 def _wrong_sizes(path: Path) -> Iterator[str]:
