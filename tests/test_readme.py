@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sysconfig
 import tomllib
+import warnings
 
 import documents
 import pytest
@@ -72,7 +73,7 @@ def repository():
 
 
 def test_the_first_commands_install_it_and_print_what_is_shown(tmp_path):
-    install, _, _ = (block.strip() for block in blocks("sh"))
+    install, *_ = (block.strip() for block in blocks("sh"))
     install, *commands = install.split(" && ")
     assert (install, commands[0]) == (f"git clone {repository()}", "cd anydml\npip install .")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
@@ -86,6 +87,27 @@ def printed(commands, folder):
     done = [subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True) for line in lines]
     assert not any(each.stderr for each in done)
     return "".join(each.stdout for each in done)
+
+
+def test_a_training_run_becomes_a_release(tmp_path):
+    """The six commands, over what PyTorch saves of a model and its optimizer."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import torch.distributed.checkpoint as dcp
+    from safetensors.torch import load_file
+
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    model = {name: each.float() for name, each in load_file(ROOT / "examples/llama/model.safetensors").items()}
+    states = {name: {"exp_avg": each / 2, "step": torch.tensor(5.0)} for name, each in model.items()}
+    state = {"model": model, "optimizer": {"state": states, "lr": 0.1}, "step": 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dcp.save(state, checkpoint_id=tmp_path / "run", no_dist=True)
+    commands = next(block for block in blocks("sh") if "--only model" in block).splitlines()
+    assert len(commands) == 6
+    assert printed(commands, tmp_path) == next(block for block in blocks("text") if block.startswith("run:"))
+    found = load_file(tmp_path / "model/model.safetensors")
+    assert found.keys() == model.keys()
+    assert all(torch.equal(found[name], each.bfloat16()) for name, each in model.items())
 
 
 def test_a_model_file_of_directml_prints_what_is_shown():
