@@ -12,11 +12,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "IN and OUT are written without options: anydml reshard IN OUT",
         "--input --input-dir --input-path --output --output-dir --output-path --outfile --out --local-dir "
-        "--load --save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path",
+        "--load --save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path "
+        "--load-dir --save-dir --target-dir --staging-dir --ckpt-dir --output-fname --megatron-path --hf-path "
+        "--checkpoint",
     ),
     (
         "write --shard-size 5GB",
-        "--max-shard-size --out-shard-size --split-max-size --max-file-size",
+        "--max-shard-size --out-shard-size --split-max-size --max-file-size --split-tensors-size --max-size",
     ),
     (
         "write --shards N",
@@ -28,12 +30,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "it is always so: leave it out",
-        "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer --no-"
-        "tensor-first-split --lazy --sync --fsync",
+        "--safe-serialization --lazy-unpickle --low-cpu-memory --low-cpu-mem-usage --copy-tokenizer "
+        "--no-tensor-first-split --lazy --sync --fsync --use-safetensors --clone-tensors --safetensors "
+        "--consolidate --unshard --merge-shards --copy",
     ),
     (
         "pickles are not written: load OUT, and torch.save it",
-        "--unsafe-serialization --no-safe-serialization --to-torch --dcp-to-torch",
+        "--unsafe-serialization --no-safe-serialization --to-torch --dcp-to-torch --save-torch",
     ),
     (
         "write --dcp",
@@ -49,7 +52,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --dtype bf16",
-        "--outtype --torch-dtype --out-dtype --dtype-out --precision --cast --model-dtype --bf16 --bfloat16",
+        "--outtype --torch-dtype --out-dtype --dtype-out --precision --cast --model-dtype --bf16 --bfloat16 "
+        "--target-dtype --cast-to --to-dtype --lora-merge-dtype",
     ),
     (
         "write --dtype fp16",
@@ -61,7 +65,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "nothing is quantised here: llama.cpp's llama-quantize does it",
-        "--quantize --quantization --quant --q8-0 --load-in-4bit --load-in-8bit",
+        "--quantize --quantization --quant --q8-0 --load-in-4bit --load-in-8bit --quant-type --bits --group-size",
     ),
     (
         "write --only model",
@@ -69,7 +73,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --drop optimizer",
-        "--exclude --ignore --skip --exclude-optimizer --drop-optimizer --exclude-keys",
+        "--exclude --ignore --skip --exclude-optimizer --drop-optimizer --exclude-keys --skip-optimizer "
+        "--ignore-optimizer --no-optim --no-load-optim",
     ),
     (
         "write --drop NAME for each of them",
@@ -93,11 +98,12 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --extras-from FOLDER, from which config.json, the tokenizer and so on are copied",
-        "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model --model-name-or-path",
+        "--config --config-path --config-dir --tokenizer --tokenizer-path --base-model --hf-model "
+        "--model-name-or-path --hf-config --hf-model-path --tokenizer-model --vocab-file",
     ),
     (
         "write --no-extras",
-        "--no-copy --no-tokenizer --no-config",
+        "--no-copy --no-tokenizer --no-config --no-copy-tokenizer",
     ),
     (
         "write --memory 256MB",
@@ -106,15 +112,18 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "the number of processors decides: leave it out, or limit them by taskset",
         "--num-threads --num-workers --workers --threads --jobs --num-processes --max-workers --nproc "
-        "--thread-count --async-write --multi-gpu --parallel",
+        "--thread-count --async-write --multi-gpu --parallel --write-threads --nthread --num-threads-per-rank "
+        "--num-gpus --max-queue-size",
     ),
     (
         "files are moved by the processor, within --memory: leave it out",
-        "--cuda --device --gpu --device-map --read-to-gpu --use-gpu --gpu-rich --use-temp-file --no-lazy",
+        "--cuda --device --gpu --device-map --read-to-gpu --use-gpu --gpu-rich --use-temp-file --no-lazy "
+        "--cpu --no-cuda --cpu-offload --offload --use-cpu-initialization --no-lazy-unpickle "
+        "--no-low-cpu-memory",
     ),
     (
         "no code of a checkpoint is ever run: leave it out",
-        "--trust-remote-code --allow-crimes --allow-pickle --unsafe",
+        "--trust-remote-code --allow-crimes --allow-pickle --unsafe --no-allow-crimes",
     ),
     (
         "write --overwrite",
@@ -134,8 +143,8 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "write --tp N",
-        "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size --mp-"
-        "size --model-parallel-size --world-size --nproc-per-node",
+        "--tensor-parallel-size --tensor-model-parallel-size --target-tensor-parallel-size --tp-size "
+        "--mp-size --model-parallel-size --world-size --nproc-per-node",
     ),
     (
         "write --pp N",
@@ -151,20 +160,24 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "all ranks are written by one command: leave it out",
-        "--rank --no-dist --process-group",
+        "--rank --no-dist --process-group --tp-rank --pp-rank",
     ),
     (
         "nothing is downloaded here: hf download first, and name its folder",
-        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint --etag-timeout",
+        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint "
+        "--etag-timeout --upload --hf-upload-path --private --transformers-cache --local-dir-use-symlinks",
     ),
     (
         "it is not written here: use llama.cpp's or mergekit's own tool on OUT",
         "--vocab-only --model-name --mmproj --bigendian --big-endian --metadata-override --write-model-card "
-        "--merge --split",
+        "--merge --split --no-tensor-in-metadata --print-supported-models --mistral-format --source-metadata "
+        "--disable-mistral-community-chat-template --sentence-transformers-dense-modules",
     ),
     (
         "what IN is, is read from it: leave it out",
-        "--model-type --loader --saver --ckpt-format --arch --architecture --tag --debug",
+        "--model-type --loader --saver --ckpt-format --arch --architecture --tag --debug --backend "
+        "--src-format --load-format --zero-stage --model-size --llama-version --checkpoint-type "
+        "--tokenizer-type --no-checking --debug-mode",
     ),
     (
         "write anydml manifest OUT sums.json, and anydml verify sums.json COPY",
@@ -181,6 +194,35 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "write --dry-run",
         "--plan --simulate --no-act --what-if",
+    ),
+    (
+        "write anydml verify IN OUT afterwards",
+        "--verify --test --validate",
+    ),
+    (
+        "name the folder of that step as IN, such as run/iter_0000010",
+        "--step --iteration --epoch --ckpt-step --latest --global-step",
+    ),
+    (
+        "weights are not computed here: merge them by peft or mergekit, and name the result as IN",
+        "--lora --adapter --merge-lora --merge-and-unload --lora-merge-cache --random-seed",
+    ),
+    (
+        "write it as a rule of a --layout",
+        "--transpose --permute --flatten --unflatten --concat --fuse --merge-qkv --split-qkv --stack "
+        "--unstack --tie-word-embedding",
+    ),
+    (
+        "config.json tells it: write --extras-from FOLDER, or heads in [[axes]] of a --layout",
+        "--num-heads --num-attention-heads --num-key-value-heads --num-layers --num-experts",
+    ),
+    (
+        "permissions are those of IN: leave it out",
+        "--preserve --chmod --mode",
+    ),
+    (
+        "an index is written where there are several files: leave it out",
+        "--index --no-index",
     ),
     (
         "progress is shown unless --quiet is given",
