@@ -1,7 +1,7 @@
 """Checkpoints converted by PyTorch's own tools and by anydml: ``python -m benchmarks.checkpoint_tools [--rounds 3]``.
 
 1 GB of bfloat16 in 8 shards. Each run is a process of its own: seconds without imports, until all is on the disk, and
-the MiB by which the process grew, without the page cache. What comes out is compared bit for bit before anything is timed.
+the MiB by which the process grew, without the page cache. What comes out is compared bit for bit before it is timed.
 """
 
 from __future__ import annotations

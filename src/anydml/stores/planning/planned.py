@@ -79,7 +79,8 @@ class Planned:
             self.arrays = tuple(target for target in self.outputs if isinstance(target, ZarrTarget))
         if is_apart:
             self._check_apart()
-            if len({isinstance(each.path, Address) for each in (*self.files, *self.arrays)}) > 1:
+            written = [*(file.path for file in self.files), *(array.path for array in self.arrays)]
+            if len({isinstance(path, Address) for path in written}) > 1:
                 raise BindingError(
                     f"{self.name}: some outputs are at addresses, and others are files: write all to one place"
                 )

@@ -38,7 +38,8 @@ MOST_OPEN = 4
 
 def run_on(scheduler: str, plan: Planned, progress: bool | Callable[[int], None]) -> None:
     """Run a plan on a cluster; as `Plan.run`."""
-    if any(isinstance(each.path, Address) for each in plan.outputs):
+    written = [*(file.path for file in plan.files), *(array.path for array in plan.arrays)]
+    if any(isinstance(path, Address) for path in written):
         raise BindingError(f"{plan.name}: a cluster writes files, and not at addresses: leave the scheduler away")
     # Nothing is begun before the cluster is there.
     with connected(scheduler) as client:

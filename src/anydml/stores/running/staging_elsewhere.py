@@ -14,6 +14,7 @@ from pathlib import Path
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
+from anydml.stores.formats.columns import made
 from anydml.stores.formats.target import Content
 from anydml.stores.formats.zarr_groups import GROUP_FILES
 from anydml.stores.formats.zarr_metadata import METADATA, is_zarr, is_zarr_array
@@ -168,15 +169,15 @@ def _address(path: Path) -> Address:
 
 
 def _size(content: Content) -> int:
-    return len(content) if isinstance(content, bytes) else size_at(content)
+    return size_at(content) if isinstance(content, Path) else len(made(content))
 
 
 def _copy(content: Content, path: Address) -> None:
     """Write an object from its content, or from another file or object."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
+    if isinstance(content, Path):
         path.copy_from(content)
+    else:
+        path.write_bytes(made(content))
 
 
 def _remove(folder: Address) -> None:
