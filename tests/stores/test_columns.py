@@ -104,3 +104,20 @@ def test_casts_of_adjacent_tensors_share_requests(tmp_path):
     assert all(
         np.array_equal(found[name], array if name == "odd" else array.astype("f2")) for name, array in tensors.items()
     )
+
+
+def test_a_rule_for_one_layer_is_one_for_its_scales(tmp_path):
+    tensors = {}
+    for layer in range(4):
+        name = f"model.layers.{layer}.mlp.up_proj.weight"
+        tensors |= {name: np.full((8, 4), layer, "f4"), f"{name}_scale": np.full((8, 1), layer, "f4")}
+    written(tmp_path / "a.safetensors", tensors)
+    (tmp_path / "l.toml").write_text('axes = [{match = "model.layers.2.mlp.up_proj.weight", axis = 1}]')
+    plan = stores.reshard(tmp_path / "a.safetensors", tmp_path / "out", tmp_path / "l.toml", ranks=2)
+    shapes = {target.name: target.shape for target in plan.outputs}
+    for layer in range(4):
+        name = f"model.layers.{layer}.mlp.up_proj.weight"
+        whole = (8, 2), (8, 1)
+        assert (shapes[name], shapes[f"{name}_scale"]) == (whole if layer == 2 else ((4, 4), (4, 1)))
+    # Layers that no rule names are planned together.
+    assert len(plan.outputs.kinds) == 2 * 3 + 1

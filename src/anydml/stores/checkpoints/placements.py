@@ -145,21 +145,19 @@ class Placed:
         found = list[int]()
         placement = self.placement
         patterns = self.axes.alike(self.tensors)
-        looks = Looks(patterns)
+        looks, pattern_of = Looks(patterns), dict(zip(self.tensors, patterns, strict=True))
         for (name, tensor), pattern in zip(self.tensors.items(), patterns, strict=True):
             stages = self._stages(name) if placement.pp > 1 else ()
             expert = _EXPERT.match(name) if placement.ep > 1 else None
             group = expert and int(expert[1]) * placement.ep // self._experts
-            about = self._about(name) if looks.beside(pattern) else None
+            about = None
+            if looks.beside(pattern):
+                weight = weight_of(name, self._model)
+                about = weight and (id(self.tensors[weight].value), pattern_of[weight]), depends_on(name, self._model)
             # Dtypes by id, because hashing one is slow; those that are equal twice are only more kinds.
             key = id(tensor.value), id(tensor.dtype), pattern, about, stages, group
             found.append(known.setdefault(key, len(known)))
         return np.array(found, np.int32)
-
-    def _about(self, name: str) -> Any:
-        """What the axis of a tensor depends on beside the tensor."""
-        weight = weight_of(name, self._model)
-        return weight and id(self.tensors[weight].value), depends_on(name, self._model)
 
     @cached_property
     def _firsts(self) -> list[str]:
