@@ -108,8 +108,8 @@ def manifest(
 ) -> None:  # fmt: skip
     """Write OUT, a .json file with dtype, shape and SHA-256 of every tensor of MODEL, which verify takes.
 
-    Sums do not depend on files and ranks. They are of the elements in C order, little-endian. Those of the small files
-    of a folder, such as config.json, are in it, too.
+    Sums do not depend on files and ranks. They are of the elements in C order, little-endian. OUT also has the sums of
+    a folder's small files, such as config.json.
     """
     from anydml.stores.manifests import manifest as make
 
