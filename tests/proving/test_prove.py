@@ -281,3 +281,26 @@ def test_movement_through_nodes_is_followed_for_all_sizes(first, second, wrong):
             assert error_of(a, b) < 8
     head, _, _ = second.partition("y = ")
     assert prove(one, model(f"{signature} {{ {head}y = {wrong} }}")).verdict == "different"
+
+
+def test_softmax_of_old_opsets_is_along_all_axes_from_one_on():
+    text = "g (float[N,3,4] x) => (float[N,3,4] y) { y = Softmax <axis = 1> (x) }"
+    old = parser.parse_model(f'<ir_version: 8, opset_import: ["": 11]> {text}')
+    new = parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> {text}')
+    last = parser.parse_model(f'<ir_version: 8, opset_import: ["": 11]> {text.replace("axis = 1", "axis = 2")}')
+    also = parser.parse_model(f'<ir_version: 8, opset_import: ["": 13]> {text.replace("axis = 1", "axis = 2")}')
+    found = prove(old, new)
+    assert found.verdict == "different"
+    assert found.parting.terms == ('Softmax<(1,)>("x")[N, 12]', 'Softmax<(1,)>("x")[N, 3, 4]')
+    assert prove(last, also).verdict == "proved"
+
+
+def test_padding_is_joining_with_constants():
+    signature = "g (float[N,2] x) => (float[A,B] y)"
+    one = model(f"{signature} <int64[4] p = {{0, 1, 0, 3}}> {{ y = Pad (x, p) }}")
+    other = model(
+        f"{signature} <int64[4] p = {{0, 1, 0, 1}}, int64[4] q = {{0, 0, 0, 2}}> {{ a = Pad (x, p) y = Pad (a, q) }}"
+    )
+    assert prove(one, other).verdict == "proved"
+    wrong = model(f"{signature} <int64[4] p = {{0, 2, 0, 2}}> {{ y = Pad (x, p) }}")
+    assert prove(one, wrong).verdict == "different"

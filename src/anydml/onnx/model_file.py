@@ -66,7 +66,8 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
     try:
         model.ParseFromString(data)
     except DecodeError:
-        raise place.error("is no ONNX model, or is truncated: protobuf cannot read it") from None
+        size = bytes_text(len(data))
+        raise place.error(f"is no ONNX model, or is truncated at {size}; copy or export it again") from None
     del data
     _check_model(model, place)
     if external_data:

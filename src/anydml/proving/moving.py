@@ -222,7 +222,7 @@ class Mover(Viewer):
         rest = [k for k in range(len(axes)) if k != axis]
         if one is other and factors == others and all(axes[k] == more[k] for k in rest):
             own = [[k for k, n in each if n != 1] for each in (axes[axis], more[axis])]
-            if own[0] == own[1] == [REPEATED]:
+            if {*own[0], *own[1]} <= {REPEATED}:
                 size = first.sizes[axis] + second.sizes[axis]
                 entries = [[(REPEATED, size)] if k == axis else each for k, each in enumerate(axes)]
                 shape = tuple(size if k == axis else n for k, n in enumerate(first.sizes))

@@ -101,7 +101,8 @@ def _text(term: Term, depth: int) -> Iterator[str]:
     elif not depth:
         yield f"…{shape}"
     else:
-        yield f"{term.kind.partition('@')[0]}{_details(term)}("
+        operator, _, version = term.kind.partition("@")
+        yield f"{operator}{f' of opset {version}' if version else ''}{_details(term)}("
         yield ", ".join("" if each is None else "".join(_text(each, depth - 1)) for each in term.inputs)
         yield f"){shape}"
 
@@ -110,6 +111,9 @@ def _details(term: Term) -> str:
     if term.kind == "moved":
         order = term.detail[0]
         return "" if order is None else f"<{list(order.factors)}, perm {list(order.perm)}>"
+    if "@" not in term.kind and isinstance(term.detail, tuple) and len(term.inputs) == 1 and term.kind != "slice":
+        # What is normalised or reduced: along which axes.
+        return f"<{term.detail[0]}>"
     if term.kind in ("slice", "concat", "taken"):
         return f"<{term.detail}>"
     return ""

@@ -13,14 +13,18 @@ from anydml.proving.sizes import axis_of
 from anydml.proving.terms import Term
 
 ALONG_AXIS = {
-    "Softmax": 13,
-    "LogSoftmax": 13,
+    "Softmax": 1,
+    "LogSoftmax": 1,
     "Hardmax": 13,
     "ArgMax": 1,
     "ArgMin": 1,
     "LayerNormalization": 17,
 }
 """Operators with an axis that may be counted from the end, and their first versions in which it is one axis."""
+
+
+SOFTMAX_OF_ONE_AXIS = 13
+"""The first opset in which Softmax is along one axis."""
 
 
 def reduction(mover: Mover, call: Call) -> Sequence[Term] | None:
@@ -79,7 +83,9 @@ def along_axis(mover: Mover, call: Call) -> Sequence[Term] | None:
     if any(each is None or each.shape is None or len(each.shape) > rank for each in call.inputs):
         return None
     terms = [each for each in call.inputs if each is not None]
-    last = rank if call.operator == "LayerNormalization" else axis + 1
+    # Before opset 13, Softmax was along all axes from one on.
+    is_last = call.operator != "LayerNormalization" and call.version >= SOFTMAX_OF_ONE_AXIS
+    last = axis + 1 if is_last else rank
     kinds = ["normalised" if axis <= k < last else PLAIN for k in range(rank)]
     axes = shared_axes(terms, term.shape)
     if axes is None:

@@ -93,11 +93,13 @@ def split_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
         lengths = [each] * (count - 1) + [size - each * (count - 1)]
     if any((low := least(length)) is None or low < 0 for length in lengths):
         return None
+    if len(lengths) != count or sum(lengths[1:], lengths[0]) != size:
+        return None
     found, first = list[Term](), 0
     for length in lengths:
         found.append(mover.slice(term, [(axis, first, length, 1)]))
         first = first + length
-    return found if len(found) == count and first == size else None
+    return found
 
 
 def take_rule(mover: Mover, call: Call) -> Sequence[Term] | None:
