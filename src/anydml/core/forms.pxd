@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 cdef class Form:
     cdef int64_t *codes
     cdef int64_t used, count, lookup_count, size
-    cdef bytes held
+    cdef bytearray held
     cdef list patterns
     cdef int64_t make_moves(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
 

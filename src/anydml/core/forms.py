@@ -1,7 +1,5 @@
 """Forms: moves whose numbers are in registers, so that one trace makes the moves of every call (see `tapes`)."""
 
-from array import array
-
 import cython
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
@@ -70,8 +68,10 @@ class Form:
             self.lookup_count += len(found)
             self.count += 1
         self.used = len(codes)
-        self.held = array("q", codes).tobytes()
+        self.held = bytearray(8 * self.used)
         self.codes = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        for k in range(self.used):
+            self.codes[k] = codes[k]
         # Of the moves of a call, and their lookups.
         self.size = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
 

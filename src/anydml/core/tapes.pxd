@@ -22,7 +22,7 @@ cdef struct Instruction:
 cdef class Tape:
     cdef Instruction *instructions
     cdef int64_t *constants
-    cdef tuple held
+    cdef bytearray held
     cdef int64_t given, first, count, registers
     cdef bint begin(self, int64_t *found) noexcept nogil
     cdef bint run(self, int64_t *found, int64_t first, int64_t last) noexcept nogil

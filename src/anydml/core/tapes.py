@@ -1,7 +1,5 @@
 """Tapes: instructions that compute and check numbers; `anydml.tracing.tape` builds them."""
 
-from array import array
-
 import cython
 from cython.cimports.libc.string import memcpy
 
@@ -32,9 +30,14 @@ class Tape:
         self.count = len(codes) // 4
         if first >= len(instructions):
             self.first = self.count
-        self.held = array("q", codes).tobytes(), array("q", constants).tobytes()
-        self.instructions = cython.cast(cython.pointer(Instruction), cython.cast(cython.p_char, self.held[0]))
-        self.constants = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held[1]))
+        self.held = bytearray(8 * (len(codes) + len(constants)))
+        numbers: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
+        for k in range(len(codes)):
+            numbers[k] = codes[k]
+        self.instructions = cython.cast(cython.pointer(Instruction), numbers)
+        self.constants = numbers + len(codes)
+        for k in range(len(constants)):
+            self.constants[k] = constants[k]
 
     def begin(self, found):
         """Run the instructions before those that need the results' strides; returns as `run`."""
