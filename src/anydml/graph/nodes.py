@@ -9,7 +9,7 @@ from anydml.graph.composer import GraphComposer
 from anydml.graph.reinterpret import refine
 from anydml.moves.accesses import single_access
 from anydml.moves.constant import Constant
-from anydml.moves.move import Access, Fill, Move
+from anydml.moves.move import Access
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 from anydml.moves.program import renumbered
 from anydml.moves.sizing import Sizes
@@ -161,7 +161,7 @@ class Node:
             if value is None:
                 packed = Layout.packed(tensor.sizes, size)
                 number = composer.scratch_bytes(math.prod(sizes) * size, reason)
-                composer.move([Move((), Access(number, 0, ()), Fill(b"\0"), math.prod(sizes) * size)])
+                composer.move(Value.filled((math.prod(sizes) * size,), b"\0").moves(number, 0, (1,)))
                 value = Value.stored(number, sizes, (*packed.strides, size), size)
                 self._values[k] = value
             found = single_access(value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from anydml.moves.move import Access, Fill
-from anydml.moves.pieces import Factor, NotComposableError, Piece, with_zero_strides
+from anydml.moves.new_axes import in_parts
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value, join
 from anydml.tensor import TensorDesc
 
@@ -17,25 +17,7 @@ from anydml.tensor import TensorDesc
 def refine(value: Value, size: int) -> Value:
     """Divide elements into elements of `size` bytes, which must divide the present size; the last axis grows."""
     count = value.element_size // size
-    if count == 1:
-        return value
-    rank = len(value.sizes)
-    pieces = [part for piece in value.pieces for part in _finer(piece, value.element_size, size)]
-    apart = Value((*value.sizes, count), size, tuple(pieces))
-    return apart.reshape((*value.sizes[: rank - 1], value.sizes[-1] * count))
-
-
-def _finer(piece: Piece, whole: int, size: int) -> list[Piece]:
-    start, factors, source = piece
-    axis, count = len(start), whole // size
-    if isinstance(source, Access):
-        moved = with_zero_strides(source, 1)._replace(strides=(*source.strides, size))
-        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
-    pattern = source.pattern * (whole // len(source.pattern))
-    parts = [pattern[k * size : (k + 1) * size] for k in range(count)]
-    if len({*parts}) == 1:
-        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), Fill(parts[0]))]
-    return [Piece((*start, k), factors, Fill(part)) for k, part in enumerate(parts)]
+    return value if count == 1 else in_parts(value, size).reshape((*value.sizes[:-1], value.sizes[-1] * count))
 
 
 def is_same_view(source: TensorDesc, target: TensorDesc) -> bool:

@@ -174,69 +174,6 @@ class Composer:
         """Pad with elements of `pattern`."""
         return self._try(value, lambda each: pad(each, before, after, pattern))
 
-    def moved(
-        self,
-        values: Sequence[Value],
-        shapes: Sequence[Sequence[int]],
-        element_size: int,
-        lower: Callable[[Sequence[Layout], Sequence[Layout]], tuple[Sequence[Move], Sequence[Constant]]],
-        reason: str,
-    ) -> list[Value]:
-        """Run the caller's own moves on values, with results in scratch.
-
-        Args:
-            values: the sources; stored first if necessary.
-            shapes: the results' shapes.
-            element_size: bytes per element of the results.
-            lower: returns the moves, and constants that they read (last operands), given the layouts of the values
-                (operands 0 …) and of the results (next operands).
-            reason: why scratch is needed.
-        """
-        inputs = [self._as_access(value, reason) for value in values]
-        results = []
-        for shape in shapes:
-            size = math.prod(shape) * element_size
-            scratch = Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason)
-            layout = Layout.packed(tuple(shape), element_size)
-            results.append((self._add(SCRATCH, scratch), layout))
-        moves, known = lower([layout for _, layout in inputs], [layout for _, layout in results])
-        more = [self._add(CONSTANT, Operand("constant", f"constant {k}", value=each)) for k, each in enumerate(known)]
-        numbers = [access.operand for access, _ in inputs] + [number for number, _ in results] + more
-        self._moves += [_placed(move, numbers, inputs) for move in moves if 0 not in move.sizes]
-        return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
-
-    def overwritten(
-        self,
-        value: Value,
-        parts: Sequence[Value],
-        lower: Callable[[Sequence[Layout], Layout], Sequence[Move]],
-        reason: str,
-    ) -> Value:
-        """Store a value in scratch and overwrite some of its elements.
-
-        Args:
-            value: the value, all of which is stored first.
-            parts: the sources of the new elements; stored first if necessary.
-            lower: returns the moves, given the layouts of the parts (operands 0 …) and of the value (next operand).
-            reason: why scratch is needed.
-        """
-        sources = [self._as_access(self.without_fills(part), reason) for part in parts]
-        stored = self.stored(value, reason)
-        target = SCRATCH + self._counts[SCRATCH] - 1, Layout(value.sizes, _packed(value), value.element_size)
-        numbers = [*(access.operand for access, _ in sources), target[0]]
-        moves = lower([layout for _, layout in sources], target[1])
-        self._moves += [_placed(move, numbers, sources) for move in moves if 0 not in move.sizes]
-        return stored
-
-    def _as_access(self, value: Value, reason: str) -> tuple[Access, Layout]:
-        """Return the access that reads a value, and its layout; store the value if there is none."""
-        value = self.without_counting(value)
-        if (found := strided(value)) is not None:
-            return found
-        value = self.stored(value, reason)
-        layout = Layout(value.sizes, _packed(value), value.element_size)
-        return Access(SCRATCH + self._counts[SCRATCH] - 1, 0, layout.strides), layout
-
     def stored(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
         number, strides = self.begun(value, reason)
@@ -341,11 +278,6 @@ class Raising(Composer):
 
     def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
         return change(value)
-
-
-def _placed(move: Move, numbers: Sequence[int], sources: Sequence[tuple[Access, Layout]]) -> Move:
-    """Replace operand numbers 0 … by `numbers`, and let the first of them begin where their sources do."""
-    return renumbered(move, dict(enumerate(numbers)), {k: access.offset for k, (access, _) in enumerate(sources)})
 
 
 def _packed(value: Value) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from anydml.moves.move import Access, Fill
 from anydml.moves.open_numbers import are_same, is_none, is_one
 from anydml.moves.pieces import Factor, Piece, on_strides, with_zero_strides
 from anydml.moves.value import Value
@@ -54,3 +55,22 @@ def expand(value: Value, axis: int, size: int) -> Value:
     ]
     sizes = (*value.sizes[:axis], size, *value.sizes[axis:])
     return Value(sizes, value.element_size, () if is_none(size) else tuple(pieces))
+
+
+def in_parts(value: Value, size: int) -> Value:
+    """Divide elements into parts of `size` bytes, which must divide the present size; along a new last axis."""
+    pieces = [part for piece in value.pieces for part in _in_parts(piece, value.element_size, size)]
+    return Value((*value.sizes, value.element_size // size), size, tuple(pieces))
+
+
+def _in_parts(piece: Piece, whole: int, size: int) -> list[Piece]:
+    start, factors, source = piece
+    axis, count = len(start), whole // size
+    if isinstance(source, Access):
+        moved = with_zero_strides(source, 1)._replace(strides=(*source.strides, size))
+        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
+    pattern = source.pattern * (whole // len(source.pattern))
+    parts = [pattern[k * size : (k + 1) * size] for k in range(count)]
+    if len({*parts}) == 1:
+        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), Fill(parts[0]))]
+    return [Piece((*start, k), factors, Fill(part)) for k, part in enumerate(parts)]

@@ -8,14 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.errors import FuseIndexError
+from anydml.functions.calling import check_size
 from anydml.moves.accesses import strided
 from anydml.moves.compose import SCRATCH
-from anydml.moves.move import Access, Lookup, Move, Outside, unless
-from anydml.tensor import Layout
+from anydml.moves.move import Outside
+from anydml.moves.sizing import Numbers
+from anydml.moves.value_maker import Lazy, ValueMaker
+from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
+from anydml.operators.element_wise_if import where_rule
+from anydml.operators.triangles import check_tril, check_triu
+from anydml.tracing.constants import whole
 from anydml.tracing.picking import check_dtype_of, index_array
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
-from anydml.tracing.verbs import broadcast, broadcast_all, common_shape, fill, native, reshape
+from anydml.tracing.verbs import broadcast, common_shape, native, reshape
 
 REASON = "elements are written over others"
 
@@ -51,27 +57,34 @@ def put(x: TracedArray, part: TracedArray, places: Sequence[Any]) -> TracedArray
     check_same(x, part)
     if not part.count:
         return x
-    found = [place for place in places if isinstance(place, At)]
     for axis, place in enumerate(places):
         if isinstance(place, At):
             _check(place, x.shape[axis])
 
-    def lower(inputs: Sequence[Layout], target: Layout) -> Sequence[Move]:
-        strides, offset = [0] * part.ndim, 0
-        lookups: list[Lookup] = []
-        for size, stride, place in zip(target.sizes, target.strides, places, strict=True):
-            if isinstance(place, Along):
-                offset += place.start * stride
-                strides[place.dim] += place.step * stride
-                continue
-            number = 1 + len(lookups)
-            dtype, own = place.indices.element.name, inputs[number].strides
-            lookups.append(Lookup(number, dtype, 0, own, size, stride, place.outside))
-        to = Access(len(inputs), offset, tuple(strides), tuple(lookups))
-        return (Move(part.shape, to, Access(0, 0, inputs[0].strides), part.itemsize),)
+    make = maker(x)
+    to, dims = make.updated(Lazy(x.value)), list[int]()
+    for place in places:
+        axis = len(dims)
+        if isinstance(place, Along):
+            to = make.cut(to, axis, place.start, part.shape[place.dim], place.step)
+            dims.append(place.dim)
+        else:
+            to = make.pick(to, Lazy(place.indices.value, place.indices.element.name), axis, place.outside)
+            dims += range(part.ndim)
+    for dim in range(part.ndim):
+        while dims.count(dim) > 1:
+            axis = dims.index(dim)
+            other = dims.index(dim, axis + 1)
+            to = make.diagonal(to, axis, other)
+            del dims[other]
+    make.copy(make.permute(to, Numbers([*map(dims.index, range(part.ndim))])), Lazy(part.value))
+    return x.made(*make.values())
 
-    parts = [part.value, *(place.indices.value for place in found)]
-    return x.made(x.trace.composer.overwritten(x.value, parts, lower, REASON))
+
+def maker(x: TracedArray) -> ValueMaker:
+    """Return what makes values of x's elements by operators' rules."""
+    composer, name, dtype = x.trace.composer, x.trace.name, x.element
+    return ValueMaker(composer, x.itemsize, lambda sizes: check_size(name, sizes, dtype), REASON)
 
 
 def check_same(x: TracedArray, part: TracedArray) -> None:
@@ -124,13 +137,9 @@ def choose(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
         raise refused(f"{mask!r} as a mask", "pass the result of comparing it with 0")
     if x.element != y.element:
         raise refused(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
-    by, x, y = broadcast_all([mask, x, y])
-
-    def lower(inputs: Sequence[Layout], target: Layout) -> Sequence[Move]:
-        source = Access(0, 0, inputs[0].strides, (unless(1, inputs[1].strides),))
-        return (Move(target.sizes, Access(2, 0, target.strides), source, x.itemsize),)
-
-    return x.made(x.trace.composer.overwritten(x.value, [y.value, by.value], lower, REASON))
+    make, sizes = maker(x), common_shape([mask.shape, x.shape, y.shape])
+    where_rule(make, Lazy(x.value), Lazy(y.value), Lazy(mask.value), Numbers(sizes))
+    return x.made(*make.values())
 
 
 def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
@@ -140,18 +149,11 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
         x = broadcast(x, (x.shape[0], x.shape[0]))
     if x.ndim < 2:
         raise broken(f"a triangle of {x!r}: it must have at least two dimensions")
-    rows, columns = x.shape[-2:]
-    # One byte per diagonal, from the lower left on: 0 on diagonals that become zero.
-    diagonals = np.arange(1 - rows, columns)
-    kept = x.trace.array((diagonals >= k if is_upper else diagonals <= k).astype(np.uint8))
-    zero = broadcast(fill(x, ()), x.shape)
-
-    def lower(inputs: Sequence[Layout], target: Layout) -> Sequence[Move]:
-        (along,) = inputs[1].strides
-        strides = (*(0,) * (x.ndim - 2), -along, along)
-        mask = Lookup(1, "uint8", (rows - 1) * along, strides, 1, 0, "skip")
-        return (Move(x.shape, Access(2, 0, target.strides), Access(0, 0, inputs[0].strides, (mask,)), x.itemsize),)
-
     if not x.count:
         return x
-    return x.made(x.trace.composer.overwritten(x.value, [zero.value, kept.value], lower, REASON))
+    make = maker(x)
+    # Comparing an open diagonal makes a guard.
+    k = max(min(whole(k), EVERY - 1), -EVERY)
+    parameters = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
+    diagonal_matrix_rule(make, Lazy(x.value), *parameters)
+    return x.made(*make.values())

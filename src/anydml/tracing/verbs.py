@@ -14,10 +14,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.arrays.receive import adapter_of
 from anydml.functions.calling import check_size
-from anydml.moves import Access, Constant, Move
+from anydml.moves.new_axes import in_parts
 from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.value import Value
-from anydml.tensor import Layout
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray, needing
@@ -167,14 +166,11 @@ def native(x: TracedArray) -> TracedArray:
         raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
     unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
 
-    def lower(inputs: Sequence[Layout], results: Sequence[Layout]) -> tuple[Sequence[Move], Sequence[Constant]]:
-        (given,), (made,) = inputs, results
-        sizes = (*x.shape, x.itemsize // unit, unit)
-        source = Access(0, unit - 1, (*given.strides, unit, -1))
-        return (Move(sizes, Access(1, 0, (*made.strides, unit, 1)), source, 1),), ()
-
-    (found,) = x.trace.composer.moved([x.value], [x.shape], x.itemsize, lower, "the bytes of elements are swapped")
-    return x.trace.made(found, dtype)
+    composer, rank = x.trace.composer, x.ndim
+    parts = composer.split(in_parts(x.value, 1), rank, (x.itemsize // unit, unit))
+    swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
+    number, strides = composer.begun(swapped, "the bytes of elements are swapped")
+    return x.trace.made(Value.stored(number, x.shape, strides[:rank], x.itemsize), dtype)
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
