@@ -44,7 +44,7 @@ CORE_TESTS = (
 )  # fmt: skip
 """Those of what is compiled."""
 COPIED = (
-    "src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "rule_sources.py", "README.md",
+    "src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "rule_sources", "README.md",
     "LICENSE",
 )  # fmt: skip
 BUILD = (sys.executable, "setup.py", "build_ext", "--inplace")

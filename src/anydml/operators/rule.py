@@ -33,7 +33,7 @@ def rule(text: R) -> R:
 
 
 def front(text: R) -> R:
-    """Mark the check of a function on arrays that is compiled with its rule (see rule_sources.py).
+    """Mark the check of a function on arrays that is compiled with its rule (see rule_sources).
 
     Its parameters are `name`, for errors, the arrays' shapes, and the other arguments; it returns the rule's numbers.
     Integers are compared by `holds`, since they may be open; what is said of an error is left to Python.

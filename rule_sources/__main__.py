@@ -1,0 +1,5 @@
+"""Print the source of anydml.core.rules."""
+
+from rule_sources import source
+
+print(source())
