@@ -41,6 +41,19 @@ def test_many_indices_make_few_chunks(shape, chunks, axis, count):
         np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted)
 
 
+@pytest.mark.parametrize("axis, shape", [(0, (777, 40)), (1, (600, 90))], ids=str)
+@pytest.mark.parametrize("change", [lambda x: x, lambda x: x[::-1, 1:]], ids=["whole", "cut"])
+def test_many_indices_of_each_element_make_few_chunks(axis, shape, change):
+    array = np.arange(24000).reshape(600, 40)
+    x = change(da.from_array(array, chunks=(100, 10)))
+    array, sizes = change(array), [*x.shape]
+    sizes[axis] = shape[axis]
+    index = np.random.default_rng(axis).integers(-x.shape[axis], x.shape[axis], sizes)
+    result = dml.gather_elements(x, index, axis)
+    assert result.npartitions <= 8 * asked(index.shape, x)
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), np.take_along_axis(array, index, axis))
+
+
 def drawn_indices(rng, size, shape):
     """Indices as people have them, for an axis of some size: mixed, sorted, in runs, from the end, repeated."""
     shape = np.atleast_1d(shape)
@@ -130,5 +143,5 @@ def test_random_gathers_are_numpys(seed):
     result, wanted = function(x), plain(array)
     assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype), kind
     np.testing.assert_array_equal(result.compute(scheduler="sync"), wanted, err_msg=kind)
-    if kind in ("plain", "clamped"):
+    if kind in ("plain", "clamped", "elements"):
         assert result.npartitions <= 8 * asked(wanted.shape, x), (kind, result.chunks, x.chunks)

@@ -107,6 +107,10 @@ def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]
         left = _width(lookup.size, abs(lookup.stride), layout, bounds[source.operand])
         for k in reversed([k for k in range(count) if lookup.strides[k]]):
             picked.add(k)
+            if along := abs(source.strides[k]):
+                # One index per element: the input is walked along here, too.
+                own[k] = _width(move.sizes[k], along, layout, bounds[source.operand])
+                continue
             taken = min(move.sizes[k], left)
             own[k] *= taken
             left = max(1, left // taken)
