@@ -6,7 +6,7 @@ from anydml.errors import DescError
 from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
 from anydml.operators.function import Array, Sizes, function
 from anydml.operators.rule import Item, front
-from anydml.symbols import are_known
+from anydml.symbols import are_known, holds
 from anydml.text import counted
 
 
@@ -15,7 +15,11 @@ def _diagonal(name: str, shape: Sizes, k: int) -> int:
     if len(shape) < 2:
         have = counted(len(shape), "dimension")
         raise DescError(f"{name}: x has {have}", name, "x", "x must be matrices, of 2 dimensions or more")
-    return min(max(k, 0 - EVERY), EVERY - 1) if are_known((k,) * 1) else k
+    if are_known((k,) * 1):
+        return min(max(k, 0 - EVERY), EVERY - 1)
+    if not holds(k < EVERY):
+        return EVERY - 1
+    return k if holds(k >= 0 - EVERY) else 0 - EVERY
 
 
 @front
