@@ -92,6 +92,17 @@ def test_what_wraps_is_not_taken_for_what_does_not() -> None:
     assert len(fused(x, np.uint8(240))) == 296
 
 
+@pytest.mark.parametrize("kind", [int, np.int64, np.int32])
+def test_a_fused_function_inside_another_has_the_same_numbers(kind: Any) -> None:
+    inner = dml.fuse(lambda x, k: x[k:])
+    inner(np.arange(3), kind(1))
+    by_place, by_name = dml.fuse(lambda k, x: inner(x, k)), dml.fuse(lambda k, x: inner(k=k, x=x[1:]))
+    for k in range(6):
+        np.testing.assert_array_equal(by_place(kind(k), np.arange(9)), np.arange(9)[k:])
+        np.testing.assert_array_equal(by_name(kind(k), np.arange(9)), np.arange(1, 9)[k:])
+    assert (by_place.counts.traces, by_name.counts.traces) == (1, 1)
+
+
 def test_types_are_kept() -> None:
     seen = []
 

@@ -115,7 +115,8 @@ def read_item(given, item):
         return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is FLAG:
         return append_choice(given, ord("B"), 1 if item else 0)
-    if isinstance(item, INTEGER):
+    # Open numbers of a trace only say that they are.
+    if issubclass(type(item), INTEGER):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         own = type(item)
         kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))

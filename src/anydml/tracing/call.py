@@ -15,7 +15,8 @@ from anydml.arrays.receive import adapter_of
 from anydml.functions.traced import is_lazy
 from anydml.tensor import packed_strides
 from anydml.tracing.refusing import broken
-from anydml.tracing.short_integers import kind_of
+from anydml.tracing.short_integers import Short, kind_of
+from anydml.tracing.sizes import Size
 from anydml.tracing.structure import static_key
 from anydml.tracing.trace import TracedArray
 
@@ -35,7 +36,7 @@ class Call:
         inputs: the arrays as engines take them.
         adapters: the arrays' libraries; None for NumPy.
         numbers: sizes and strides in bytes of arrays, and integer arguments.
-        is_traced: whether an argument is traced, so that the call is part of another function's trace.
+        is_traced: whether an argument is traced, or an open number, so that the call is part of another's trace.
         is_lazy: whether an argument is a Dask array, so that the results are, too.
     """
 
@@ -59,6 +60,9 @@ class Call:
         kind = type(item)
         if kind is np.ndarray:
             return self._layout(item), item.dtype
+        if kind is Size or kind is Short:
+            self.is_traced = True
+            return None
         if (short := kind_of(item)) is not None:
             self.numbers.append(int(item))
             return short  # type: ignore[no-any-return]
