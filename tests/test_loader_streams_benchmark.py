@@ -11,7 +11,7 @@ from anydml.core import fusing
 from benchmarks import loader_streams
 from benchmarks.loader_cases import STREAMS, Draw
 
-FLAGS = ("bools", "rotations", "1 to 40", "int32", "uint8")
+FLAGS = ("bools", "rotations", "1 to 40")
 """Parts of the names of streams whose traces do not repeat."""
 
 
