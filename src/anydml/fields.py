@@ -8,10 +8,17 @@ import re
 import reprlib
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import DescError, DescTypeError, ModelError
 
 MOST_DIMENSIONS = 64
 """Most dimensions of an array in NumPy (NPY_MAXDIMS) and PyTorch. NumPy's `take` crashes beyond it."""
+
+SHORT_INTEGERS = frozenset(
+    kind.type for kind in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if kind.itemsize < 8
+)
+"""NumPy's types of integers of fewer than 64 bits, which wrap."""
 
 MOST_ITEMS = 1 << 24
 """Most items of a range or broadcast array that is converted to a list: huge ones are cheap to write, not to read."""

@@ -355,9 +355,9 @@ stores.rechunk("x.npy", sys.argv[1], chunks=[1, 4000], memory="170kB", codec="no
 """
 
 
-def test_a_killed_run_goes_on_and_nobody_finds_half_an_array(s3, local):
-    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
-    np.save("x.npy", x)
+def killed(s3, url):
+    """Run a plan in a process that is killed when some of its blocks are finished."""
+    np.save("x.npy", array((40, 4000), "u1"))
     s3.say("stop 25")
     journal = located("test", f"{s3.folder}/.y.zarr.anydml-journal")
     with subprocess.Popen([sys.executable, "-c", CHILD_PLAN, url]) as child:
@@ -365,6 +365,11 @@ def test_a_killed_run_goes_on_and_nobody_finds_half_an_array(s3, local):
             assert child.poll() is None
         child.kill()
     s3.say("go")
+
+
+def test_a_killed_run_goes_on_and_nobody_finds_half_an_array(s3, local):
+    url = f"{s3.folder}/y.zarr"
+    killed(s3, url)
     with pytest.raises(ModelError, match=r"does not exist|is a group|no metadata"):
         stores.open(url)
     s3.count()
@@ -377,15 +382,8 @@ def test_a_killed_run_goes_on_and_nobody_finds_half_an_array(s3, local):
 
 
 def test_what_another_plan_has_begun_is_removed(s3, local):
-    x, url = array((40, 4000), "u1"), f"{s3.folder}/y.zarr"
-    np.save("x.npy", x)
-    s3.say("stop 25")
-    journal = located("test", f"{s3.folder}/.y.zarr.anydml-journal")
-    with subprocess.Popen([sys.executable, "-c", CHILD_PLAN, url]) as child:
-        while not (journal.is_file() and b"-" in journal.read_bytes().partition(b"\n")[2]):
-            assert child.poll() is None
-        child.kill()
-    s3.say("go")
+    url = f"{s3.folder}/y.zarr"
+    killed(s3, url)
     put(f"{url}/notes.txt", b"mine")
     with pytest.raises(ModelError, match=r"notes\.txt"):
         stores.rechunk("x.npy", url, chunks=[40, 100]).run()

@@ -18,15 +18,13 @@ from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.string import memcmp, memcpy
 from cython.cimports.numpy import PyArray_TYPE, import_array
 
+from anydml.fields import SHORT_INTEGERS
+
 import_array()
 
 LONG = np.int64
 FLAG = np.bool_
-LONGS = frozenset(kind.type for kind in map(np.dtype, ("l", "q")) if kind.itemsize == 8)
-SHORTS = frozenset(kind.type for kind in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if kind.itemsize < 8)
-"""NumPy's types of integers that stay open: with as many bits as sizes, and with fewer."""
-
-INTEGER = np.integer
+INTEGER, SIGNED = np.integer, np.signedinteger
 
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
@@ -110,7 +108,7 @@ def read_item(given, item):
         return append_word(given, ord("n"), 0)
     if type(item) is bool:
         return append_choice(given, ord("b"), 1 if item else 0)
-    if type(item) is int or type(item) is LONG or type(item) in LONGS:
+    if type(item) is int or type(item) is LONG:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
         return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
     if type(item) is FLAG:
@@ -120,8 +118,11 @@ def read_item(given, item):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         own = type(item)
         kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
-        if own in SHORTS:
+        if own in SHORT_INTEGERS:
             return append_word(given, ord("I"), kind) or append_number(given, value)
+        if issubclass(own, SIGNED):
+            # As many bits as sizes have, by another name.
+            return append_word(given, ord("i"), 0) or append_number(given, value)
         return overflow != 0 or append_word(given, ord("I"), kind) or append_choice(given, ord("v"), value)
     if type(item) is float:
         # By its bytes, 0 differs from −0, and nan equals itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from anydml.arrays import ArrayAdapter
 from anydml.arrays.receive import adapter_of
 from anydml.engines.protocol import ArrayEngine
-from anydml.records import Record, record
 from anydml.tracing.refusing import broken
 from anydml.tracing.short_integers import Short, exact
 from anydml.tracing.sizes import Size
@@ -21,8 +21,8 @@ Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]
 
 
-@record
-class Result(Record):
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
     """An array that a traced function returns.
 
     Attributes:
@@ -36,15 +36,15 @@ class Result(Record):
     number: int
 
 
-@record
-class Known(Record):
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
     """Constant INT64 numbers that a function returns, beside arrays of another library than NumPy."""
 
     array: Array
 
 
-@record
-class TracedFunction(Record):
+@dataclass(frozen=True, slots=True, eq=False)
+class TracedFunction:
     """A traced function.
 
     Attributes:

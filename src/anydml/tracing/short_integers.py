@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from anydml.fields import SHORT_INTEGERS
 from anydml.tracing.sizes import OPEN, Size
 
-KINDS = {each.type: each for each in map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L")) if each.itemsize < 8}
+KINDS = {each: np.dtype(each) for each in SHORT_INTEGERS}
 """Dtypes of such integers by NumPy's types."""
 
 
