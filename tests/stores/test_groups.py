@@ -173,10 +173,10 @@ def test_dry_run_and_what_is_there(source, capsys):
     [
         (
             ["x.zarr", "y.zarr"],
-            "is a group: say what its arrays are to have, by --chunks, --shards, --codec or --zarr-format",
+            "say what is to be another in OUT, by --chunks, --shards, --codec, --slice or another --zarr-format",
         ),
         (["x.zarr", "y.zarr", "--permute", "0"], "is a group, whose arrays can have other chunks"),
-        (["x.zarr", "y.zarr", "--slice", "0"], "of a group must be one such as time=0:10"),
+        (["x.zarr", "y.zarr", "--slice", "0"], "by the name of an axis must be one such as time=0:10"),
         (["x.zarr", "y.npy", "--chunks", "1,1,1"], "is a group, whose arrays can have other chunks"),
         (["x.zarr", "y.zarr", "--chunks", "none=1,1"], 'has no array "none"; it has "area", "crs"'),
         (["x.zarr", "y.zarr", "--chunks", "below=1,1"], 'has no array "below"'),

@@ -262,6 +262,33 @@ def test_rewrites_that_change_nothing_are_said(tmp_path):
         assert not any(said in each for each in stores.rechunk(tmp_path / "x", tmp_path / "y", **options).remarks)
 
 
+def test_rewrites_of_files_and_groups_that_change_nothing_are_said(tmp_path):
+    np.save(tmp_path / "x.npy", array())
+    np.save(tmp_path / "f.npy", np.asfortranarray(array()))
+    said = {name: stores.rechunk(tmp_path / name, tmp_path / "y.npy", slices=":,0:24").remarks
+            for name in ("x.npy", "f.npy")}  # fmt: skip
+    assert said == {"x.npy": ["changes nothing: this writes the same elements in the same order"], "f.npy": []}
+    group_of(tmp_path / "a", array())
+    for options in ({"chunks": [5, 5]}, {"chunks": {"temp": [5, 5]}}, {"slices": "t=:,x=0:"}):
+        remarks = stores.rechunk(tmp_path / "a", tmp_path / "b", **options).remarks
+        assert sum('changes nothing of "' in each and '"temp"' in each for each in remarks) == 1
+    for options in ({"chunks": [5, 4]}, {"slices": "x=1:"}, {"codec": "gzip"}):
+        remarks = stores.rechunk(tmp_path / "a", tmp_path / "b", **options).remarks
+        assert not any("changes nothing" in each and '"temp"' in each for each in remarks)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_an_array_is_sliced_by_names_of_axes(tmp_path, version):
+    x = array()
+    group_of(tmp_path / "a", x, version)
+    stores.rechunk(tmp_path / "a/temp", tmp_path / "b", slices="x=:7:2,t=20:3:-4").run()
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "b"), mode="r")[...], x[20:3:-4, :7:2])
+    np.save(tmp_path / "x.npy", x)
+    for source, said in ("a/temp", 'has no axis "q", or several; it has "t", "x"'), ("x.npy", "have no names"):
+        with pytest.raises(ModelError, match=said):
+            stores.rechunk(tmp_path / source, tmp_path / "c", slices="q=1:")
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_group_is_sliced_by_names_of_axes(tmp_path, version):
     x = array()
@@ -276,9 +303,10 @@ def test_a_group_is_sliced_by_names_of_axes(tmp_path, version):
 @pytest.mark.parametrize(
     "slices, said",
     [
-        ("3:4", "of a group must be one such as time=0:10"),
+        ("3:4", "by the name of an axis must be one such as time=0:10"),
         ("t=3", "a single element is such as time=5:6"),
-        ("t=1:2,t=1:3", "each once"),
+        ("t=1:2,t=1:3", "each axis once"),
+        ("t=1:2, t=1:3", "each axis once"),
         ("t=::0", "must be one such as"),
         ("q=1:2", 'has no axis "q"; it has "t", "x"'),
         ("t=9:3", 'slices take nothing of "t"'),

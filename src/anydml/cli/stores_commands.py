@@ -119,7 +119,9 @@ def convert(
     help="Shard shape, with -1 for a whole axis, or none; default: that of IN, rounded to whole chunks.",
 )
 @click.option("--permute", metavar="AXIS,…", help="Axes of IN in the order of OUT.")
-@click.option("--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN; of a group, AXIS=A:B,….")
+@click.option(
+    "--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN, or AXIS=A:B:C,… by names of axes."
+)
 @click.option("--flip", metavar="AXIS,…", help="Axes of IN to reverse.")
 @click.option(
     "--codec",

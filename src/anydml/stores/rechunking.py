@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,17 +10,17 @@ from typing import Any
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
-from anydml.files.json_path import JsonPath
+from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import located
 from anydml.stores.formats.opening import open as open_store
-from anydml.stores.formats.store import Checkpoint
+from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy
 from anydml.stores.formats.zarr_array import ZarrStore
-from anydml.stores.formats.zarr_metadata import is_zarr_group, said_besides
+from anydml.stores.formats.zarr_metadata import axes_of, is_same, is_zarr_group, said_besides
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.plans import Plan
-from anydml.stores.rechunking_groups import array_remarks, rechunk_group, whole_axes
+from anydml.stores.rechunking_groups import SAME, array_remarks, rechunk_group, whole_axes
 from anydml.text import counted
 
 OF_OTHERS = (
@@ -61,7 +60,7 @@ def rechunk(
             for all arrays with as many axes that are not coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
         slices: one per axis, as in Python: ``"0:10,:,::2"``; a single number removes its axis, and an empty slice is
-            refused. Of a group, by the names of axes: ``"time=0:10,x=::2"``, for every array that has them.
+            refused. Or by the names of axes: ``"time=0:10,x=::2"``, of a group for every array that has them.
         flip: axes of the source that are reversed.
         codec: as in `create`.
         memory: bytes of all buffers together, or a text such as ``"256MB"``.
@@ -101,7 +100,7 @@ def rechunk(
         raise place.error("is no group: give its chunks without names")
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
-    index = _index(slices, store.shape, place)
+    index = _index(_by_axes(slices, store, place), store.shape, place)
     flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
     kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
     if any(axis not in kept for axis in flipped):
@@ -132,10 +131,15 @@ def rechunk(
         chunks = None if chunks is None else whole_axes(chunks, shape)
         new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards, zarr_format)
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
-    if isinstance(store, ZarrStore):
-        is_as_it_is = all(each == slice(None) for each in (*index, *flips)) and order == [*range(store.ndim)]
-        plan.remarks = _remarks(store, new, shards, is_as_it_is)
+    is_as_it_is = order == [*range(store.ndim)] and all(each == slice(None) for each in flips)
+    is_as_it_is &= all(_is_whole(each, size) for each, size in zip(index, store.shape, strict=True))
+    plan.remarks = _remarks(store, new, shards, is_as_it_is)
     return plan
+
+
+def _is_whole(each: Any, size: int) -> bool:
+    """Whether a slice takes the whole of an axis as it is."""
+    return isinstance(each, slice) and range(size)[each] == range(size)
 
 
 def _check_target(output: Path) -> None:
@@ -146,8 +150,13 @@ def _check_target(output: Path) -> None:
             raise JsonPath(str(output)).error("is a .npy file, which is not written at an address: name one of Zarr")
 
 
-def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool) -> list[str]:
-    """Remarks on properties of the source that are not kept."""
+def _remarks(
+    store: Store | ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None, is_as_it_is: bool
+) -> list[str]:
+    """Remarks on properties of the source that are not kept, and on a plan that changes nothing."""
+    if not isinstance(store, ZarrStore):
+        is_copy = is_as_it_is and store.order is None and isinstance(new, Target)
+        return ["changes nothing: this writes the same elements in the same order"] if is_copy else []
     if isinstance(new, Target):
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
@@ -155,32 +164,38 @@ def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] |
     found = array_remarks(store, new, shards)
     if isinstance(store.path, Address) and not store.path.is_listed:
         found.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
-    if is_as_it_is and _is_same(store.metadata, new.metadata):
-        found.append(
-            "changes nothing: this writes the same chunks by the same codecs, as a copy of the folder has them"
-        )
+    if is_as_it_is and is_same(store.metadata, new.metadata):
+        found.append(f"changes nothing: {SAME}")
     return found
 
 
-def _is_same(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> bool:
-    """Whether metadata are equal, however they are spelled."""
-    return {name: json.loads(text) for name, text in one.items()} == {
-        name: json.loads(text) for name, text in other.items()
-    }
+def _by_axes(slices: str | None, store: Store | ZarrStore, place: JsonPath) -> str | None:
+    """Slices of the axes of an array in their order, where they are given by names."""
+    if slices is None or "=" not in slices:
+        return slices
+    named = _named(slices, place)
+    axes = axes_of(store.metadata) if isinstance(store, ZarrStore) else []
+    if unknown := [name for name in named if axes.count(name) != 1]:
+        has = f"it has {names(map(str, axes))}" if any(axes) else "its axes have no names: write one slice per axis"
+        raise place.error(f"has no axis {show(unknown[0])}, or several; {has}")
+    texts = {name: ":".join("" if part is None else str(part) for part in (own.start, own.stop, own.step))
+             for name, own in named.items()}  # fmt: skip
+    return ",".join(texts.get(axis, ":") for axis in axes)
 
 
 def _named(slices: str, place: JsonPath) -> dict[str, slice]:
     """Slices by the names of axes."""
     found: dict[str, slice] = {}
     for text in slices.split(","):
-        name, sign, written = text.rpartition("=")
+        before, sign, written = text.rpartition("=")
+        name = before.strip()
         match = _PART.fullmatch(written.strip())
         if not sign or match is None or match["one"] is not None or match["step"] in ("0", "-0") or name in found:
             raise BindingError(
-                f"rechunk: {place}: slice {text[:40]!r} of a group must be one such as time=0:10, with the name of an "
-                "axis, each once; a single element is such as time=5:6"
+                f"rechunk: {place}: slice {text[:40]!r} by the name of an axis must be one such as time=0:10, each "
+                "axis once; a single element is such as time=5:6; an array, and no group, takes one slice per axis, too"
             )
-        found[name.strip()] = _slice(match)
+        found[name] = _slice(match)
     return found
 
 

@@ -14,11 +14,14 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
-from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, shard_levels
+from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
 from anydml.stores.formats.zarr_target import ZarrTarget, new_zarr
 from anydml.stores.functions import plan_function
 from anydml.stores.plans import Plan
 from anydml.text import bytes_text, counted
+
+SAME = "this writes the same chunks by the same codecs, as a copy of the folder has them"
+"""What is said of arrays that are rewritten as they are."""
 
 ChunkSizes = Sequence[int] | Mapping[str, Sequence[int]]
 
@@ -82,6 +85,10 @@ def rechunk_group(
     for name, store, new in zip(chosen, stores, made, strict=True):
         remarks = array_remarks(store, new, shards if name in asked else None)
         plan.remarks += [f"{name}: {remark}" for remark in remarks]
+    same = [name for name, store, new, index in zip(chosen, stores, made, indices, strict=True)
+            if is_same(store.metadata, new.metadata) and _is_whole(index, store.shape)]  # fmt: skip
+    if same:
+        plan.remarks.append(f"changes nothing of {names(same)}: {SAME}")
     if kept:
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
         they = "it is" if len(kept) == 1 else "they are"
@@ -89,6 +96,11 @@ def rechunk_group(
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
+
+
+def _is_whole(index: Sequence[Any], shape: Sequence[int]) -> bool:
+    """Whether slices take the whole of every axis as it is."""
+    return all(each is ... or range(size)[each] == range(size) for each, size in zip(index, shape, strict=False))
 
 
 def _sliced(group: ZarrGroup, slices: Mapping[str, slice], place: JsonPath) -> dict[str, tuple[slice, ...]]:
@@ -115,7 +127,8 @@ def _chosen(
     sizes = shards or None if chunks is None else chunks
     if sizes is None and shards is None and codec is None:
         raise place.error(
-            "is a group: say what its arrays are to have, by --chunks, --shards, --codec or --zarr-format"
+            f"is a group of version {group.version}: say what is to be another in OUT, by --chunks, --shards, --codec, "
+            "--slice or another --zarr-format"
         )
     others = group.coordinates()
     found = [

@@ -143,6 +143,13 @@ def attributes_of(metadata: Mapping[str, bytes]) -> Json:
     }
 
 
+def is_same(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> bool:
+    """Whether metadata are equal, however they are spelled."""
+    return {name: json.loads(text) for name, text in one.items()} == {
+        name: json.loads(text) for name, text in other.items()
+    }
+
+
 def axes_of(metadata: Mapping[str, bytes]) -> list[Any]:
     """Names of the axes of an array, as Zarr or xarray has them; empty where there are none."""
     if "zarr.json" in metadata and (names := json.loads(metadata["zarr.json"]).get("dimension_names")):
