@@ -51,6 +51,9 @@ def lines_of(judged: Judged) -> Iterator[str]:
     for (operator, question), taken in readings_of(judged).items():
         said = ", ".join(f"{count} × {words}" for words, count in taken.items())
         yield f"{operator}, ambiguous: {question}: {said}"
+    if judged.undone:
+        names = ", ".join(judged.undone[:3])
+        yield f"{len(judged.undone)} crashes did not come again when the case was alone, and are not counted: {names}"
     if inexact := sum(not each.is_exact for each in judged.cases):
         yield f"{inexact} cases without case.json were compared as onnx does: rtol 1e-3, atol 1e-7"
 
@@ -63,8 +66,8 @@ def as_json(judged: Judged) -> str:
     """Return a JSON document, in ASCII.
 
     Its keys are `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator), `causes` (each
-    with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, and `verdicts`
-    (one per case).
+    with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, `undone` (cases
+    whose crash did not come again when they were alone), and `verdicts` (one per case).
     """
     causes = [
         {
@@ -85,6 +88,7 @@ def as_json(judged: Judged) -> str:
             "seconds": round(judged.seconds, 3),
             "counts": judged.counts,
             "operators": by_operator(judged),
+            "undone": judged.undone,
             "causes": causes,
             "readings": readings,
             "verdicts": [each._asdict() for each in judged.verdicts],

@@ -124,7 +124,7 @@ class OnnxRuntime:
 
 def _is_plain(array: Any) -> bool:
     """Whether NumPy has the type of an array, or it is a list of arrays."""
-    return not isinstance(array, np.ndarray) or array.dtype.hasobject or array.dtype.name in np.sctypeDict
+    return not isinstance(array, np.ndarray) or array.dtype.isbuiltin == 1
 
 
 def _is_special(kind: str) -> bool:
@@ -136,8 +136,10 @@ class OpenVino:
     """OpenVINO on the CPU, with FLOAT as the precision of what it infers."""
 
     def __init__(self) -> None:
+        import onnx
         import openvino
 
+        self._load = onnx.load
         self.version = f"OpenVINO {openvino.__version__.partition('-')[0]}"
         self._library = openvino
         self._core = openvino.Core()
@@ -147,8 +149,12 @@ class OpenVino:
         """Run a model."""
         compiled = self._core.compile_model(self._core.read_model(str(model)), "CPU", self._settings)
         request = compiled.create_infer_request()
-        for k, array in enumerate(inputs):
-            request.set_input_tensor(k, self._tensor(array))
+        # Inputs that no output depends on are gone from the compiled model.
+        left = {name: k for k, port in enumerate(compiled.inputs) for name in port.get_names()}
+        for info, array in zip(self._load(model).graph.input, inputs, strict=True):
+            tensor = self._tensor(array)
+            if info.name in left:
+                request.set_input_tensor(left[info.name], tensor)
         request.infer()
         return [self._array(request.get_output_tensor(k)) for k in range(len(compiled.outputs))]
 
@@ -157,7 +163,7 @@ class OpenVino:
             raise NotRunError("sequences are not given")
         if array.dtype.hasobject:
             return self._library.Tensor(array.astype(str) if array.size else np.empty(array.shape, "U1"))
-        if array.dtype.name in np.sctypeDict:
+        if _is_plain(array):
             return self._library.Tensor(np.ascontiguousarray(array).reshape(array.shape))
         _refuse_packed(array.dtype)
         types = {"bfloat16": "bf16", "float8e4m3fn": "f8e4m3", "float8e5m2": "f8e5m2", "float8e8m0": "f8e8m0"}
@@ -168,14 +174,17 @@ class OpenVino:
         return self._library.Tensor(plain, list(array.shape), getattr(self._library.Type, types[name]))
 
     def _array(self, tensor: Any) -> Any:
-        kind = tensor.element_type.get_type_name()
+        kind, shape = tensor.element_type.get_type_name(), tuple(tensor.shape)
         if kind == "string":
-            return np.array(tensor.str_data, object).reshape(tuple(tensor.shape))
+            return np.array(tensor.str_data, object).reshape(shape)
+        if tensor.element_type.bitwidth < 8:
+            raise NotRunError(f"OpenVINO's Python package returns no tensors of {kind}")
         types = {"bf16": "bfloat16", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2", "f8e8m0": "float8e8m0"}
         if kind in types:
             dtype = dtype_of(types[kind])
-            return np.frombuffer(np.array(tensor.data).tobytes(), dtype).reshape(tuple(tensor.shape))
-        return np.array(tensor.data)
+            return np.frombuffer(np.array(tensor.data).tobytes(), dtype).reshape(shape)
+        # A scalar's data may be a vector.
+        return np.array(tensor.data).reshape(shape)
 
 
 class Tract:
@@ -191,7 +200,7 @@ class Tract:
         """Run a model."""
         runnable = self._library.onnx().load(str(model)).into_model().into_runnable()
         for array in inputs:
-            if not isinstance(array, np.ndarray) or array.dtype.hasobject or array.dtype.name not in np.sctypeDict:
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject or not _is_plain(array):
                 raise NotRunError("tract's Python package takes no such tensors")
         return [each.to_numpy() for each in runnable.run([self._tensor(array) for array in inputs])]
 

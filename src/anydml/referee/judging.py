@@ -39,6 +39,7 @@ class Judged(NamedTuple):
         verdicts: one per case, in their order.
         seconds: how long it took.
         restarts: how often a worker was started again.
+        undone: cases at which a worker crashed, but not when each was alone: an earlier one may have broken the memory.
     """
 
     engine: str
@@ -47,6 +48,7 @@ class Judged(NamedTuple):
     verdicts: tuple[Verdict, ...]
     seconds: float
     restarts: int
+    undone: tuple[str, ...]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -98,7 +100,15 @@ def judge(
     if run.error:
         raise ModelError(run.error)
     verdicts = tuple(each for each in run.found if each is not None)
-    return Judged(run.version, Path(folder), tuple(cases), verdicts, time.perf_counter() - started, run.restarts)
+    return Judged(
+        run.version,
+        Path(folder),
+        tuple(cases),
+        verdicts,
+        time.perf_counter() - started,
+        run.restarts,
+        tuple(run.undone),
+    )
 
 
 class _Run:
@@ -116,6 +126,7 @@ class _Run:
         self.engine, self.seconds, self.memory, self.todo, self.found = engine, seconds, memory, todo, found
         self.version = self.error = ""
         self.restarts = self.done = 0
+        self.undone: list[str] = []
         self._progress, self._lock = progress, threading.Lock()
 
     def work(self) -> None:
@@ -127,8 +138,17 @@ class _Run:
                 if worker is None:
                     worker = Worker(self.engine, self.memory)
                     self.version = worker.version
-                self.found[k] = found = worker.answer(stored, self.seconds)
-                if found.verdict in (CRASHES, HANGS) and not worker.is_alive():
+                found = worker.answer(stored, self.seconds)
+                if found.verdict == CRASHES and worker.answers > 1 and not worker.is_alive():
+                    # Whether this case crashes, or what an earlier one has left behind.
+                    worker.close()
+                    worker = Worker(self.engine, self.memory)
+                    self.restarts += 1
+                    found = worker.answer(stored, self.seconds)
+                    if found.verdict != CRASHES:
+                        self.undone.append(stored.name)
+                self.found[k] = found
+                if not worker.is_alive():
                     worker.close()
                     worker = None
                     self.restarts += 1
@@ -146,6 +166,10 @@ class _Run:
 
 class Worker:
     """A process of `anydml.referee.worker`.
+
+    Attributes:
+        version: the engine's name and version.
+        answers: how many cases it was given.
 
     Raises:
         ModelError: the engine cannot be loaded.
@@ -167,6 +191,7 @@ class Worker:
             start_new_session=True,
         )
         self._is_late = False
+        self.answers = 0
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -179,6 +204,7 @@ class Worker:
 
     def answer(self, stored: Stored, seconds: float) -> Verdict:
         """The verdict of a case."""
+        self.answers += 1
         before = self._errors.seek(0, os.SEEK_END)
         assert self._process.stdin is not None
         try:

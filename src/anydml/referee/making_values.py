@@ -130,7 +130,7 @@ def _draw_shape(draw: Draw) -> Node:
     x = whole(draw)
     given = {}
     if draw.opset >= 15:
-        ends = [draw.randint(-x.ndim - 2, x.ndim + 2), -x.ndim, x.ndim, INT64_MAX, -INT64_MAX]
+        ends = [draw.randint(-x.ndim - 2, x.ndim + 2), -x.ndim, x.ndim, -1, 1, INT64_MAX, -INT64_MAX]
         given = {name: draw.choice(ends) for name in ("start", "end") if draw.is_likely(0.6)}
     return Node("Shape", draw.opset, (x,), given)
 

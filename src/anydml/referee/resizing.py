@@ -32,7 +32,8 @@ def modes(opset: int) -> list[str]:
 
 
 def _draw_resize(draw: Draw) -> Node:
-    shape = draw.sizes(draw.choice([1, 2, 2, 3, 4]), least=1)
+    # A long axis, now and then: roundings meet halves there.
+    shape = (draw.randint(8, 29),) if draw.is_likely(0.2) else draw.sizes(draw.choice([1, 2, 2, 3, 4]), least=1)
     # No NaN, infinity or −0: the text has a weighted average, which is not the same for these.
     x = draw.data(draw.dtype("X"), shape, is_special=False)
     # What stands outside of strings is not said.
@@ -62,7 +63,7 @@ def _draw_resize(draw: Draw) -> Node:
         if draw.opset >= 18 and draw.is_likely(0.4):
             given["keep_aspect_ratio_policy"] = draw.choice(["stretch", "not_larger", "not_smaller"])
         none = None if draw.opset >= 13 else np.zeros(0, np.float32)
-        inputs = [x, roi, none, draw.integers([draw.choice([x.shape[axis], draw.randint(1, 7)]) for axis in axes])]
+        inputs = [x, roi, none, draw.integers([draw.choice([x.shape[axis], draw.randint(1, 7), 1]) for axis in axes])]
     return Node("Resize", draw.opset, tuple(inputs), given)
 
 
