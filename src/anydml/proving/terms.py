@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.functions import copy
 from anydml.onnx.values import Array
 from anydml.proving.sizes import MADE, Polynomial, Sizes, name
 
@@ -90,13 +91,21 @@ class Terms:
         """Return a term that equals no other."""
         return self.make(kind, (), len(self.all), dtype, shape)
 
-    def constant(self, array: Array) -> Term:
-        """Return a constant, which equals those with the same bytes, dtype and shape."""
-        packed = np.ascontiguousarray(array).reshape(array.shape)
-        if packed.dtype.hasobject:
-            content: Hashable = tuple(packed.reshape(-1).tolist())
+    def constant(self, array: Array, like: Term | None = None) -> Term:
+        """Return a constant, which equals those with the same bytes, dtype and shape.
+
+        Args:
+            array: its elements.
+            like: a constant with the same elements in this order, perhaps of another shape.
+        """
+        packed = _packed(array)
+        content: Hashable
+        if like is not None:
+            content = like.detail[2]
+        elif packed.dtype.hasobject:
+            content = tuple(packed.reshape(-1).tolist())
         else:
-            content = hashlib.blake2b(packed.reshape(-1).view(np.uint8).data, digest_size=20).digest()
+            content = hashlib.sha256(packed.reshape(-1).view(np.uint8).data).digest()
         return self.make("constant", (), (packed.dtype.name, packed.shape, content), packed.dtype, packed.shape, packed)
 
     def known(self, elements: Array, dtype: np.dtype[Any]) -> Term:
@@ -105,6 +114,15 @@ class Terms:
             return self.constant(elements.astype(dtype))
         detail = dtype.name, elements.shape, tuple(elements.flat)
         return self.make("sizes", (), detail, dtype, elements.shape, elements)
+
+
+def _packed(array: Array) -> Array:
+    """Return an array in row-major order."""
+    if array.flags.c_contiguous or array.dtype.hasobject:
+        return np.ascontiguousarray(array).reshape(array.shape)
+    # Weights may have gigabytes, which NumPy transposes element by element; bits, since not every dtype is one of moves.
+    width = array.itemsize
+    return np.asarray(copy(array.view(f"{'u' if width <= 8 else 'V'}{width}"))).view(array.dtype)
 
 
 def elements_of(term: Term | None) -> Array | None:

@@ -50,7 +50,9 @@ class Viewer:
         is_small = known is not None and sizes is not None and (not order.repeats or math.prod(known) <= most)
         if source.array is not None and source.dtype is not None and known is not None and is_small:
             array = moved(source.array, order).reshape(known)
-            return self.terms.constant(array) if source.is_constant else self.terms.known(array, source.dtype)
+            if not source.is_constant:
+                return self.terms.known(array, source.dtype)
+            return self.terms.constant(array, source if order.is_plain else None)
         return self.terms.make("moved", [source], (None if order.is_plain else order, shape), source.dtype, shape)
 
     def source(self, term: Term) -> tuple[Term, Order]:
