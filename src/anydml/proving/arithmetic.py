@@ -14,7 +14,7 @@ from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.moving import Mover, filled
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
-from anydml.proving.sizes import Size, Sizes, broadcast, fit, surely_fit
+from anydml.proving.sizes import Size, Sizes, broadcast, fit, never_fit, surely_fit
 from anydml.proving.terms import Term
 
 COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
@@ -263,6 +263,13 @@ def refuses(term: Term) -> bool:
     elif not term.kind.endswith("@"):
         return not (term.kind in _TAKING or (term.kind.startswith("Reduce") and "@" not in term.kind))
     return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
+
+
+def never_fits(term: Term) -> bool:
+    """Whether an element-wise node refuses whatever it is given, since its inputs are not broadcast to one shape."""
+    shapes = [each.shape for each in term.inputs if each is not None and each.shape is not None]
+    is_broadcast = term.kind.endswith("@")
+    return is_broadcast and any(never_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
 
 
 _NAMES = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from anydml.proving.mixing import NoFingerprintError
 from anydml.proving.names import size_names, small_sizes
 from anydml.proving.parting import Parting, parting, same
 from anydml.proving.reading import Read, Reader
-from anydml.proving.sizes import Size, at, name
+from anydml.proving.sizes import Size, at
 from anydml.proving.terms import Term
 from anydml.proving.trying import Shown, tried
 from anydml.text import counted
@@ -94,9 +94,9 @@ def prove(
     models, known = (first, second), names_in_both(first, second, given)
     for is_real in (False, True):
         reader, a, b = _read(models, folders, known, is_real)
-        found.outputs, marks = (_outputs(a, b), dict[int, Any]()) if found.names else _marked(found, a, b)
+        found.outputs, marks = (equal_outputs(a, b), dict[int, Any]()) if found.names else _marked(found, a, b)
         if all(found.outputs.values()):
-            if refused := _refused(a, b, marks):
+            if refused := may_refuse(a, b, marks):
                 found.reasons = [f"B may refuse inputs that A takes, at {each}" for each in refused]
                 break
             found.rounding = [*reader.rounding()]
@@ -126,51 +126,18 @@ def _read(
     return reader, a, b
 
 
-def are_proved(
-    first: ModelProto, second: ModelProto, constants: Constants, names: Sequence[str], is_real: bool = False
-) -> bool:
-    """Whether two models with the same inputs and constants are proved to compute the same for all sizes.
-
-    Args:
-        first: a model.
-        second: another one.
-        constants: the constants of both.
-        names: names of symbolic sizes.
-        is_real: whether what is equal for real numbers counts as equal.
-    """
-    sizes: dict[str, Size] = {each: name(each) for each in names}
-    limits = _proved_below(first, second, constants, sizes, is_real)
-    if not limits:
-        return limits is not None
-    # Beyond its limit, a size is another one from 1 on, added to that.
-    for size, most in limits.items():
-        own = next((each for each in names if name(each) == size), None)
-        if own is None or _proved_below(first, second, constants, {**sizes, own: size + most}, is_real) != {}:
-            return False
-    return True
-
-
-def _proved_below(
-    first: ModelProto, second: ModelProto, constants: Constants, sizes: Mapping[str, Size], is_real: bool
-) -> dict[Size, int] | None:
-    """Return the limits below which two models are proved to compute the same; None if they are not."""
-    reader = Reader(is_real)
-    a, b = (reader.read(model, constants, sizes) for model in (first, second))
-    is_proved = all(_outputs(a, b).values()) and not _refused(a, b, {})
-    return reader.mover.assumed if is_proved else None
-
-
 def _own(operators: set[str]) -> str:
     return f"{counted(len(operators), 'operator')} that ONNX does not define: {', '.join(sorted(operators))}"
 
 
-def _outputs(a: Read, b: Read) -> dict[str, bool]:
+def equal_outputs(a: Read, b: Read) -> dict[str, bool]:
+    """Return which outputs are the same term in both models, by name."""
     return {key: term is b.outputs[key] for key, term in a.outputs.items()}
 
 
 def _marked(found: Proof, a: Read, b: Read) -> tuple[dict[str, bool], Mapping[int, Any]]:
     """Return which outputs are equal, and fingerprints, by which other terms may be; all sizes must be numbers."""
-    outputs = _outputs(a, b)
+    outputs = equal_outputs(a, b)
     wrong = [key for key, is_same in outputs.items() if not is_same]
     try:
         marks = marked([read.outputs[key] for read in (a, b) for key in wrong])
@@ -180,8 +147,14 @@ def _marked(found: Proof, a: Read, b: Read) -> tuple[dict[str, bool], Mapping[in
     return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
 
 
-def _refused(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
-    """Return nodes of B that may refuse inputs, and of which A has none alike."""
+def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
+    """Return nodes of B that may refuse inputs, and of which A has none alike.
+
+    Args:
+        a: a model.
+        b: another one.
+        marks: fingerprints of terms, by number, as far as there are any.
+    """
 
     def elements(term: Term) -> tuple[str, bytes] | None:
         mark = marks.get(term.number)
@@ -201,7 +174,7 @@ def _sample(found: Proof, models: tuple[ModelProto, ModelProto], folders: Folder
         for is_real in (False, True):
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real)
             outputs, marks = _marked(found, a, b)
-            if all(outputs.values()) and not _refused(a, b, marks):
+            if all(outputs.values()) and not may_refuse(a, b, marks):
                 rounding.update(reader.rounding())
                 found.samples.append(dict(values))
                 break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
-from anydml.proving.arithmetic import arithmetic, computed_again, refuses
+from anydml.proving.arithmetic import arithmetic, computed_again, never_fits, refuses
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.folding import MOST, Evaluator
@@ -47,6 +47,18 @@ class Read:
     nodes: dict[int, list[str]] = field(default_factory=dict)
     refusing: dict[int, Term] = field(default_factory=dict)
 
+    def refuses_all(self) -> bool:
+        """Whether no input is taken, since sizes of values that outputs are computed of fit for none."""
+        left, seen = [*self.outputs.values()], set[int]()
+        while left:
+            term = left.pop()
+            if term.number not in seen:
+                seen.add(term.number)
+                if term.number in self.refusing and never_fits(term):
+                    return True
+                left += [each for each in term.inputs if each is not None]
+        return False
+
 
 class Reader:
     """Reads models as terms that are compared with each other.
@@ -65,6 +77,7 @@ class Reader:
         self.mover = Mover(self.terms, is_real, computed_again)
         self.own: set[str] = set()
         self._constants: dict[tuple[Constants, str], Term] = {}
+        self._called: dict[Hashable, Sequence[Term]] = {}
 
     def read(self, model: ModelProto, constants: Constants, sizes: Mapping[str, Size]) -> Read:
         """Read a model.
@@ -150,15 +163,23 @@ class Reader:
         own = [*subgraphs(call.proto)]
         if own:
             return self._with_bodies(call, own, values, found, level)
-        is_random = not call.domain and (call.operator in RANDOM or _trains(call))
+        if not call.domain and (call.operator in RANDOM or _trains(call)):
+            return [self.terms.unique(call.kind, *kind) for kind in call.types()]
+        # Graphs that are rewritten step by step have most nodes in common.
+        given = tuple(None if each is None else each.number for each in call.inputs)
+        key = call.proto.SerializeToString(deterministic=True), given, tuple(sorted(call.opsets.items()))
+        if key not in self._called:
+            self._called[key] = self._computed(call)
+        return self._called[key]
+
+    def _computed(self, call: Call) -> Sequence[Term]:
+        """Return the terms of a node without subgraphs, which depend on its inputs alone."""
         rule = RULES.get((call.domain, call.operator))
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
             return [self.evaluator.moved(term, call.inputs) for term in terms]
         types = call.types()
-        if is_random:
-            return [self.terms.unique(call.kind, *kind) for kind in types]
         if all(each is None or each.is_constant for each in call.inputs):
             known = [None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types]
             if all(call.proto.output) and all(shape is not None and min(shape, default=0) >= 0 for shape in known):

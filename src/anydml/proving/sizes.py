@@ -166,6 +166,12 @@ def fit(first: Sizes, second: Sizes) -> bool:
     return all(not (isinstance(a, int) and isinstance(b, int)) or 1 in (a, b) or a == b for a, b in pairs)
 
 
+def never_fit(first: Sizes, second: Sizes) -> bool:
+    """Whether shapes are not broadcast to one, whatever the names are."""
+    pairs = zip(first[::-1], second[::-1], strict=False)
+    return any(differ(a, b) and differ(a, 1) and differ(b, 1) for a, b in pairs)
+
+
 def surely_fit(first: Sizes, second: Sizes) -> bool:
     """Whether shapes are broadcast to one, whatever the names are."""
     return all(1 in (a, b) or a == b for a, b in zip(first[::-1], second[::-1], strict=False))

@@ -120,7 +120,7 @@ def _packed(array: Array) -> Array:
     """Return an array in row-major order."""
     if array.flags.c_contiguous or array.dtype.hasobject:
         return np.ascontiguousarray(array).reshape(array.shape)
-    # Weights may have gigabytes, which NumPy transposes element by element; bits, since not every dtype is one of moves.
+    # Weights may have gigabytes, which NumPy transposes element by element. As bits, since moves have fewer dtypes.
     width = array.itemsize
     return np.asarray(copy(array.view(f"{'u' if width <= 8 else 'V'}{width}"))).view(array.dtype)
 

@@ -13,7 +13,7 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
-from anydml.proving.proof import are_proved
+from anydml.proving.rewrites import Proofs
 from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import compute_the_same, differing, differing_at_other_sizes
 from anydml.slim.costs import CALL, NOTHING, Cost
@@ -150,22 +150,22 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
     graph, stand_ins = Graph.of(model, folder), several[0]
+    proofs = Proofs(graph.constants, names) if names else None
     analyses = [Analysis(graph, each.sizes) for each in several]
-    first = last = _composed(analyses, stand_ins, {})
+    first = last = _composed(analyses, stand_ins, {}, proofs)
     stages = [first.stage()] if first.graph is not graph else []
     if names and stages:
         # Values that were only needed for their shapes are not needed any more.
-        again = _composed(first.analyses, stand_ins, {})
+        again = _composed(first.analyses, stand_ins, {}, proofs)
         if again.after.moved < first.after.moved:
             stages.append(again.stage())
             last = again
 
     def is_right(before: _Composed, after: _Composed) -> bool:
-        graphs = before.graph.bare(), after.graph.bare()
-        is_proved = bool(names) and are_proved(*graphs, graph.constants, names)
+        is_proved = proofs is not None and proofs.are_proved(before.graph.bare(), after.graph.bare())
         return is_proved or compute_the_same(before.analyses[0], after.analyses[0], names)
 
-    rewrite = partial(_rewritten, last, stand_ins, exact, first.before.nodes)
+    rewrite = partial(_rewritten, last, stand_ins, proofs, exact, first.before.nodes)
     rewritten, final = rewrite(lambda *_: True)
     if rewritten and not is_right(last, final):
         rewritten, final = rewrite(is_right)
@@ -176,13 +176,19 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
 
 
 def _rewritten(
-    first: _Composed, stand_ins: StandIns, exact: bool, most: int, is_right: Callable[[_Composed, _Composed], bool]
+    first: _Composed,
+    stand_ins: StandIns,
+    proofs: Proofs | None,
+    exact: bool,
+    most: int,
+    is_right: Callable[[_Composed, _Composed], bool],
 ) -> tuple[list[Stage], _Composed]:
     """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph.
 
     Args:
         first: the graph.
         stand_ins: the sizes of its first analysis.
+        proofs: proofs for all sizes; None if all are numbers.
         exact: whether to leave out rewrites that are not exact.
         most: most movement nodes that rewrites may leave.
         is_right: whether a graph computes the same as the one before.
@@ -196,7 +202,7 @@ def _rewritten(
             continue
         graph = current.graph.with_ops(ops)
         analyses = [Analysis(graph, each.sizes, each) for each in current.analyses]
-        made = _composed(analyses, stand_ins, current.settled, is_compared=False)
+        made = _composed(analyses, stand_ins, current.settled, proofs, is_compared=False)
         before, after = current.after, made.after
         if after.moved <= before.moved and after.weight < before.weight and is_right(current, made):
             stages.append(made.stage(rewrite.title, before, rewrite.is_exact))
@@ -205,7 +211,11 @@ def _rewritten(
 
 
 def _composed(
-    analyses: list[Analysis], stand_ins: StandIns, settled: dict[Key, Cost], is_compared: bool = True
+    analyses: list[Analysis],
+    stand_ins: StandIns,
+    settled: dict[Key, Cost],
+    proofs: Proofs | None,
+    is_compared: bool = True,
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
     kept: set[str] = set()
@@ -219,7 +229,7 @@ def _composed(
             return _Composed(analyses, plan.regions, costs, before, before)
         graph = Writer(plan).written()
         written = [Analysis(graph, each.sizes, each) for each in analyses]
-        wrong = _wrong(analyses, written, [*stand_ins.sizes], is_compared)
+        wrong = _wrong(analyses, written, proofs, is_compared)
         if not wrong:
             regions = Regions(written[0], stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
@@ -229,13 +239,14 @@ def _composed(
     return _Composed(analyses, plan.regions, {}, before, before, False)
 
 
-def _wrong(before: list[Analysis], after: list[Analysis], names: list[str], is_compared: bool) -> set[str]:
-    """Return names of what is not known to be the same; at the sizes of the analyses only if `is_compared`."""
-    if names and are_proved(before[0].graph.bare(), after[0].graph.bare(), before[0].graph.constants, names):
+def _wrong(before: list[Analysis], after: list[Analysis], proofs: Proofs | None, is_compared: bool) -> set[str]:
+    """Return names of what is not known to be the same; where all sizes are numbers, only if `is_compared`."""
+    if proofs is not None and proofs.are_proved(before[0].graph.bare(), after[0].graph.bare()):
         return set()
-    pairs = zip(before, after, strict=True) if is_compared else ()
+    pairs = zip(before, after, strict=True) if is_compared or proofs is not None else ()
     wrong = {name for old, new in pairs for name in differing(old, new)}
-    return wrong | differing_at_other_sizes(before[0], after[0], names)
+    # What differs at the sizes of the analyses is written anew, and then compared at other sizes.
+    return wrong or differing_at_other_sizes(before[0], after[0], [*before[0].sizes])
 
 
 def total(slimmed: Slimmed) -> str:

@@ -1,0 +1,61 @@
+"""Proofs of one rewrite after the other: graphs of one model, which share constants and what has been read of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import ModelProto
+
+from anydml.proving.constants import Constants
+from anydml.proving.proof import equal_outputs, may_refuse
+from anydml.proving.reading import Reader
+from anydml.proving.sizes import Size, name
+
+
+class Proofs:
+    """Proves that graphs with the same inputs and constants compute the same, for all sizes.
+
+    Args:
+        constants: the constants of all graphs.
+        names: names of symbolic sizes.
+    """
+
+    def __init__(self, constants: Constants, names: Sequence[str]) -> None:
+        self._constants, self._names = constants, names
+        self._readers: dict[tuple[str, int], Reader] = {}
+
+    def are_proved(self, first: ModelProto, second: ModelProto) -> bool:
+        """Whether what a model takes is computed alike by another one.
+
+        Args:
+            first: a model without initializers, which are looked up in the constants.
+            second: another one.
+        """
+        limits = self._proved_below(first, second)
+        if not limits:
+            return limits is not None
+        # Beyond its limit, a size is another one from 1 on, added to that.
+        for size, most in limits.items():
+            own = next((each for each in self._names if name(each) == size), None)
+            if own is None or self._proved_below(first, second, own, most) != {}:
+                return False
+        return True
+
+    def _proved_below(
+        self, first: ModelProto, second: ModelProto, own: str = "", above: int = 0
+    ) -> dict[Size, int] | None:
+        """Return the limits below which two models are proved to compute the same; None if they are not.
+
+        Args:
+            first: a model.
+            second: another one.
+            own: the name of a size of which only values above a number are meant, if any.
+            above: that number.
+        """
+        reader = self._readers.setdefault((own, above), Reader())
+        sizes: dict[str, Size] = {each: name(each) + above * (each == own) for each in self._names}
+        a, b = (reader.read(model, self._constants, sizes) for model in (first, second))
+        if a.refuses_all():
+            return {}
+        is_proved = all(equal_outputs(a, b).values()) and not may_refuse(a, b, {})
+        return reader.mover.assumed if is_proved else None
