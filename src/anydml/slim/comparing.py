@@ -92,17 +92,6 @@ def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iter
             yield old
 
 
-def differing_at_other_sizes(before: Analysis, after: Analysis, names: Sequence[str]) -> set[str]:
-    """Return names as `differing` does, for sizes that are small, large, and in another order than in both analyses.
-
-    Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
-    """
-    found: set[str] = set()
-    for first in at_other_sizes(before.graph, names):
-        found.update(differing(first, Analysis(after.graph, first.sizes), by_shape=True))
-    return found
-
-
 def _pairs(before: Analysis, after: Analysis) -> Iterator[tuple[str, str]]:
     """Yield the names of what the same node reads in both graphs, and of the outputs."""
     for op in before.graph.ops:

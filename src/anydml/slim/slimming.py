@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -13,11 +12,10 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
-from anydml.proving.rewrites import Proofs
 from anydml.slim.analysis import Analysis
-from anydml.slim.comparing import compute_the_same, differing, differing_at_other_sizes
 from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.graph import Graph
+from anydml.slim.judging import Judge
 from anydml.slim.planning import Plan
 from anydml.slim.products import fused_products
 from anydml.slim.regions import Key, Region, Regions
@@ -150,25 +148,21 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
     graph, stand_ins = Graph.of(model, folder), several[0]
-    proofs = Proofs(graph.constants, names) if names else None
+    judge = Judge(graph, names)
     analyses = [Analysis(graph, each.sizes) for each in several]
-    first = last = _composed(analyses, stand_ins, {}, proofs)
+    first = last = _composed(analyses, stand_ins, {}, judge)
     stages = [first.stage()] if first.graph is not graph else []
     if names and stages:
         # Values that were only needed for their shapes are not needed any more.
-        again = _composed(first.analyses, stand_ins, {}, proofs)
+        again = _composed(first.analyses, stand_ins, {}, judge)
         if again.after.moved < first.after.moved:
             stages.append(again.stage())
             last = again
 
-    def is_right(before: _Composed, after: _Composed) -> bool:
-        is_proved = proofs is not None and proofs.are_proved(before.graph.bare(), after.graph.bare())
-        return is_proved or compute_the_same(before.analyses[0], after.analyses[0], names)
-
-    rewrite = partial(_rewritten, last, stand_ins, proofs, exact, first.before.nodes)
-    rewritten, final = rewrite(lambda *_: True)
-    if rewritten and not is_right(last, final):
-        rewritten, final = rewrite(is_right)
+    rewrite = partial(_rewritten, last, stand_ins, judge, exact, first.before.nodes)
+    rewritten, final = rewrite(False)
+    if rewritten and not judge.are_equal(last.analyses[0], final.analyses[0]):
+        rewritten, final = rewrite(True)
     stages += rewritten
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     assert not stages or stages[-1].graph is final.graph, "the last stage is what was made"
@@ -178,20 +172,20 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
 def _rewritten(
     first: _Composed,
     stand_ins: StandIns,
-    proofs: Proofs | None,
+    judge: Judge,
     exact: bool,
     most: int,
-    is_right: Callable[[_Composed, _Composed], bool],
+    is_judged: bool,
 ) -> tuple[list[Stage], _Composed]:
     """Apply the rewrites that save bytes or nodes and are right; return the stages and the last graph.
 
     Args:
         first: the graph.
         stand_ins: the sizes of its first analysis.
-        proofs: proofs for all sizes; None if all are numbers.
+        judge: judges graphs.
         exact: whether to leave out rewrites that are not exact.
         most: most movement nodes that rewrites may leave.
-        is_right: whether a graph computes the same as the one before.
+        is_judged: whether each graph must be known to compute the same as the one before.
     """
     stages, current = list[Stage](), first
     for rewrite in REWRITES:
@@ -202,9 +196,10 @@ def _rewritten(
             continue
         graph = current.graph.with_ops(ops)
         analyses = [Analysis(graph, each.sizes, each) for each in current.analyses]
-        made = _composed(analyses, stand_ins, current.settled, proofs, is_compared=False)
+        made = _composed(analyses, stand_ins, current.settled, judge, is_compared=False)
         before, after = current.after, made.after
-        if after.moved <= before.moved and after.weight < before.weight and is_right(current, made):
+        is_cheaper = after.moved <= before.moved and after.weight < before.weight
+        if is_cheaper and (not is_judged or judge.are_equal(current.analyses[0], made.analyses[0])):
             stages.append(made.stage(rewrite.title, before, rewrite.is_exact))
             current = made
     return stages, current
@@ -214,7 +209,7 @@ def _composed(
     analyses: list[Analysis],
     stand_ins: StandIns,
     settled: dict[Key, Cost],
-    proofs: Proofs | None,
+    judge: Judge,
     is_compared: bool = True,
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
@@ -229,7 +224,7 @@ def _composed(
             return _Composed(analyses, plan.regions, costs, before, before)
         graph = Writer(plan).written()
         written = [Analysis(graph, each.sizes, each) for each in analyses]
-        wrong = _wrong(analyses, written, proofs, is_compared)
+        wrong = judge.wrong(analyses, written, is_compared)
         if not wrong:
             regions = Regions(written[0], stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
@@ -237,16 +232,6 @@ def _composed(
             return _Composed(written, plan.regions, costs, before, after)
         kept |= wrong
     return _Composed(analyses, plan.regions, {}, before, before, False)
-
-
-def _wrong(before: list[Analysis], after: list[Analysis], proofs: Proofs | None, is_compared: bool) -> set[str]:
-    """Return names of what is not known to be the same; where all sizes are numbers, only if `is_compared`."""
-    if proofs is not None and proofs.are_proved(before[0].graph.bare(), after[0].graph.bare()):
-        return set()
-    pairs = zip(before, after, strict=True) if is_compared or proofs is not None else ()
-    wrong = {name for old, new in pairs for name in differing(old, new)}
-    # What differs at the sizes of the analyses is written anew, and then compared at other sizes.
-    return wrong or differing_at_other_sizes(before[0], after[0], [*before[0].sizes])
 
 
 def total(slimmed: Slimmed) -> str:

@@ -1,0 +1,65 @@
+"""Judgements of rewrites: what of a new graph is not known to be what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anydml.proving.rewrites import Proofs
+from anydml.slim.analysis import Analysis
+from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
+from anydml.slim.graph import Graph
+
+
+class Judge:
+    """Judges graphs of one model, one after the other; what is known of a graph is kept for the next one.
+
+    Args:
+        graph: the graph of the model.
+        names: names of symbolic sizes.
+    """
+
+    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
+        self._names = names
+        self._proofs = Proofs(graph.constants, names) if names else None
+        self._graph: Graph | None = None
+        self._others: list[Analysis] = []
+
+    def wrong(self, before: Sequence[Analysis], after: Sequence[Analysis], is_compared: bool = True) -> set[str]:
+        """Return names of what is not known to be the same.
+
+        Args:
+            before: analyses of a graph, one for each set of symbolic sizes.
+            after: those of another graph, whose nodes that compute are the same.
+            is_compared: whether to compare them at the sizes of these analyses, too.
+        """
+        if self._are_proved(before[0].graph, after[0].graph):
+            return set()
+        pairs = zip(before, after, strict=True) if is_compared else ()
+        wrong = {name for old, new in pairs for name in differing(old, new)}
+        # What differs at these sizes is written anew, and then compared at others.
+        return wrong or self._wrong_at_other_sizes(before[0].graph, after[0].graph)
+
+    def are_equal(self, before: Analysis, after: Analysis) -> bool:
+        """Whether two graphs are known to have the same results."""
+        return self._are_proved(before.graph, after.graph) or compute_the_same(before, after, self._names)
+
+    def _are_proved(self, before: Graph, after: Graph) -> bool:
+        return self._proofs is not None and self._proofs.are_proved(before.bare(), after.bare())
+
+    def _wrong_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
+        """Return names of what differs for sizes that are small, large, and in another order than in the analyses.
+
+        Values that are unknown in the first graph, or too large to be compared one by one, are judged by their shapes.
+        """
+        if self._graph is None:
+            self._others = [*at_other_sizes(before, self._names)]
+        elif self._graph is not before:
+            self._others = [Analysis(before, each.sizes, each) for each in self._others]
+        self._graph = before
+        found, written = set[str](), list[Analysis]()
+        for each in self._others:
+            written.append(Analysis(after, each.sizes, each))
+            found.update(differing(each, written[-1], by_shape=True))
+        if not found:
+            self._graph, self._others = after, written
+        return found
