@@ -54,6 +54,28 @@ def test_many_indices_of_each_element_make_few_chunks(axis, shape, change):
     np.testing.assert_array_equal(result.compute(scheduler="sync"), np.take_along_axis(array, index, axis))
 
 
+def test_indices_may_be_more_than_runs_of_a_plan():
+    array = np.arange(24000).reshape(600, 40)
+    x, index = da.from_array(array, chunks=(100, 10)), np.random.default_rng(0).integers(0, 600, 70_000)
+    result = dml.gather(x, index)
+    assert result.npartitions <= 8 * asked((70_000, 40), x)
+    for rows in (slice(0, 200), slice(69_950, None)):
+        np.testing.assert_array_equal(result[rows].compute(scheduler="sync"), array[index[rows]])
+
+
+@pytest.mark.parametrize("shape", [(370, 10), (100, 37), (90, 90), (20, 30, 4), (5000, 2)], ids=str)
+def test_axes_of_indices_make_few_chunks(shape):
+    array = np.arange(24000).reshape(600, 40)
+    x, index = da.from_array(array, chunks=(100, 40)), np.random.default_rng(1).integers(0, 600, shape)
+    result, chunk = dml.gather(x, index), 100 * 40
+    few = math.prod(-(-n // 100) for n in shape)
+    largest = math.prod(max(sizes) for sizes in result.chunks)
+    assert result.npartitions <= 8 * few or largest >= 8 * chunk
+    assert largest <= 9 * chunk
+    assert result.npartitions <= 8 * -(-result.size // chunk)
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), array[index])
+
+
 def drawn_indices(rng, size, shape):
     """Indices as people have them, for an axis of some size: mixed, sorted, in runs, from the end, repeated."""
     shape = np.atleast_1d(shape)

@@ -74,6 +74,20 @@ def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
 
 
+@pytest.mark.parametrize("kind", ["zarr", "npy"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_indices_may_be_more_than_runs_of_a_plan(tmp_path, kind, axis):
+    x = array_of((700, 6) if axis == 0 else (6, 700))
+    if kind == "npy":
+        np.save(tmp_path / "x.npy", x)
+    store = made(tmp_path / "x.zarr", x, (80, 80)) if kind == "zarr" else stores.open(tmp_path / "x.npy")
+    index = np.random.default_rng(axis).integers(-700, 700, 70_000)
+    wanted = x.take(index, axis)
+    y = stores.create(tmp_path / "y.zarr", wanted.shape, np.float32, chunks=(9000, 9000))
+    dml.fuse(lambda x: dml.gather(x, index, axis)).plan(store, y, "4MB").run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_views_of_chunks_are_numpys(tmp_path, seed):
     rng = np.random.default_rng(seed)

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.dask.natural_chunks import FEW_MOVES, Bounds, CoordinateMove, Pick, natural_bounds
+from anydml.dask.natural_chunks import Bounds, CoordinateMove, PickChunks, chunk_of, natural_bounds
 from anydml.dask.tasks import ChunkBuilder
 from anydml.errors import BindingError
 from anydml.moves.compose import INPUT, Composer
 from anydml.moves.value import Value
-from anydml.stores.planning.regions import RegionMap
+from anydml.stores.planning.regions import FEW_MOVES, RegionMap
 from anydml.tensor import Layout
 from anydml.text import bytes_text, parse_size
 
@@ -61,16 +61,16 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
 
     layouts = [Layout.packed(tuple(map(int, each.shape)), each.dtype.itemsize) for each in inputs]
     packed = Layout.packed(value.sizes, value.element_size)
-    mapping = RegionMap(
-        program, len(inputs), packed, layouts, indices, "convert the Dask arrays by .compute(), and pass the results"
-    )
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
+    hint = "convert the Dask arrays by .compute(), and pass the results"
+    mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, bounds), hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
     given = [(composer.operand(INPUT + k).name, each.dtype) for k, each in enumerate(inputs)]
     builder = ChunkBuilder(name, mapping, own, bounds, given, np.dtype(dtype), constants)
     names = [each.name for each in inputs]
-    token = tokenize(name, repr(mapping.moves), [*value.sizes], names, own, str(dtype), list(constants.values()))
+    moves = [*mapping.moves, *(move for move, _, _ in mapping.picks)]
+    token = tokenize(name, repr(moves), [*value.sizes], names, own, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
     shared = f"{key}-program"
     graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
@@ -89,6 +89,10 @@ def _build_chunk(builder: ChunkBuilder, number: Number, chunks: tuple[tuple[int,
     return builder(number, chunks, arrays)
 
 
+def _cell_of(bounds: Sequence[tuple[Bounds, ...]], operand: int, axis: int, at: np.ndarray[Any, Any]) -> Any:
+    return chunk_of(bounds[operand][axis], at)
+
+
 def _bounds(sizes: Sequence[int]) -> Bounds:
     return (0, *itertools.accumulate(int(size) for size in sizes))
 
@@ -102,7 +106,7 @@ def _within_memory(
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    picks = Pick.every(mapping, bounds)
+    picks = PickChunks.every(mapping, bounds)
     own = [natural_bounds(size, parts, picks, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
     while True:
         found: Needs = {}
@@ -159,7 +163,7 @@ def _chunk_needs(
     spans: list[Any]
     numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in own))
     pieces = [_by_axis(part, own, bounds) for part in parts[: FEW_MOVES + 1]]
-    if len(pieces) > FEW_MOVES or None in pieces:
+    if len(pieces) > FEW_MOVES or None in pieces or mapping.many:
         for number in numbers:
             box = tuple(
                 (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(own, number, strict=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from anydml.moves import Access, Move
-from anydml.stores.planning.regions import RegionMap, box_of, coordinates, reach
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.picks import Pick, reach
+from anydml.stores.planning.regions import FEW_MOVES, RegionMap, coordinates
 from anydml.tensor import Layout
 
-FEW_MOVES = 64
-"""Results of up to this many moves are planned move by move, others chunk by chunk."""
+MOST = 8
+"""Times as many chunks as the input's sizes ask for along several axes of indices, or as large, at most."""
 
 Bounds = tuple[int, ...]
 """Start of each chunk along an axis, followed by the size of the axis."""
@@ -66,54 +71,89 @@ class CoordinateMove(NamedTuple):
             return cls(start, runs, -1, ())
         operand, layout = move.reads.operand, mapping.inputs[move.reads.operand]
         first = coordinates(move.reads.offset, layout)[0]
-        box = []
-        for axis, at in enumerate(first):
-            low, high = reach([run.size for run in runs], [run.ways[axis] for run in runs])
-            box.append((at + low, at + high + 1))
-        return cls(start, runs, operand, first, tuple(box) == box_of(move.reads, move, layout))
+        below, above = reach([run.size for run in runs], [run.ways for run in runs], len(first))
+        ends = zip(first, below, above, layout.sizes, strict=True)
+        return cls(start, runs, operand, first, all(at + low >= 0 and at + high < size for at, low, high, size in ends))
 
 
-class Pick(NamedTuple):
-    """A move that looks up indices.
+class PickChunks(NamedTuple):
+    """How what a pick writes is cut.
 
     Attributes:
         places: of the moves that replace it.
-        whole: the move itself; no way leads along what is looked up.
-        widths: by axis of the result along which indices differ, as many coordinates as a chunk of the input has.
+        whole: where it writes, and reads but for the indices.
+        cuts: by axis of the result along which indices differ, where they go on in other chunks.
+        widths: by such an axis, as many coordinates as a chunk of the input has.
     """
 
     places: range
     whole: CoordinateMove
+    cuts: Mapping[int, frozenset[int]]
     widths: Mapping[int, int]
 
     @classmethod
-    def every(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[Pick]:
-        """The moves of a map that look up indices of its inputs, whose chunk bounds are given."""
-        return [
-            cls(places, CoordinateMove.of(mapping, move), _widths(mapping, move, bounds))
-            for move, places in mapping.picks
-            if move.reads.operand < len(mapping.inputs)
-        ]
+    def every(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[PickChunks]:
+        """Those of a map that pick from its inputs, whose chunk bounds are given."""
+        found = []
+        for move, pick, places in mapping.picks:
+            if pick.operand < len(mapping.inputs):
+                whole = CoordinateMove.of(mapping, pick.move)
+                cuts = _natural(pick, whole, mapping.inputs[pick.operand], bounds[pick.operand])
+                found.append(cls(places, whole, cuts, _widths(mapping, move, bounds)))
+        return found
+
+
+def _natural(
+    pick: Pick, whole: CoordinateMove, layout: Layout, bounds: tuple[Bounds, ...]
+) -> dict[int, frozenset[int]]:
+    """As `PickChunks.cuts`."""
+    at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(layout)
+    chunks = np.zeros(pick.shift.size, np.int64)
+    for own, starts in zip(at, bounds, strict=True):
+        chunks = chunks * len(starts) + chunk_of(starts, own)
+    table = chunks.reshape(pick.shift.shape)
+    dimensions = [k for k, size in enumerate(pick.move.sizes) if size > 1]
+    outer: dict[int, tuple[Dimension, int]] = {}
+    for run, k in zip(whole.runs, dimensions, strict=True):
+        if run.axis not in outer or outer[run.axis][0].step < run.step:
+            outer[run.axis] = run, k
+    found = {}
+    for axis, (run, k) in outer.items():
+        if k in pick.by:
+            place = pick.by.index(k)
+            others = tuple(n for n in range(table.ndim) if n != place)
+            digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
+            found[axis] = frozenset((whole.start[axis] + digits * run.step).tolist())
+    return found
+
+
+def chunk_of(bounds: Bounds, at: Array) -> Array:
+    """The numbers of the chunks that coordinates lie in."""
+    return np.searchsorted(bounds, at, "right") - 1
 
 
 def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]) -> dict[int, int]:
-    """As `Pick.widths`."""
+    """As `PickChunks.widths`."""
     source = move.reads
     layout, count = mapping.inputs[source.operand], len(move.sizes)
     picked, own = set[int](), [1] * count
     for lookup in source.lookups:
         if not lookup.stride:
             continue
-        left = _width(lookup.size, abs(lookup.stride), layout, bounds[source.operand])
-        for k in reversed([k for k in range(count) if lookup.strides[k]]):
-            picked.add(k)
+        width = _width(lookup.size, abs(lookup.stride), layout, bounds[source.operand])
+        by = [k for k in range(count) if lookup.strides[k]]
+        picked |= {*by}
+        # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
+        every = math.prod(min(move.sizes[k], width) for k in by)
+        left = min(MOST * width, max(width, -(-every // MOST)))
+        for k in reversed(by):
             if along := abs(source.strides[k]):
                 # One index per element: the input is walked along here, too.
                 own[k] = _width(move.sizes[k], along, layout, bounds[source.operand])
                 continue
-            taken = min(move.sizes[k], left)
+            taken = min(move.sizes[k], width, left)
             own[k] *= taken
-            left = max(1, left // taken)
+            left = -(-left // taken)
     found: dict[int, int] = {}
     by_axis: dict[int, list[tuple[int, int, int]]] = {}
     for k, stride in enumerate(move.destination.strides):
@@ -150,7 +190,7 @@ def _widest(bounds: Bounds) -> int:
 def natural_bounds(
     size: int,
     parts: Sequence[CoordinateMove],
-    picks: Sequence[Pick],
+    picks: Sequence[PickChunks],
     axis: int,
     bounds: Sequence[tuple[Bounds, ...]],
 ) -> Bounds:
@@ -160,17 +200,21 @@ def natural_bounds(
     coordinates, chunks are as wide as the input's.
     """
     left = {*range(len(parts))}
-    cuts = {0, size}
+    cuts, unmoved = {0, size}, list[CoordinateMove]()
     for pick in picks:
-        if not (width := pick.widths.get(axis)):
-            continue
         left -= {*pick.places}
-        natural, _, _ = _cuts([parts[k] for k in pick.places], axis, bounds)
-        extent = sum((run.size - 1) * run.step for run in pick.whole.runs if run.axis == axis) + 1
+        if not (width := pick.widths.get(axis)):
+            unmoved.append(pick.whole)
+            continue
         first = pick.whole.start[axis]
+        extent = sum((run.size - 1) * run.step for run in pick.whole.runs if run.axis == axis) + 1
         grid = {first + extent, *range(first, first + extent, width)}
-        cuts |= grid if len(natural) > 2 * len(grid) - 1 else natural
-    own, known, widest = _cuts([parts[k] for k in sorted(left)], axis, bounds)
+        natural = {first, first + extent, *pick.cuts.get(axis, ())}
+        if len(natural) <= 2 * len(grid) - 1:
+            pairs = itertools.pairwise(sorted(natural))
+            grid = {first + extent, *(cut for low, high in pairs for cut in range(low, high, width))}
+        cuts |= grid
+    own, known, widest = _cuts([*(parts[k] for k in sorted(left)), *unmoved], axis, bounds)
     own = {cut for cut in own if 0 <= cut <= size}
     if len(own) > 2 * known + 16 and len(parts) > FEW_MOVES:
         own = {*range(0, size, widest)}

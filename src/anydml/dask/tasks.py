@@ -74,12 +74,10 @@ class ChunkBuilder:
             if whole not in regions:
                 regions.append(whole)
                 held.append(array)
-        numbers: dict[int, int] = {}
-        found = self.mapping.between(parts, box, result.strides, regions, held, numbers)
+        found, more = self.mapping.between(parts, box, result.strides, regions, held, self.constants)
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
-        operands: list[Any] = [*flat, *(self.constants[each] for each in numbers)]
-        run_moves(moves, operands)
+        run_moves(moves, [*flat, *more])
         return result
 
     def _box(self, operand: int, chunk: tuple[int, ...]) -> Box:

@@ -7,7 +7,7 @@ and the other axes divide ``a % pitch`` likewise. Without a pitch, a box is an i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from anydml.moves import Access, Fill, Move
@@ -87,7 +87,13 @@ def split_dimension(move: Move, axis: int, inner: int) -> Move:
 
 
 def parts(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[Move]:
-    """The parts of a move that lie in a box; no byte is in two of them.
+    """The parts of a move that lie in a box; no byte is in two of them. Arguments are those of `boxes_in`."""
+    for box in boxes_in(move, side, pitches, area):
+        yield part_of(move, box)
+
+
+def boxes_in(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator[dict[int, Span]]:
+    """The coordinates of a move whose bytes lie in a box: spans by dimension, of which the last is an element's bytes.
 
     Args:
         move: one that can be cut on that side, and each of whose dimensions is along one axis, as of `pitched`.
@@ -106,7 +112,7 @@ def parts(move: Move, side: Side, pitches: Sequence[int], area: Box) -> Iterator
     left.append((move.element_size, 1, len(move.sizes)))
     found.append([*_boxes(_nested(left), at, *area[-1])])
     for boxes in itertools.product(*found):
-        yield _part(move, {k: span for box in boxes for k, span in box.items()})
+        yield {k: span for box in boxes for k, span in box.items()}
 
 
 _Level = tuple[int, int, int, int]
@@ -153,7 +159,7 @@ def _boxes(levels: Sequence[_Level], at: int, low: int, high: int) -> Iterator[d
             yield {number: (k, 1), **box}
 
 
-def _part(move: Move, box: dict[int, Span]) -> Move:
+def part_of(move: Move, box: Mapping[int, Span]) -> Move:
     """The part of a move in a box; the bytes of an element are its last dimension."""
     count = len(move.sizes)
     first, run = box[count]

@@ -10,7 +10,7 @@ from anydml.errors import BindingError
 from anydml.files.located import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
@@ -80,7 +80,8 @@ class GridBlocking(Blocking):
         read = reader_of(self.name, inputs, self.constants, free)
         packed = [each.layout.packed for each in (*inputs, *outputs)]
         self.mappings = [
-            RegionMap(program, k, packed[k], packed[: len(inputs)], read) for k in range(len(inputs), len(packed))
+            RegionMap(program, k, packed[k], packed[: len(inputs)], read, self._cell_of)
+            for k in range(len(inputs), len(packed))
         ]
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
@@ -92,6 +93,14 @@ class GridBlocking(Blocking):
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
         self._list(FEW)
+
+    def _cell_of(self, operand: int, axis: int, at: Array) -> Array:
+        """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
+        store = self.inputs[operand]
+        if not store.layout.is_plain:
+            return at // store.layout.chunk[axis]
+        cost = cost_at(store.path)
+        return at // max(1, int(cost.request / cost.byte) // store.layout.packed.strides[axis])
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
@@ -239,6 +248,10 @@ class GridBlocking(Blocking):
             yield repr((real_path(store.path), store.layout.offset, store.shape)).encode()
         for mapping in self.mappings:
             yield repr(mapping.moves).encode()
+            for pick in mapping.many:
+                yield repr(pick.move).encode()
+                yield pick.shift.tobytes()
+                yield pick.is_kept.tobytes()
         for value in self.constants.values():
             yield value.tobytes()
         for target in self.outputs:

@@ -13,6 +13,7 @@ from anydml.moves import Access, Fill, Lookup, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.copies import FEW, MOST_COPIES, RunCopies, copies_of
+from anydml.stores.planning.picks import Pick, distances
 from anydml.text import bytes_text
 
 MOST_RUNS = 1 << 16
@@ -43,17 +44,26 @@ def reader_of(name: str, inputs: Sequence[Any], constants: Mapping[int, Array], 
     return read
 
 
-def resolved_moves(program: Program, move: Move, read: ReadOperand) -> Iterator[Move]:
-    """A move, or one per evenly spaced run of indices in place of its lookups; each dimension is one of the move's.
+def pick_of(program: Program, move: Move, read: ReadOperand) -> Pick:
+    """A move whose lookups are known.
 
     Raises:
-        As `resolved`.
+        BindingError: its destination is looked up, or an index depends on another.
+        IndexError: an index lies outside where that is refused.
     """
-    if not move.has_lookups:
-        yield move
-        return
-    source, by, shift, kept = _shifts(program, move, read)
-    yield from _runs(program, move, source, by, shift, kept)
+    source = move.source
+    if isinstance(source, Fill) or move.destination.lookups or any(each.lookups for each in source.lookups):
+        raise BindingError(f"{program.name}: writing by indices, or indices of indices, cannot be planned over files")
+    by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
+    sizes = tuple(move.sizes[k] for k in by)
+    shift = distances(sizes, [source.strides[k] for k in by])
+    kept = np.ones(sizes, bool)
+    for lookup in source.lookups:
+        index, inside = _indices(program, lookup, by, sizes, read)
+        kept &= inside | (lookup.outside != "skip")
+        shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
+    strides = tuple(0 if k in by else stride for k, stride in enumerate(source.strides))
+    return Pick(move._replace(source=Access(source.operand, source.offset, strides)), tuple(by), shift, kept)
 
 
 def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
@@ -62,49 +72,29 @@ def resolved(program: Program, read: ReadOperand) -> Iterator[Move | RunCopies]:
     Many runs of contiguous bytes become rows, which may run over several axes.
 
     Raises:
-        BindingError: a destination is looked up, an index depends on another, or there are too many runs.
-        IndexError: an index lies outside where that is refused.
+        BindingError: as `pick_of`, or there are too many runs.
+        IndexError: as `pick_of`.
     """
     for move in program.moves:
         if not move.has_lookups:
             yield move
             continue
-        source, by, shift, kept = _shifts(program, move, read)
-        rows = _rows(program, move, source, by, shift, kept)
-        yield from _runs(program, move, source, by, shift, kept) if rows is None else (rows,)
+        pick = pick_of(program, move, read)
+        rows = _rows(program, pick)
+        yield from runs_of(program, pick) if rows is None else (rows,)
 
 
-def _shifts(program: Program, move: Move, read: ReadOperand) -> tuple[Access, list[int], Array, Array]:
-    """What a move with lookups reads.
+def runs_of(program: Program, pick: Pick) -> Iterator[Move]:
+    """A move per evenly spaced run of the elements of a pick; each dimension is one of the pick's.
 
-    Returns:
-        The source; the dimensions along which indices differ; and for each of their coordinates the bytes that they and
-        the indices add to the offset, and whether it is not skipped.
+    Raises:
+        BindingError: there are too many.
     """
-    source = move.source
-    if isinstance(source, Fill) or move.destination.lookups or any(each.lookups for each in source.lookups):
-        raise BindingError(f"{program.name}: writing by indices, or indices of indices, cannot be planned over files")
-    by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
-    sizes = tuple(move.sizes[k] for k in by)
-    shift = np.zeros(sizes, np.int64)
-    kept = np.ones(sizes, bool)
-    for lookup in source.lookups:
-        index, inside = _indices(program, lookup, by, sizes, read)
-        kept &= inside | (lookup.outside != "skip")
-        shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
-    for k, size, place in zip(by, sizes, range(len(by)), strict=True):
-        shape = [1] * len(by)
-        shape[place] = size
-        shift += (np.arange(size, dtype=np.int64) * source.strides[k]).reshape(shape)
-    return source, by, shift, kept
-
-
-def _runs(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> Iterator[Move]:
-    sizes = shift.shape
+    move, by, shift = pick.move, pick.by, pick.shift
+    sizes, to, source = shift.shape, move.destination, move.reads
     others = [k for k in range(len(move.sizes)) if k not in by]
     last = sizes[-1] if by else 1
-    to = move.destination
-    table, keeps = shift.reshape(-1, last), kept.reshape(-1, last)
+    table, keeps = shift.reshape(-1, last), pick.is_kept.reshape(-1, last)
     heads = np.stack(np.unravel_index(np.arange(len(table)), sizes[:-1] or (1,)), 1)
     count = 0
     for head, row, keep in zip(heads, table, keeps, strict=True):
@@ -113,9 +103,8 @@ def _runs(program: Program, move: Move, source: Access, by: list[int], shift: Ar
             count += 1
             if count > MOST_RUNS:
                 raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
-            inner = by[-1:] if run > 1 else []
-            moved = [*others, *inner]
-            writes = [to.strides[k] for k in moved]
+            inner = by[-1:] if run > 1 else ()
+            writes = [to.strides[k] for k in (*others, *inner)]
             reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
             yield Move(
                 (*(move.sizes[k] for k in others), *([run] if inner else [])),
@@ -125,26 +114,21 @@ def _runs(program: Program, move: Move, source: Access, by: list[int], shift: Ar
             )
 
 
-def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> RunCopies | None:
-    """The lookups of a move as rows; None where runs are few, or elements are not contiguous."""
-    steps = np.diff(shift, axis=-1) if by else np.empty(0, np.int64)
-    if np.count_nonzero(steps[..., 1:] != steps[..., :-1]) + shift.size // max(1, shift.shape[-1] if by else 1) <= FEW:
+def _rows(program: Program, pick: Pick) -> RunCopies | None:
+    """A pick as rows; None where runs are few, or elements are not contiguous."""
+    if pick.runs <= FEW:
         return None
-    to = move.destination
+    move, to, source = pick.move, pick.move.destination, pick.move.reads
     if program.operands[source.operand].role != "input" or program.operands[to.operand].role != "output":
         return None
-    others = [k for k in range(len(move.sizes)) if k not in by]
+    others = [k for k in range(len(move.sizes)) if k not in pick.by]
     sizes = tuple(move.sizes[k] for k in others)
     ends = [Access(end.operand, 0, tuple(end.strides[k] for k in others)) for end in (to, source)]
     once = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
     if len(once) != 1 or once[0].sizes:
         return None
-    goes = np.zeros(shift.shape, np.int64)
-    for place, k in enumerate(by):
-        along = np.arange(move.sizes[k], dtype=np.int64) * to.strides[k]
-        goes += along.reshape([-1 if n == place else 1 for n in range(len(by))])
-    goes += to.offset + once[0].destination.offset
-    at = shift + source.offset + once[0].reads.offset
+    goes = distances(pick.shift.shape, [to.strides[k] for k in pick.by]) + to.offset + once[0].destination.offset
+    at, kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
     found = copies_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
     if found.to.size > MOST_COPIES:
         raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_COPIES} are the most of a plan")

@@ -5,20 +5,24 @@ Arrays are addressed in bytes, in row-major order, whether they lie in one file 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.engines import array_engine
 from anydml.errors import BindingError
-from anydml.moves import Access, Fill, Move, Operand, Program
+from anydml.moves import Access, Move, Operand, Program
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.planning.boxes import offset_of, size_of
-from anydml.stores.planning.cutting import parts, split_dimension
-from anydml.stores.planning.indices import ReadOperand, resolved_moves
+from anydml.stores.planning.cutting import boxes_in, part_of, split_dimension
+from anydml.stores.planning.indices import ReadOperand, pick_of, runs_of
+from anydml.stores.planning.picks import CellOf, Pick, PickedBox, box_between, reach
 from anydml.tensor import Layout
+
+FEW_MOVES = 64
+"""Picks of up to this many runs are a move each, others are known by the element."""
 
 NEIGHBOURS = 8
 """Most preceding boxes that a box is compared with, to be merged."""
@@ -49,29 +53,14 @@ def coordinates(distance: int, layout: Layout) -> tuple[list[int], int]:
 
 
 def box_of(end: Access, move: Move, layout: Layout) -> Box:
-    """The smallest box of a packed array that holds all elements of one end of a move.
-
-    Where a run continues in the next row, the box has all of the axes after that one.
-    """
-    offset, steps, found = end.offset, end.strides, list[tuple[int, int]]()
-    for axis, stride in enumerate(layout.strides):
-        whole = [step // stride if step >= 0 else -(-step // stride) for step in steps]
-        rest = [step - own * stride for step, own in zip(steps, whole, strict=True)]
-        first, inside = divmod(offset, stride)
-        (low, high), (left, right) = (reach(move.sizes, each) for each in (whole, rest))
-        if inside + left < 0 or inside + right + move.element_size > stride:
-            low, high = reach(move.sizes, steps)
-            low, high = (inside + low) // stride, (inside + high + move.element_size - 1) // stride
-            return (*found, (first + low, first + high + 1), *((0, size) for size in layout.sizes[axis + 1 :]))
-        found.append((first + low, first + high + 1))
-        offset, steps = inside, tuple(rest)
-    return tuple(found)
-
-
-def reach(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
-    """The smallest and the largest sum of steps."""
-    ends = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
-    return sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+    """The smallest box of a packed array that holds all elements of one end of a move, as `box_between`."""
+    first, _ = coordinates(end.offset, layout)
+    # An element of the move may be several of the array.
+    run = max(1, move.element_size // layout.element_size)
+    ways = [coordinates(stride, layout)[0] for stride in (*end.strides, layout.element_size)]
+    below, above = reach((*move.sizes, run), ways, len(first))
+    low, high = ([at + more for at, more in zip(first, each, strict=True)] for each in (below, above))
+    return box_between(low, high, layout.sizes)
 
 
 def in_box(end: Access, layout: Layout, box: Box, strides: Sequence[int], operand: int) -> Access:
@@ -101,11 +90,13 @@ class RegionMap:
         output: its layout.
         inputs: layouts of all inputs, which are packed.
         read: returns the bytes of a constant, or of an input that holds indices.
+        cell_of: returns the numbers of the cells, such as chunks, in which coordinates of inputs lie.
         hint: what to do if the output needs scratch.
 
     Attributes:
         moves: to the output, without lookups; inputs are their first operands, constants follow the outputs.
-        picks: moves with lookups, and the places in `moves` of those that replace each.
+        picks: all picks, and the places in `moves` of the moves that replace each.
+        many: those that are not replaced.
         output: as above.
         inputs: likewise.
 
@@ -121,9 +112,10 @@ class RegionMap:
         output: Layout,
         inputs: Sequence[Layout],
         read: ReadOperand,
+        cell_of: CellOf,
         hint: str = BY_FILE,
     ) -> None:
-        self.output, self.inputs = output, tuple(inputs)
+        self.output, self.inputs, self._cell_of = output, tuple(inputs), cell_of
         own = [move for move in program.moves if move.destination.operand == number and 0 not in move.sizes]
         for move in own:
             if isinstance(move.source, Access) and program.operands[move.source.operand].role == "scratch":
@@ -132,14 +124,22 @@ class RegionMap:
                     f"({program.operands[move.source.operand].reason}): {hint}"
                 )
         found: list[Move] = []
-        picks: list[tuple[Move, range]] = []
+        picks: list[tuple[Move, Pick, range]] = []
+        many: list[Pick] = []
         for move in own:
             first = len(found)
-            found += map(self._by_axes, resolved_moves(program, move, read))
-            if move.has_lookups:
-                picks.append((move, range(first, len(found))))
-        self.moves, self.picks = tuple(found), tuple(picks)
-        bounds = [box_of(move.destination, move, output) for move in self.moves]
+            if not move.has_lookups:
+                found.append(self._by_axes(move))
+                continue
+            pick = pick_of(program, move, read)
+            if pick.runs > FEW_MOVES and pick.operand < len(inputs):
+                many.append(pick)
+            else:
+                found += map(self._by_axes, runs_of(program, pick))
+            picks.append((move, pick, range(first, len(found))))
+        self.moves, self.picks, self.many = tuple(found), tuple(picks), tuple(many)
+        self._parts: tuple[Move | Pick, ...] = (*self.moves, *self.many)
+        bounds = [box_of(move.destination, move, output) for move in map(_move_of, self._parts)]
         self._bounds = np.array(bounds, np.int64).reshape(len(bounds), len(output.sizes), 2)
 
     def _by_axes(self, move: Move) -> Move:
@@ -154,25 +154,25 @@ class RegionMap:
                         break
         return move
 
-    def within(self, box: Box) -> list[Move]:
-        """The parts of the moves that write a box of the output."""
-        moves: Sequence[Move] = self.moves
-        if len(moves) > 1 and box:
+    def within(self, box: Box) -> list[Move | Pick]:
+        """The parts of the moves and picks that write a box of the output."""
+        near: Sequence[Move | Pick] = self._parts
+        if len(near) > 1 and box:
             low, high = np.array(box, np.int64).T
-            near = ((self._bounds[:, :, 0] < high) & (self._bounds[:, :, 1] > low)).all(1)
-            moves = [moves[k] for k in np.flatnonzero(near).tolist()]
-        size = self.output.element_size
+            is_near = ((self._bounds[:, :, 0] < high) & (self._bounds[:, :, 1] > low)).all(1)
+            near = [near[k] for k in np.flatnonzero(is_near).tolist()]
+        size, pitches = self.output.element_size, self.output.strides[:-1]
         area = (*box[:-1], (box[-1][0] * size, box[-1][1] * size)) if box else ((0, size),)
-        return [each for move in moves for each in parts(move, "destination", self.output.strides[:-1], area)]
+        return [
+            part_of(each, spans) if isinstance(each, Move) else each.part(spans)
+            for each in near
+            for spans in boxes_in(_move_of(each), "destination", pitches, area)
+        ]
 
-    def regions(self, moves: Sequence[Move]) -> list[InputBox]:
-        """Boxes of inputs that moves read; close ones of one input are merged."""
+    def regions(self, parts: Sequence[Move | Pick]) -> list[InputBox]:
+        """Boxes of inputs that parts read; close ones of one input are merged."""
         found: list[InputBox] = []
-        for move in moves:
-            source = move.source
-            if isinstance(source, Fill) or source.operand >= len(self.inputs):
-                continue
-            region = InputBox(source.operand, box_of(source, move, self.inputs[source.operand]))
+        for region in self._regions(parts):
             last = range(max(0, len(found) - NEIGHBOURS), len(found))
             merged = next((k for k in last if _is_close(region, found[k])), None)
             if merged is None:
@@ -181,39 +181,75 @@ class RegionMap:
                 found[merged] = _union(region, found[merged])
         return found
 
+    def _regions(self, parts: Sequence[Move | Pick]) -> Iterator[InputBox]:
+        for each in parts:
+            if isinstance(each, Pick):
+                yield from (InputBox(each.operand, own.box) for own in self._boxes(each))
+            elif isinstance(each.source, Access) and each.source.operand < len(self.inputs):
+                yield InputBox(each.source.operand, box_of(each.source, each, self.inputs[each.source.operand]))
+
+    def _boxes(self, pick: Pick) -> Iterator[PickedBox]:
+        layout = self.inputs[pick.operand]
+        ways = [coordinates(stride, layout)[0] for stride in pick.move.reads.strides]
+        return pick.boxes(layout, ways, self._cell_of)
+
     def between(
         self,
-        moves: Sequence[Move],
+        parts: Sequence[Move | Pick],
         box: Box,
         strides: Sequence[int],
         regions: Sequence[InputBox],
         held: Sequence[Array],
-        numbers: dict[int, int],
-    ) -> list[Move]:
+        constants: Mapping[int, Array],
+    ) -> tuple[list[Move], list[Array]]:
         """Moves between boxes in memory.
 
         Args:
-            moves: as `within` returns them.
+            parts: as `within` returns them.
             box: of the output.
             strides: of its memory, in bytes, by axis; its operand follows those of the regions.
-            regions: boxes that hold the elements; what a move reads lies in one of them.
+            regions: boxes that hold the elements; what a part reads lies in one of them.
             held: their memory.
-            numbers: operands by the numbers of constants; missing ones are added.
+            constants: by the operands of the moves.
+
+        Returns:
+            The moves, and their operands after that of the output.
         """
-        found = []
-        for move in moves:
-            source = move.source
+        found, more, numbers = list[Move](), list[Array](), dict[int, int]()
+
+        def added(array: Array) -> int:
+            more.append(array)
+            return len(regions) + len(more)
+
+        def held_in(operand: int, own: Box) -> int:
+            return next(k for k, each in enumerate(regions) if _is_inside(InputBox(operand, own), each))
+
+        for each in parts:
+            move, source = _move_of(each), _move_of(each).source
+            to = in_box(move.destination, self.output, box, strides, len(regions))
+            if isinstance(each, Pick):
+                layout = self.inputs[each.operand]
+                for own in self._boxes(each):
+                    place = held_in(each.operand, own.box)
+                    ways = in_box(move.reads, layout, regions[place].box, held[place].strides, place).strides
+                    found.append(
+                        each.moved(own, to, regions[place].box, held[place].strides, Access(place, 0, ways), added)
+                    )
+                continue
             if isinstance(source, Access) and source.operand >= len(self.inputs):
-                operand = numbers.setdefault(source.operand, len(regions) + 1 + len(numbers))
-                source = source._replace(operand=operand)
+                if source.operand not in numbers:
+                    numbers[source.operand] = added(np.asarray(constants[source.operand]))
+                source = source._replace(operand=numbers[source.operand])
             elif isinstance(source, Access):
                 layout = self.inputs[source.operand]
-                own = InputBox(source.operand, box_of(source, move, layout))
-                place = next(k for k, each in enumerate(regions) if _is_inside(own, each))
+                place = held_in(source.operand, box_of(source, move, layout))
                 source = in_box(source, layout, regions[place].box, held[place].strides, place)
-            to = in_box(move.destination, self.output, box, strides, len(regions))
             found.append(move._replace(destination=to, source=source))
-        return found
+        return found, more
+
+
+def _move_of(part: Move | Pick) -> Move:
+    return part if isinstance(part, Move) else part.move
 
 
 def _is_inside(one: InputBox, other: InputBox) -> bool:

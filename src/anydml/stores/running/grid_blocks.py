@@ -140,15 +140,14 @@ class GridBlocks(BlocksWriter):
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
         flat = self._buffer(math.prod(shape) * kind.itemsize)
-        mapping, numbers = self._blocking.mappings[output], dict[int, int]()
+        mapping, strides = self._blocking.mappings[output], Layout.packed(shape, kind.itemsize).strides
         parts = mapping.within(own)
-        found = mapping.between(parts, own, Layout.packed(shape, kind.itemsize).strides, regions, held, numbers)
+        found, more = mapping.between(parts, own, strides, regions, held, self._blocking.constants)
         if sizes_of(own) != shape:
             flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
-        elif sum(move.bytes_written for move in parts) < flat.size:
+        elif sum(each.bytes_written for each in parts) < flat.size:
             flat[:] = 0
-        constants: list[Any] = [np.asarray(self._blocking.constants[number]) for number in numbers]
         moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
-        operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
+        operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *more]
         self._move(moves, operands)
         writer.write(part, flat)

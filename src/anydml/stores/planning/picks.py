@@ -1,0 +1,169 @@
+"""Picks: moves by many indices that are known, and the elements that they read of arrays in chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Lookup, Move
+from anydml.stores.formats.chunk_grid import Box
+from anydml.stores.formats.store import Array
+from anydml.stores.planning.cutting import Span, part_of
+from anydml.tensor import Layout
+
+CellOf = Callable[[int, int, Array], Array]
+"""Returns the numbers of cells, such as chunks, that coordinates along an axis lie in: of an input, and an axis."""
+
+
+class PickedBox(NamedTuple):
+    """The elements of a pick that lie in one cell of its input.
+
+    Attributes:
+        box: that holds them, and all that the other dimensions of the move read.
+        at: their coordinates, by axis.
+        rest: bytes from the elements that are there.
+        numbers: which of the elements that move these are.
+    """
+
+    box: Box
+    at: Sequence[Array]
+    rest: Array
+    numbers: Array
+
+
+def distances(sizes: Sequence[int], strides: Sequence[int]) -> Array:
+    """The sum of steps to each coordinate of a box."""
+    found = np.zeros(tuple(sizes), np.int64)
+    for k, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        found += (np.arange(size, dtype=np.int64) * stride).reshape([-1 if n == k else 1 for n in range(len(sizes))])
+    return found
+
+
+class Pick(NamedTuple):
+    """A move by indices, without its lookups.
+
+    Attributes:
+        move: its source does not move along the dimensions `by`.
+        by: dimensions along which the source is known for each coordinate.
+        shift: for each of their coordinates, bytes from the offset of the source.
+        is_kept: whether its element moves; others stay as they are.
+    """
+
+    move: Move
+    by: tuple[int, ...]
+    shift: Array
+    is_kept: Array
+
+    @property
+    def operand(self) -> int:
+        """Number of the input."""
+        return self.move.reads.operand
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the elements that move."""
+        others = math.prod(size for k, size in enumerate(self.move.sizes) if k not in self.by)
+        return int(np.count_nonzero(self.is_kept)) * others * self.move.element_size
+
+    @property
+    def runs(self) -> int:
+        """About as many evenly spaced runs as it has."""
+        steps = np.diff(self.shift, axis=-1) if self.by else np.empty(0, np.int64)
+        rows = self.shift.size // self.shift.shape[-1] if self.by else 1
+        return int(np.count_nonzero(steps[..., 1:] != steps[..., :-1])) + rows
+
+    def part(self, box: Mapping[int, Span]) -> Pick:
+        """The part in a box of its coordinates; dimensions of one coordinate are gone."""
+        at = tuple([slice(box[k][0], box[k][0] + box[k][1]) for k in self.by])
+        kept = [k for k in range(len(self.move.sizes)) if box[k][1] > 1]
+        by = tuple([place for place, k in enumerate(kept) if k in self.by])
+        sizes = [box[kept[place]][1] for place in by]
+        return Pick(part_of(self.move, box), by, self.shift[at].reshape(sizes), self.is_kept[at].reshape(sizes))
+
+    def places(self, layout: Layout) -> tuple[list[Array], Array]:
+        """The coordinates in the input of the elements that move, and the bytes from the elements that are there."""
+        number, rest = np.divmod(self.move.reads.offset + self.shift[self.is_kept], layout.element_size)
+        return [*np.unravel_index(number, layout.sizes)] if layout.sizes else [], rest
+
+    def boxes(self, layout: Layout, ways: Sequence[Sequence[int]], cell_of: CellOf) -> Iterator[PickedBox]:
+        """Boxes of the input that hold what is read, one per cell.
+
+        Args:
+            layout: of the input, which is packed.
+            ways: by dimension of the move, steps along each axis of the input.
+            cell_of: returns the numbers of cells.
+        """
+        at, rest = self.places(layout)
+        if not rest.size:
+            return
+        cells = np.zeros(rest.size, np.int64)
+        for axis, own in enumerate(at):
+            numbers = cell_of(self.operand, axis, own)
+            cells = cells * (int(numbers.max()) + 1) + numbers
+        below, above = reach(self.move.sizes, ways, len(at))
+        order = np.argsort(cells, kind="stable")
+        for numbers in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+            own_at = [own[numbers] for own in at]
+            low = [int(own.min()) + more for own, more in zip(own_at, below, strict=True)]
+            high = [int(own.max()) + more for own, more in zip(own_at, above, strict=True)]
+            yield PickedBox(box_between(low, high, layout.sizes), own_at, rest[numbers], numbers)
+
+    def moved(
+        self,
+        picked: PickedBox,
+        to: Access,
+        held: Box,
+        strides: Sequence[int],
+        source: Access,
+        add: Callable[[Array], int],
+    ) -> Move:
+        """The move of the elements of one cell between memory.
+
+        Args:
+            picked: the elements.
+            to: the destination in memory.
+            held: the box of the input that is in memory.
+            strides: of its axes in memory.
+            source: that memory, with a stride per dimension of the move.
+            add: adds an operand, and returns its number.
+        """
+        goes = distances(self.shift.shape, [to.strides[k] for k in self.by])[self.is_kept][picked.numbers]
+        comes = picked.rest.copy()
+        for own, (low, _), stride in zip(picked.at, held, strides, strict=True):
+            comes += (own - low) * stride
+        others = [k for k in range(len(self.move.sizes)) if k not in self.by]
+        ends = []
+        for end, numbers in ((to, goes), (source, comes)):
+            first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if numbers.size > 1 else 0
+            lookups: tuple[Lookup, ...] = ()
+            if (np.diff(numbers) != step).any():
+                unit, rest = self.move.element_size, (0,) * len(others)
+                table = add((numbers // unit).view(np.uint8))
+                lookups = (Lookup(table, "int64", 0, (8, *rest), int(numbers.max()) // unit + 1, unit),)
+                first = step = 0
+            ends.append(Access(end.operand, end.offset + first, (step, *(end.strides[k] for k in others)), lookups))
+        sizes = (picked.numbers.size, *(self.move.sizes[k] for k in others))
+        return Move(sizes, ends[0], ends[1], self.move.element_size)
+
+
+def reach(sizes: Sequence[int], ways: Sequence[Sequence[int]], rank: int) -> tuple[list[int], list[int]]:
+    """How far dimensions lead along each axis of an array at the least and at the most, by steps along each."""
+    ends = [[(size - 1) * step for step in way] for size, way in zip(sizes, ways, strict=True)]
+    below, above = ([sum(chosen(0, end[axis]) for end in ends) for axis in range(rank)] for chosen in (min, max))
+    return below, above
+
+
+def box_between(low: Sequence[int], high: Sequence[int], sizes: Sequence[int]) -> Box:
+    """The box from the smallest to the largest coordinates; where these run on in other rows, it has whole rows."""
+    whole = len(sizes)
+    low, high = [*low], [*high]
+    for axis in reversed(range(1, len(sizes))):
+        if low[axis] < 0 or high[axis] >= sizes[axis]:
+            low[axis - 1] += low[axis] // sizes[axis]
+            high[axis - 1] += high[axis] // sizes[axis]
+            whole = axis
+    inside = [(first, last + 1) for first, last in zip(low[:whole], high[:whole], strict=True)]
+    return (*inside, *((0, size) for size in sizes[whole:]))
