@@ -337,7 +337,9 @@ def zipped_zarr(path):
         (lambda f: np.savez(f / "a.npz", x=1), 'name one of "a.npz" in it'),
         (lambda f: (f / "b.txt").write_text(""), 'has "b.txt", which is none of a Zarr array'),
         (lambda f: [(f / n).mkdir() for n in ("snapshots", "manifests", "refs")], "is a repository of Icechunk"),
-        (lambda f: zipped_zarr(f / "x.zip"), 'has "x.zip", which are zip stores of Zarr: unpack one'),
+        (lambda f: zipped_zarr(f / "x.zip"), 'name one of "x.zip" in it'),
+        (lambda f: (f / ".zmetadata").write_text("{}"), "as references of kerchunk in Parquet"),
+        (lambda f: (f / "attributes.json").write_text("{}"), "is an array or a container of N5"),
     ],
 )
 def test_a_folder_that_is_not_read_is_told_what_it_is(tmp_path, make, said):
@@ -360,9 +362,9 @@ def test_zarr_metadata_that_lack_a_key_are_told_which(tmp_path, key):
 
 
 @pytest.mark.parametrize("name", ["x.zip", "x.zarr.zip", "x.zarr"])
-def test_a_zip_store_is_told_what_it_is(tmp_path, name):
+def test_a_zip_store_with_broken_metadata_is_refused(tmp_path, name):
     zipped_zarr(tmp_path / name)
-    with pytest.raises(dml.ModelError, match="is a zip store of Zarr, which is not read: unpack it"):
+    with pytest.raises(dml.ModelError, match="has metadata that zarr-python does not read"):
         stores.open(tmp_path / name)
 
 

@@ -7,12 +7,16 @@ from typing import Any
 
 from anydml import stores
 from anydml.cli.plan_output import array_as_json
+from anydml.errors import ModelError
 from anydml.files.addresses import Address
-from anydml.files.located import located
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.stores.formats.block_types import in_elements, name_of
+from anydml.stores.formats.inside_files import placed
+from anydml.stores.formats.zarr_array import open_zarr
+from anydml.stores.formats.zarr_groups import ZarrGroup
+from anydml.stores.formats.zarr_metadata import is_zarr_group
 from anydml.text import bytes_text, counted, printable
 
 
@@ -31,13 +35,16 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
         ModelError: it cannot be read.
     """
     report: dict[str, Any] = {"model": model, "arrays": [], "remarks": [], "metadata": {}}
-    path = located("stores", model)
+    path = placed("stores", model)
     if not isinstance(path, Address) and is_in_pieces(path, follow):
         tensors, _, report["remarks"] = read_sources([path], Axes(), follow)
         for name, each in tensors.items():
             shape = [*in_elements(each.shape, each.dtype)]
             described = {"dtype": name_of(each.dtype), "shape": shape, "bytes": each.nbytes}
             report["arrays"].append({"name": name, **described, "pieces": len(each.pieces)})
+        return report
+    if is_zarr_group(path):
+        report |= _of_group(ZarrGroup(path))
         return report
     opened = stores.open(path, follow=follow)
     arrays = [opened]
@@ -48,6 +55,21 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
         report["zarr"] = {"version": opened.layout.version, "chunks": [*opened.chunks], "codec": str(codec)}
     return report
+
+
+def _of_group(group: ZarrGroup) -> dict[str, Any]:
+    """The arrays of a Zarr group, and what in it is none that can be read."""
+    arrays, remarks = (
+        list[dict[str, Any]](),
+        [f"{name} cannot be read: it {why}" for name, why in group.refused.items()],
+    )
+    for name in group.arrays:
+        try:
+            own = array_as_json(open_zarr(group.path / name))
+            arrays.append({**own, "name": name, "file": (group.path / name).name})
+        except ModelError as error:
+            remarks.append(str(error))
+    return {"arrays": arrays, "remarks": [*remarks, *(f"{name} is no array of Zarr" for name in group.left)]}
 
 
 def lines_of(report: dict[str, Any]) -> Iterator[str]:

@@ -67,6 +67,16 @@ class Address(_LocalPath):
         """Whether the names of objects in a folder can be listed."""
         return not self.scheme.startswith("http")
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies in a file of this machine, which is only read."""
+        return False
+
+    @property
+    def is_near(self) -> bool:
+        """Whether requests cost no more than those of files of this machine."""
+        return False
+
     def read_bytes(self) -> bytes:
         """The whole object.
 
@@ -144,13 +154,22 @@ class Address(_LocalPath):
         try:
             if not isinstance(path, Address):
                 obstore.put(self.store, self.key, path, chunk_size=PART, max_concurrency=2)
-            elif path.store is self.store:
+            elif type(path) is Address and path.store is self.store:
                 obstore.copy(self.store, path.key, self.key)
             else:
-                found = obstore.get(path.store, path.key).stream(min_chunk_size=PART)
-                obstore.put(self.store, self.key, found, chunk_size=PART, max_concurrency=2)
+                obstore.put(self.store, self.key, path.parts_of(PART), chunk_size=PART, max_concurrency=2)
         except Exception as error:
             raise self._error(error) from None
+
+    def parts_of(self, size: int) -> Iterator[bytes]:
+        """The object in parts of about so many bytes.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        import obstore
+
+        yield from map(bytes, obstore.get(self.store, self.key).stream(min_chunk_size=size))
 
     def unlink(self, missing_ok: bool = True) -> None:
         """Remove the object, if there is one.
@@ -287,6 +306,8 @@ def check_written(path: Address) -> None:
     Raises:
         ModelError: it is one of a web server, or a whole bucket.
     """
+    if path.is_local:
+        raise JsonPath(str(path)).error("lies in a file that is only read: name a folder such as x.zarr")
     if not path.is_listed:
         raise JsonPath(str(path)).error("is of a web server, which is only read: name one such as s3://bucket/x.zarr")
     if not path.key:

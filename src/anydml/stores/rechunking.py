@@ -12,6 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import located
+from anydml.stores.formats.inside_files import placed, said_of
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy
@@ -84,7 +85,7 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    found, output = located("rechunk", source), located("rechunk", target)
+    found, output = placed("rechunk", source), located("rechunk", target)
     place = JsonPath(str(found))
     _check_target(output)
     if is_zarr_group(found):
@@ -161,7 +162,7 @@ def _remarks(
         lost = said_besides(store.metadata)
         return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
                 + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
-    found = array_remarks(store, new, shards)
+    found = [*array_remarks(store, new, shards), *said_of(store.path)]
     if isinstance(store.path, Address) and not store.path.is_listed:
         found.append(f"reads {store.path}, which cannot be listed: that a chunk changes meanwhile is not noticed")
     if is_as_it_is and is_same(store.metadata, new.metadata):

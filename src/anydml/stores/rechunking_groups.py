@@ -12,6 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import at_once, real_path, size_at
+from anydml.stores.formats.inside_files import said_of
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import codecs_beside_spec, is_of_xarray, is_same, shard_levels
@@ -93,6 +94,8 @@ def rechunk_group(
         size = bytes_text(sum(at_once(size_at, copied) if isinstance(source, Address) else map(size_at, copied)))
         they = "it is" if len(kept) == 1 else "they are"
         plan.remarks.append(f"copies {names(kept)} as {they}, {size} in {counted(len(copied), 'file')}")
+    plan.remarks += [f"leaves out {show(name)}, which {why}" for name, why in group.refused.items()]
+    plan.remarks += said_of(source)
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan

@@ -15,11 +15,11 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.files.located import located
 from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.columns import made
+from anydml.stores.formats.inside_files import placed
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -37,7 +37,7 @@ SHOWN = 200
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a Zarr array or group, or a .npy file; at addresses are no others."""
-    found = located("verify", path)
+    found = placed("verify", path)
     return isinstance(found, Address) or is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
 
 
@@ -62,7 +62,7 @@ def compare_arrays(
         ModelError: one cannot be read, or only one is a group.
         BindingError: the memory is too small.
     """
-    sides = [located("verify", path) for path in (first, second)]
+    sides = [placed("verify", path) for path in (first, second)]
     for own, other in (sides, sides[::-1]):
         if not is_of_arrays(other):
             raise JsonPath(str(other)).error(f"is no Zarr array or group, and no .npy file, as {own} is")
@@ -96,6 +96,7 @@ def _opened(path: Path) -> tuple[Arrays, dict[str, Any], list[str], dict[str, st
         return {"": open_store(path)}, {}, [], {}
     group = ZarrGroup(path)
     remarks = [f"{path}: not compared are {names(group.left)}"] if group.left else []
+    remarks += [f"{path}: not compared is {show(name)}, which {why}" for name, why in group.refused.items()]
     arrays, closed = dict[str, Store | ZarrStore](), dict[str, str]()
     for name in group.arrays:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.files.located import located
 from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_order
 from anydml.stores.formats.gguf import read_gguf
+from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, state_of, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
-from anydml.stores.formats.zarr_metadata import METADATA, is_zarr
+from anydml.stores.formats.zarr_metadata import is_zarr
+from anydml.stores.formats.zip_store import is_zip_store
 
 INDEX = ".safetensors.index.json"
 """Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
@@ -55,7 +55,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         >>> x.shape, x.dtype
         ((2, 3), dtype('float32'))
     """
-    found = located("open", path)
+    found = placed("open", path)
     place = JsonPath(str(found))
     if isinstance(found, Address):
         return _elsewhere(found, place)
@@ -76,8 +76,6 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         return opened_file(found)
     if found.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(found, place)
-    if _is_zipped_zarr(found):
-        raise place.error("is a zip store of Zarr, which is not read: unpack it to a folder, and name that")
     raise place.error(
         f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
     )
@@ -92,6 +90,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore:
             return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
         if is_zarr(path):
             return open_zarr(path)
+        if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
+            raise place.error(f"cannot be read: it {why}")
         if path.is_file():
             raise place.error("is no .npy file: of what lies at an address only these and Zarr arrays are read")
         if not path.exists():
@@ -132,9 +132,12 @@ def _what_is_in(every: Sequence[Path]) -> str:
     inside = {each.name for each in every if each.is_dir()}
     if inside >= {"snapshots", "manifests"}:
         return "is a repository of Icechunk, which is not read: copy its arrays to a Zarr folder by zarr-python"
-    if zipped := [each.name for each in every if _is_zipped_zarr(each)]:
-        return f"has {names(zipped)}, which are zip stores of Zarr: unpack one to a folder, and name that"
+    if (every[0].parent / "attributes.json").is_file():
+        return "is an array or a container of N5, which is not read: let TensorStore copy it to a Zarr folder"
+    if any(each.name == ".zmetadata" for each in every):
+        return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
     known = [each.name for each in every if each.suffix.lower() in (".npy", *READERS) and each.is_file()]
+    known += [each.name for each in every if each.suffix.lower() == ".zip" and is_zip_store(each)]
     known += [name for name in sorted(inside) if is_zarr(every[0].parent / name)]
     if known:
         return f"has no index that says which files are of one checkpoint: name one of {names(known)} in it"
@@ -142,15 +145,6 @@ def _what_is_in(every: Sequence[Path]) -> str:
         f"has {names(each.name for each in every)}, which is none of a Zarr array, an index, "
         f".npy and {', '.join(READERS)}: name a file, or a folder that has some"
     )
-
-
-def _is_zipped_zarr(path: Path) -> bool:
-    """Whether a file is a zip store of Zarr, by its metadata at the top."""
-    try:
-        with zipfile.ZipFile(path) as found:
-            return any(name in found.NameToInfo for name in METADATA)
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
-        return False
 
 
 def safetensors_of(folder: Path, follow: bool) -> list[Path]:

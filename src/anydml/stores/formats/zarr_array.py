@@ -6,7 +6,7 @@ import importlib.util
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -136,9 +136,40 @@ def zarr_array(path: Path, metadata: Mapping[str, bytes], mode: Any = "r") -> An
     zarr = require_zarr(JsonPath(str(path)))
     if not isinstance(path, Address):
         return _opened(zarr.open_array, str(path), mode)
-    known, store = in_memory(metadata), zarr.storage.ObjectStore(path.store, read_only=mode == "r")
-    where = zarr.storage.StorePath(store, path.key)
+    known = in_memory(metadata)
+    if path.is_local:
+        where = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
+    else:
+        store = zarr.storage.ObjectStore(path.store, read_only=mode == "r")
+        where = zarr.storage.StorePath(store, path.key)
     return zarr.Array(zarr.AsyncArray(metadata=known.metadata, store_path=where, config=known.async_array.config))
+
+
+class _Objects(MutableMapping[str, Any]):
+    """The objects in a folder in a file, read when zarr-python asks for them."""
+
+    def __init__(self, path: Address) -> None:
+        self._path = path
+
+    def __getitem__(self, name: str) -> Any:
+        from zarr.core.buffer import default_buffer_prototype
+
+        try:
+            return default_buffer_prototype().buffer.from_bytes((self._path / name).read_bytes())
+        except FileNotFoundError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return (each.name for each in self._path.iterdir())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __setitem__(self, name: str, value: Any) -> NoReturn:
+        raise OSError(0, "is only read", str(self._path))
+
+    def __delitem__(self, name: str) -> NoReturn:
+        raise OSError(0, "is only read", str(self._path))
 
 
 def in_memory(metadata: Mapping[str, bytes]) -> Any:

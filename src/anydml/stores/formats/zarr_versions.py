@@ -39,17 +39,45 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     said = json.loads(metadata[".zarray"])
     if not with_compressors:
         said["compressor"] = None
+    of_bytes = _of_bytes(said)
     whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
+    if said.get("fill_value") is None:
+        # Version 3 always has one; missing chunks are read as zeros without one, too.
+        kind = whole.metadata.dtype
+        said["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
+        whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
     files: dict[str, Any] = {}
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         migrate_v2_to_v3(input_store=whole.store, output_store=zarr.storage.MemoryStore(files))
     made = json.loads(files["zarr.json"].to_bytes())
+    place = 1 + next(k for k, each in enumerate(made["codecs"]) if each["name"] == "bytes") if of_bytes else 0
+    made["codecs"][place:place] = of_bytes
     made["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
     attributes = made.get("attributes")
     names = attributes.get(DIMENSIONS) if isinstance(attributes, dict) else None
     if isinstance(names, list) and len(names) == len(made["shape"]):
         made["dimension_names"] = attributes.pop(DIMENSIONS)
     return {"zarr.json": json.dumps(made, indent=2).encode()}
+
+
+def _of_bytes(said: Json) -> list[Json]:
+    """Take the last filters out of metadata of version 2 that are codecs of bytes in version 3, such as shuffle."""
+    from zarr.abc.codec import BytesBytesCodec
+    from zarr.registry import get_codec_class
+
+    found, filters = list[Json](), said.get("filters") or []
+    while filters:
+        options = {**filters[-1]}
+        name = f"numcodecs.{options.pop('id')}"
+        try:
+            if not issubclass(get_codec_class(name), BytesBytesCodec):
+                break
+        except KeyError:
+            break
+        found.insert(0, {"name": name, "configuration": options})
+        filters.pop()
+    said["filters"] = filters or None
+    return found
 
 
 def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, bytes]:
@@ -72,10 +100,12 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
             at_elements = name != "numcodecs.pcodec"
         elif not with_compressors:
             continue
-        elif compressors or (name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs.")):
-            raise ValueError(_said(name, compressors))
+        elif name not in ("zstd", "gzip", "blosc") and not name.startswith("numcodecs."):
+            raise ValueError(_said(name))
         else:
-            compressors.append(_numcodec(name, options))
+            # The last one is the compressor; filters may be of bytes, too.
+            filters += compressors
+            compressors = [_numcodec(name, options)]
     attributes: Json = dict(said.get("attributes") or {})
     if any(names := said.get("dimension_names") or ()):
         attributes[DIMENSIONS] = names
@@ -91,11 +121,10 @@ def _second(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, 
     return {name: text for name, text in found.items() if name != ".zattrs" or attributes}
 
 
-def _said(name: str, compressors: list[Any]) -> str:
+def _said(name: str) -> str:
     if name == "transpose":
         return "version 2 of Zarr has no transpose but that of all axes: keep version 3"
-    what = "one compressor alone" if compressors else f"no codec {name}"
-    return f"version 2 of Zarr has {what}: name a compressor by --codec"
+    return f"version 2 of Zarr has no codec {name}: name a compressor by --codec"
 
 
 def _numcodec(name: str, options: Json) -> Any:

@@ -57,7 +57,7 @@ def sizes_of(box: Box) -> tuple[int, ...]:
 
 def cost_at(path: Path) -> Cost:
     """The cost of requests to a path or an address."""
-    return ELSEWHERE if isinstance(path, Address) else HERE
+    return ELSEWHERE if isinstance(path, Address) and not path.is_near else HERE
 
 
 def requests(

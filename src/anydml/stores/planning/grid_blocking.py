@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
+from anydml.files.addresses import Address
 from anydml.files.located import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
@@ -105,7 +106,7 @@ class GridBlocking(Blocking):
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
         # What is read from an address is held twice.
-        need = self.span if self._is_near else 2 * self.span
+        need = self.span * (2 if any(isinstance(store.path, Address) for store in self.inputs) else 1)
         for store in self.inputs:
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)

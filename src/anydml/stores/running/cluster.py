@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 import pickle
 import platform
 import threading
@@ -13,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
+from anydml.stores.formats.inside_files import whole
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.planned import Planned
@@ -160,30 +159,26 @@ def _groups(plan: Planned, numbers: Iterable[int], workers: int) -> Iterator[lis
 def _everywhere(plan: Planned) -> Planned:
     """The plan with absolute paths."""
     found: Any = copy.copy(plan)
-    found.inputs = tuple(replace(each, path=_absolute(each.path)) for each in plan.inputs)
+    found.inputs = tuple(replace(each, path=whole(each.path)) for each in plan.inputs)
     if isinstance(plan.outputs, Targets):
-        found.outputs = plan.outputs.with_paths(_absolute)
+        found.outputs = plan.outputs.with_paths(whole)
         found.files = tuple(found.outputs.files)
     else:
         files: dict[int, NewFile] = {}
 
         def target(each: Any) -> Any:
             if not isinstance(each, Target):
-                return replace(each, path=_absolute(each.path))
-            file = files.setdefault(id(each.file), replace(each.file, path=_absolute(each.file.path)))
+                return replace(each, path=whole(each.path))
+            file = files.setdefault(id(each.file), replace(each.file, path=whole(each.file.path)))
             return replace(each, file=file)
 
         found.outputs = tuple(map(target, plan.outputs))
         found.files = tuple(files.values())
         found.arrays = tuple(each for each in found.outputs if not isinstance(each, Target))
-    found.folder = None if plan.folder is None else _absolute(plan.folder)
-    found.others = {_absolute(path): content for path, content in plan.others.items()}
-    found.blocking = plan.blocking.with_paths(_absolute)
+    found.folder = None if plan.folder is None else whole(plan.folder)
+    found.others = {whole(path): content for path, content in plan.others.items()}
+    found.blocking = plan.blocking.with_paths(whole)
     return found  # type: ignore[no-any-return]
-
-
-def _absolute(path: Path) -> Path:
-    return path if isinstance(path, Address) else Path(os.path.abspath(path))
 
 
 # What follows runs on workers.

@@ -1,0 +1,205 @@
+"""HDF5 and NetCDF-4, whose chunks are read where they lie, by the offsets that h5py tells."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath, show
+from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.zarr_metadata import DIMENSIONS
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+"""The first bytes of a file."""
+
+FILTERS: dict[int, Callable[[tuple[int, ...]], dict[str, Any]]] = {
+    1: lambda values: {"id": "zlib", "level": values[0] if values else 1},
+    2: lambda values: {"id": "shuffle", "elementsize": values[0]},
+    3: lambda _: {"id": "fletcher32"},
+    32001: lambda values: {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1},
+    32015: lambda values: {"id": "zstd", "level": values[0] if values else 3},
+}
+"""Filters by their registered numbers, as codecs of numcodecs that decode them."""
+
+OF_LIBRARIES = frozenset({
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+    "_nc3_strict", "_NCProperties",
+})  # fmt: skip
+"""Attributes by which the libraries of HDF5 and NetCDF store what Zarr has elsewhere."""
+
+WITHOUT_VALUES = "This is a netCDF dimension but not a netCDF variable"
+"""How the names of scales begin that stand for the size of an axis alone."""
+
+
+def references_of_hdf5(path: Path, place: JsonPath) -> References:
+    """Where the chunks of all datasets lie, with metadata of Zarr's version 2.
+
+    Raises:
+        ModelError: h5py is not installed, or cannot read the file.
+    """
+    if importlib.util.find_spec("h5py") is None:
+        raise place.error('is an HDF5 or NetCDF-4 file, which h5py reads: pip install "anydml[hdf5]"')
+    import h5py
+
+    objects, refused = dict[str, bytes | Range](), dict[str, str]()
+    try:
+        with h5py.File(path, "r") as file:
+            for name, each in _members(file, ""):
+                if isinstance(each, h5py.Group):
+                    own: dict[str, bytes | Range] = {
+                        ".zgroup": _text({"zarr_format": 2}),
+                        ".zattrs": _text(_attributes(each)),
+                    }
+                else:
+                    try:
+                        own = dict(_dataset(each, path))
+                    except (ValueError, KeyError, NotImplementedError) as error:
+                        refused[name] = str(error)
+                        continue
+                objects |= {f"{name}/{key}".lstrip("/"): content for key, content in own.items()}
+    except (OSError, RuntimeError) as error:
+        raise place.error(f"cannot be read by h5py: {str(error)[:200]}") from None
+    return References(objects, refused)
+
+
+def _members(group: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The groups and datasets of a file with their names; those of links to other files are left."""
+    import h5py
+
+    yield name, group
+    for key in group:
+        if not isinstance(group.get(key, getlink=True), h5py.HardLink):
+            continue
+        each, own = group[key], f"{name}/{key}".lstrip("/")
+        if isinstance(each, h5py.Group):
+            yield from _members(each, own)
+        elif isinstance(each, h5py.Dataset) and not _text_of(each.attrs.get("NAME", b"")).startswith(WITHOUT_VALUES):
+            yield own, each
+
+
+def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
+    """Metadata and chunks of a dataset.
+
+    Raises:
+        ValueError: its elements are no plain bytes in this file, or a filter is not known.
+    """
+    dtype = data.dtype
+    if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
+        raise ValueError(f"is of dtype {dtype}, whose elements are no plain bytes")
+    if dtype.names is not None and np.dtype([(name, dtype[name]) for name in dtype.names]) != dtype:
+        raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
+    if data.is_virtual or data.external:
+        raise ValueError("lies in other files")
+    codecs = [*_codecs(data, dtype)]
+    fill = np.zeros((), dtype) if data.fillvalue is None else np.asarray(data.fillvalue, dtype)
+    shape = tuple(map(int, data.shape))
+    chunk = tuple(data.chunks or (max(1, size) for size in shape))
+    is_last = bool(codecs) and codecs[-1]["id"] in ("zlib", "zstd", "blosc")
+    yield ".zarray", _text({
+        "zarr_format": 2, "shape": [*shape], "chunks": [*chunk], "order": "C", "dimension_separator": ".",
+        "dtype": dtype.descr if dtype.names else dtype.str, "fill_value": _fill(fill),
+        "compressor": codecs.pop() if is_last else None, "filters": codecs or None,
+    })  # fmt: skip
+    axes = _axes(data)
+    yield ".zattrs", _text(_attributes(data) | ({DIMENSIONS: axes} if axes else {}))
+    if 0 in shape:
+        return
+    if data.chunks is None:
+        at, size = data.id.get_offset(), math.prod(shape) * dtype.itemsize
+        name = ".".join("0" for _ in shape) or "0"
+        if at is not None:
+            yield name, Range(path, at, size)
+        elif data.id.get_storage_size():
+            # Small datasets may lie in their headers.
+            yield name, np.ascontiguousarray(data[...]).tobytes()
+        return
+    for each in _chunks(data):
+        if each.filter_mask:
+            raise ValueError(f"has a chunk at {[*each.chunk_offset]} that was written without some of the filters")
+        number = (str(first // size) for first, size in zip(each.chunk_offset, chunk, strict=True))
+        yield ".".join(number), Range(path, each.byte_offset, each.size)
+
+
+def _chunks(data: Any) -> list[Any]:
+    """Where the chunks lie."""
+    found = list[Any]()
+    if hasattr(data.id, "chunk_iter"):
+        data.id.chunk_iter(found.append)
+        return found
+    return [data.id.get_chunk_info(k) for k in range(data.id.get_num_chunks())]
+
+
+def _codecs(data: Any, dtype: np.dtype[Any]) -> Iterator[dict[str, Any]]:
+    plist = data.id.get_create_plist()
+    for k in range(plist.get_nfilters()):
+        number, _, values, name = plist.get_filter(k)
+        if number not in FILTERS:
+            raise ValueError(f"has filter {name.decode('latin-1') or number}, which Zarr does not have")
+        yield FILTERS[number]((dtype.itemsize,) if number == 2 else values)
+
+
+def _axes(data: Any) -> list[str]:
+    """Names of the axes by their scales; empty unless every axis has one."""
+    if not data.ndim:
+        return []
+    if data.attrs.get("CLASS") == b"DIMENSION_SCALE" and data.ndim == 1:
+        return [data.name.rpartition("/")[2]]
+    found = []
+    for own in data.dims:
+        try:
+            found += [scale.name.rpartition("/")[2] for scale in own.values()][:1] or [own.label]
+        except (RuntimeError, KeyError):
+            return []
+    return found if all(found) else []
+
+
+def _attributes(of: Any) -> dict[str, Any]:
+    """Attributes that JSON can hold."""
+    found = dict[str, Any]()
+    for name in of.attrs:
+        if name in OF_LIBRARIES:
+            continue
+        try:
+            value = of.attrs[name]
+        except (OSError, TypeError):
+            continue
+        value = value.tolist() if hasattr(value, "tolist") else value
+        if isinstance(value, list) and len(value) == 1 and name != DIMENSIONS:
+            # NetCDF writes numbers as arrays of one element.
+            value = value[0]
+        try:
+            found[name] = json.loads(json.dumps(value, default=_text_of))
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+def _text_of(value: Any) -> str:
+    if not isinstance(value, bytes | str):
+        raise TypeError(f"{show(str(value))} is no text")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _fill(value: np.ndarray[Any, Any]) -> Any:
+    """A fill value as the metadata of version 2 have it; null for zeros, which missing chunks have then, too."""
+    if value.dtype.kind in "SV":
+        return base64.b64encode(value.tobytes()).decode()
+    if not any(value.tobytes()):
+        return None
+    if value.dtype.kind == "f":
+        number = float(value)
+        return number if math.isfinite(number) else "NaN" if math.isnan(number) else f"{'-' * (number < 0)}Infinity"
+    if value.dtype.kind == "c":
+        return [_fill(np.asarray(part)) or 0.0 for part in (value.real, value.imag)]
+    return value.item()
+
+
+def _text(said: Any) -> bytes:
+    return json.dumps(said).encode()

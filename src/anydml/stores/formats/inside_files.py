@@ -1,0 +1,186 @@
+"""Paths of Zarr arrays and groups in one file: a zip store, references of kerchunk, or HDF5."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath
+from anydml.files.located import located
+from anydml.stores.formats.hdf5 import SIGNATURE, references_of_hdf5
+from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
+from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.store import state_of
+from anydml.stores.formats.zip_store import is_zip_store, references_of_zip
+
+_KNOWN: dict[str, tuple[tuple[Any, ...], References]] = {}
+"""What was read of files, by their paths, with their states then."""
+
+
+class Inside(Address):
+    """The path of an object, or of a folder of objects, in a file that holds a Zarr hierarchy: ``x.zip/temp``."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return str(Path(*self.parts))
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return Path(_parts(self)[0])
+
+    @property
+    def key(self) -> str:
+        """The name of the object, or of the folder, in the file."""
+        return _parts(self)[1]
+
+    @property
+    def references(self) -> References:
+        """The objects of the file.
+
+        Raises:
+            ModelError: it cannot be read.
+        """
+        return _read(_parts(self)[0])
+
+    @property
+    def is_local(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def is_near(self) -> bool:
+        """Whether all bytes lie in files of this machine."""
+        return not any(isinstance(path, Address) for path in self.references.files())
+
+    @property
+    def is_listed(self) -> bool:
+        """True, for a file lists what it holds."""
+        return True
+
+    def _get(self, span: tuple[int, int] | dict[str, int] | None) -> tuple[memoryview, int]:
+        found = self.references.objects.get(self.key)
+        if found is None:
+            raise FileNotFoundError(2, "there is no such object", str(self))
+        size = len(found) if isinstance(found, bytes) else found.length()
+        start, stop = (0, size) if span is None else (None, span["suffix"]) if isinstance(span, dict) else span
+        if isinstance(found, Range):
+            return memoryview(found.read(start, stop)), size
+        return memoryview(found[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
+
+    def parts_of(self, size: int) -> Iterator[bytes]:
+        """The object in parts."""
+        end = self.head()["size"]
+        yield from (bytes(self._get((at, min(end, at + size)))[0]) for at in range(0, end, size))
+
+    def copy_to(self, path: Path) -> None:
+        """Write the object to a file of this machine."""
+        path.write_bytes(self.read_bytes())
+
+    def head(self) -> Any:
+        """Size of the object, as a property; None if there is none."""
+        found = self.references.objects.get(self.key)
+        return None if found is None else {"size": len(found) if isinstance(found, bytes) else found.length()}
+
+    def is_file(self, **_: Any) -> bool:
+        """Whether there is an object of this name."""
+        return self.key in self.references.objects
+
+    def is_dir(self, **_: Any) -> bool:
+        """Whether there are objects in a folder of this name."""
+        return bool(self.references.inside.get(self.key))
+
+    def iterdir(self) -> Generator[Inside, None, None]:
+        """What is in the folder."""
+        yield from (self / name for name in self.references.inside.get(self.key, ()))
+
+    def inside(self) -> Iterator[Any]:
+        """The names of all objects in the folder, and in folders in it, as properties ``path``."""
+        start = f"{self.key}/" if self.key else ""
+        yield from ({"path": name} for name in self.references.objects if name.startswith(start))
+
+    def state(self) -> tuple[Any, ...]:
+        """A value that changes with the file, or with any that it refers to."""
+        return *state_of(self.file.stat()), *self.references.state()
+
+
+def placed(name: str, value: object) -> Path:
+    """As `located`; a path in a file that holds a Zarr hierarchy is an `Inside`.
+
+    Raises:
+        ModelError: as of `located`, or the file is broken, or the library is missing that reads it.
+    """
+    found = located(name, value)
+    if isinstance(found, Address):
+        return found
+    try:
+        for path in (found, *found.parents):
+            if path.is_file():
+                return Inside(found) if _is_known(path) or _kind(path) is not None else found
+            if path.exists():
+                break
+    except (OSError, ValueError) as error:
+        raise JsonPath(str(found)).error(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return found
+
+
+def _is_known(path: Path) -> bool:
+    """Whether the references of a file were read, and it has not changed since."""
+    known = _KNOWN.get(str(path))
+    if known is not None and known[0] != state_of(path.stat()):
+        del _KNOWN[str(path)]
+        return False
+    return known is not None
+
+
+def said_of(path: Path) -> list[str]:
+    """A remark on the other files from which a path is read, if there are some."""
+    others = [str(each) for each in path.references.files() if each != path.file] if isinstance(path, Inside) else []
+    more = f" and {len(others) - 3} more" * (len(others) > 3)
+    return [f"reads {', '.join(others[:3])}{more}, to which {path} refers"] if others else []
+
+
+def whole(path: Path) -> Path:
+    """A path that means the same in another folder."""
+    if isinstance(path, Inside):
+        return Inside(os.path.abspath(str(path)))
+    return path if isinstance(path, Address) else Path(os.path.abspath(path))
+
+
+def _kind(path: Path) -> Any:
+    """The function that reads the references of a file; None of others."""
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PK") and path.suffix.lower() in (".zip", ".zarr") and is_zip_store(path):
+        return references_of_zip
+    if start == SIGNATURE:
+        return references_of_hdf5
+    return references_of_kerchunk if path.suffix.lower() == ".json" and is_kerchunk(path) else None
+
+
+def _parts(path: Inside) -> tuple[str, str]:
+    """The path of the file, and the name of the object in it."""
+    text = str(path)
+    for file in _KNOWN:
+        if text == file or text.startswith(file + os.sep):
+            return file, text[len(file) + 1 :].replace(os.sep, "/")
+    # In another process than the one that opened it.
+    file = next(str(each) for each in (Path(text), *Path(text).parents) if each.is_file())
+    return file, text[len(file) + 1 :].replace(os.sep, "/")
+
+
+def _read(file: str) -> References:
+    """The references of a file, which are read once."""
+    path = Path(file)
+    known = _KNOWN.get(file)
+    if known is None:
+        read = _kind(path)
+        if read is None:
+            raise ModelError(f"{file}: holds no Zarr hierarchy")
+        known = _KNOWN[file] = state_of(path.stat()), read(path, JsonPath(file))
+    return known[1]

@@ -1,0 +1,92 @@
+"""References of kerchunk, as VirtualiZarr writes them, too: a JSON file that says where the objects of Zarr lie."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import JsonPath, show
+from anydml.files.located import located
+from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.formats.zarr_metadata import METADATA
+
+LOOKED = 4096
+"""Characters of a file in which the first key of references is looked for."""
+
+_TEMPLATE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+def is_kerchunk(path: Path) -> bool:
+    """Whether a JSON file has references: in ``refs``, or objects of Zarr as its keys."""
+    with path.open("rb") as file:
+        start = file.read(LOOKED)
+    names = re.findall(rb'"([^"\\]{1,200})"\s*:', start)
+    if b"refs" in names or (b"version" in names and b"templates" in names):
+        return True
+    return any(name.rpartition(b"/")[2].decode("latin-1") in METADATA for name in names)
+
+
+def references_of_kerchunk(path: Path, place: JsonPath) -> References:
+    """The references of a file.
+
+    Paths of files that are not whole are those of the folder of the file.
+
+    Raises:
+        ModelError: it is broken, or has references that are computed.
+    """
+    with place.reading():
+        said = parse_json(path.read_bytes(), place, "text")
+    refs = said.get("refs", said) if isinstance(said, dict) else None
+    if not isinstance(refs, dict):
+        raise place.error("has no object of references")
+    if said.get("gen"):
+        raise place.error("has references that are computed (gen): let kerchunk write them out")
+    templates = said.get("templates") or {}
+    if refs is said:
+        templates = {}
+    known = dict[str, Path]()
+    objects = dict[str, bytes | Range]()
+    for name, each in refs.items():
+        objects[name] = _object(each, path, templates, known, place / name)
+    return References(objects)
+
+
+def _object(
+    said: Any, path: Path, templates: Mapping[str, Any], known: dict[str, Path], place: JsonPath
+) -> bytes | Range:
+    """The bytes of an object, or where they lie."""
+    if isinstance(said, dict):
+        return json.dumps(said).encode()
+    if isinstance(said, str):
+        if not said.startswith("base64:"):
+            return said.encode()
+        try:
+            return base64.b64decode(said[7:], validate=True)
+        except binascii.Error as error:
+            raise place.error(f"is no base64: {error}") from None
+    is_range = isinstance(said, list) and len(said) in (1, 3) and isinstance(said[0], str)
+    if not is_range or any(isinstance(each, bool) or not isinstance(each, int) or each < 0 for each in said[1:]):
+        raise place.error(f"is {show(said)}, where a text, or a path with an offset and a size, is expected")
+    if said[0] not in known:
+        known[said[0]] = _path(said[0], path, templates, place)
+    return Range(known[said[0]], *(said[1:] or (0, None)))
+
+
+def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPath) -> Path:
+    def text(match: re.Match[str]) -> str:
+        own = templates.get(match[1])
+        if not isinstance(own, str) or "{{" in own:
+            raise place.error(f"is by template {show(match[1])}, which is none of the texts in templates")
+        return own
+
+    found = _TEMPLATE.sub(text, written)
+    if "{{" in found or "{%" in found:
+        raise place.error(f"is {show(found)}, a template that computes: let kerchunk write it out")
+    where = located("references", found)
+    return where if "://" in found else path.parent / where

@@ -1,0 +1,102 @@
+"""References: where the bytes of each object of a Zarr hierarchy lie, in files that are no folders of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from anydml.files.addresses import Address
+from anydml.stores.formats.store import state_of
+
+
+class Range(NamedTuple):
+    """Bytes of a file or object.
+
+    Attributes:
+        path: of it.
+        start: offset of the first byte.
+        size: number of bytes; None up to its end.
+    """
+
+    path: Path
+    start: int
+    size: int | None
+
+    def read(self, start: int | None, stop: int) -> bytes:
+        """Some of the bytes; with no `start`, the last `stop` of them.
+
+        Raises:
+            OSError: they cannot be read. That there is no such file is another error than that there is no object.
+        """
+        size = self.length()
+        first, last = (max(0, size - stop), size) if start is None else (min(start, size), min(stop, size))
+        try:
+            if isinstance(self.path, Address):
+                return bytes(self.path.read_range(self.start + first, self.start + last)[0]) if last > first else b""
+            with self.path.open("rb") as file:
+                # No more memory than the file has bytes.
+                if self.start + last > file.seek(0, os.SEEK_END):
+                    raise OSError(0, f"is too short for {last} bytes from {self.start} on", str(self.path))
+                file.seek(self.start + first)
+                return file.read(last - first)
+        except FileNotFoundError:
+            raise OSError(0, "does not exist, where elements should be", str(self.path)) from None
+
+    def length(self) -> int:
+        """Number of bytes.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        if self.size is not None:
+            return self.size
+        if isinstance(self.path, Address):
+            found = self.path.head()
+            whole = None if found is None else int(found["size"])
+        else:
+            whole = self.path.stat().st_size if self.path.exists() else None
+        if whole is None:
+            raise OSError(0, "does not exist, where elements should be", str(self.path))
+        return max(0, whole - self.start)
+
+
+@dataclass
+class References:
+    """The objects of a Zarr hierarchy.
+
+    Attributes:
+        objects: their bytes, or where these lie, by their names.
+        refused: why arrays cannot be read, by their names.
+    """
+
+    objects: Mapping[str, bytes | Range]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.inside: dict[str, dict[str, None]] = {"": {}}
+        for name in self.objects:
+            folder, _, last = name.rpartition("/")
+            while last not in (known := self.inside.setdefault(folder, {})):
+                known[last] = None
+                if not folder:
+                    break
+                folder, _, last = folder.rpartition("/")
+        self._files = {each.path: None for each in self.objects.values() if isinstance(each, Range)}
+
+    def files(self) -> Iterator[Path]:
+        """Files and objects in which bytes lie."""
+        yield from self._files
+
+    def state(self) -> tuple[object, ...]:
+        """A value that changes with any of these files.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        try:
+            return tuple(path.state() if isinstance(path, Address) else state_of(path.stat()) for path in self._files)
+        except FileNotFoundError as error:
+            raise OSError(0, f"it refers to {error.filename}, which does not exist") from None

@@ -1,0 +1,257 @@
+"""Zarr arrays and groups in one file: zip stores, references of kerchunk, HDF5; read, listed, verified, and refused."""
+
+import base64
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import BindingError, ModelError
+
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+h5py = pytest.importorskip("h5py")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Numcodecs codecs"),
+    pytest.mark.filterwarnings("ignore:The data type"),
+]
+
+X = np.arange(6 * 8 * 10, dtype="f4").reshape(6, 8, 10)
+
+
+def zipped(path, make):
+    store = zarr.storage.ZipStore(str(path), mode="w")
+    make(store)
+    store.close()
+
+
+def out_of(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"zarr_format": 2},
+        {"compressors": None},
+        {"shards": (4, 4, 10)},
+        {"shards": (4, 4, 10), "compressors": None},
+        {"filters": [zarr.codecs.TransposeCodec(order=(2, 0, 1))]},
+    ],
+)
+def test_a_zip_store_is_an_array(tmp_path, options):
+    path = tmp_path / "x.zip"
+    zipped(path, lambda store: zarr.create_array(store, data=X, chunks=(2, 4, 5), **options))
+    np.save(tmp_path / "x.npy", X)
+    store = stores.open(path)
+    np.testing.assert_array_equal(store.read(), X)
+    assert stores.verify(path, tmp_path / "x.npy") is None
+    plan = stores.rechunk(path, tmp_path / "y", [3, 8, 10], slices="::2", memory="1MB")
+    plan.run()
+    assert plan.verify() is None
+    np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], X[::2])
+
+
+def test_a_group_in_a_zip_store(tmp_path, capsys):
+    def make(store):
+        group = zarr.open_group(store, mode="w", attributes={"title": "maps"})
+        group.create_array("deep/t", data=X, chunks=(2, 4, 5))
+        group.create_array("u", data=np.arange(5))
+
+    zipped(tmp_path / "x.zip", make)
+    with zipfile.ZipFile(tmp_path / "x.zip", "a") as file:
+        file.writestr("notes.txt", "x")
+    plan = stores.rechunk(tmp_path / "x.zip", tmp_path / "y", [6, 8, 10])
+    assert any('copies "u" as it is' in each for each in plan.remarks)
+    assert 'leaves behind "notes.txt"' in plan.remarks
+    plan.run()
+    group = zarr.open_group(str(tmp_path / "y"), mode="r")
+    assert group.attrs.asdict() == {"title": "maps"}
+    np.testing.assert_array_equal(group["deep/t"][...], X)
+    np.testing.assert_array_equal(group["u"][...], np.arange(5))
+    assert stores.verify(tmp_path / "x.zip", tmp_path / "y") is None
+    np.testing.assert_array_equal(stores.open(tmp_path / "x.zip/deep/t").read(), X)
+    code, out, _ = out_of(capsys, "stores", tmp_path / "x.zip")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[:2]] == ["u", "deep/t"]
+    for source, target, said in (
+        ("x.zip/none", "z", "does not exist"),
+        ("x.zip/notes.txt", "z", "is no .npy file"),
+        ("y/u", "x.zip/z", "cannot be written"),
+        ("y/u", "x.zip", "would be a file of another kind"),
+    ):
+        code, _, err = out_of(capsys, "rechunk", tmp_path / source, tmp_path / target, "-q")
+        assert (code, said in err, len(err.splitlines())) == (2, True, 1)
+
+
+def test_a_group_in_a_file_is_copied_to_an_address(tmp_path):
+    pytest.importorskip("obstore")
+    zipped(
+        tmp_path / "x.zip", lambda store: zarr.open_group(store, mode="w").create_array("u", data=X, chunks=(6, 8, 5))
+    )
+    zarr.open_group(zarr.storage.ZipStore(str(tmp_path / "x.zip"), mode="a"), mode="a").create_array("t", data=X[0])
+    stores.rechunk(tmp_path / "x.zip", "memory://inside/y", {"t": [2, 5]}, overwrite=True).run()
+    assert stores.verify(tmp_path / "x.zip", "memory://inside/y") is None
+
+
+def test_a_file_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "x.zip"
+    zipped(path, lambda store: zarr.create_array(store, data=X, chunks=(2, 4, 5)))
+    plan = stores.rechunk(path, tmp_path / "y")
+    path.unlink()
+    zipped(path, lambda store: zarr.create_array(store, data=X + 1, chunks=(6, 4, 5)))
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        plan.run()
+    np.testing.assert_array_equal(stores.open(path).read(), X + 1)
+
+
+def test_compressed_and_broken_zip_files_are_refused(tmp_path):
+    zipped(tmp_path / "x.zip", lambda store: zarr.create_array(store, data=X))
+    with (
+        zipfile.ZipFile(tmp_path / "x.zip") as file,
+        zipfile.ZipFile(tmp_path / "y.zip", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in file.namelist():
+            new.writestr(name, file.read(name))
+    with pytest.raises(ModelError, match=r'has entry "(zarr\.json|c/0/0/0)", which the zip file compresses'):
+        stores.open(tmp_path / "y.zip")
+    data = (tmp_path / "x.zip").read_bytes()
+    (tmp_path / "z.zip").write_bytes(data.replace(b"PK\3\4", b"PK\3\5"))
+    with pytest.raises(ModelError, match="there is no header of entry"):
+        stores.open(tmp_path / "z.zip")
+
+
+DATASETS = {
+    "plain": (X, {}),
+    "gzip": (X, {"chunks": (2, 4, 5), "compression": "gzip"}),
+    "shuffled": (X, {"chunks": (4, 4, 5), "compression": "gzip", "shuffle": True, "fletcher32": True}),
+    "shuffled alone": (X.astype(">i2"), {"chunks": (4, 4, 5), "shuffle": True}),
+    "scalar": (np.float64(5), {}),
+    "bools": (X > 3, {"chunks": (3, 3, 3)}),
+    "complex": (X.astype("c8"), {}),
+    "texts": (np.array([b"ab", b"c"]), {}),
+    "records": (np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")]), {}),
+    "empty": (np.zeros((0, 3), "f4"), {}),
+    "sub/deep": (np.arange(10), {}),
+}
+
+
+def hdf5(path, **options):
+    with h5py.File(path, "w", **options) as file:
+        file.attrs.update({"title": "T", "n": np.float32(3), "of": np.arange(2)})
+        for name, (content, more) in DATASETS.items():
+            file.create_dataset(name, data=content, **more)
+        part = file.create_dataset("part", shape=X.shape, dtype="f8", chunks=(2, 4, 5), fillvalue=np.nan)
+        part[2:4] = X[2:4]
+        file.create_dataset("lzf", data=X, chunks=(2, 4, 5), compression="lzf")
+        file.create_dataset("references", data=["a", "b"], dtype=h5py.string_dtype())
+        for axis, size in ("time", 6), ("lat", 8), ("lon", 10):
+            file[axis] = np.arange(float(size))
+            file[axis].make_scale(axis)
+        for number, axis in enumerate(("time", "lat", "lon")):
+            file["gzip"].dims[number].attach_scale(file[axis])
+        file["gzip"].attrs["units"] = "K"
+
+
+@pytest.mark.parametrize("options", [{}, {"libver": "latest"}, {"userblock_size": 512}])
+@pytest.mark.parametrize("version", [None, 3])
+def test_hdf5_is_a_group(tmp_path, options, version):
+    hdf5(tmp_path / "x.h5", **options)
+    if "userblock_size" in options:
+        # The signature is not where the file begins.
+        with pytest.raises(ModelError):
+            stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10])
+        return
+    plan = stores.rechunk(tmp_path / "x.h5", tmp_path / "y", [6, 4, 10], zarr_format=version)
+    assert 'leaves out "lzf", which has filter lzf, which Zarr does not have' in plan.remarks
+    assert any(each.startswith('leaves out "references", which is of dtype object') for each in plan.remarks)
+    plan.run()
+    assert plan.verify() is None
+    assert stores.verify(tmp_path / "x.h5", tmp_path / "y") is None
+    group = zarr.open_group(str(tmp_path / "y"), mode="r")
+    assert group.attrs.asdict() == {"title": "T", "n": 3.0, "of": [0, 1]}
+    with h5py.File(tmp_path / "x.h5") as file:
+        for name in (*DATASETS, "part", "time"):
+            assert group[name].dtype in (file[name].dtype, file[name].dtype.newbyteorder())
+            np.testing.assert_array_equal(group[name][...], file[name][()])
+            np.testing.assert_array_equal(stores.open(tmp_path / "x.h5" / name).read(), file[name][()])
+    own = group["gzip"]
+    axes = own.metadata.dimension_names if version else own.attrs["_ARRAY_DIMENSIONS"]
+    assert ([*axes], own.attrs["units"]) == (["time", "lat", "lon"], "K")
+    with pytest.raises(ModelError, match="references: cannot be read: it is of dtype object"):
+        stores.open(tmp_path / "x.h5/references")
+
+
+def test_hdf5_without_its_library_is_named(tmp_path, monkeypatch):
+    hdf5(tmp_path / "x.nc")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
+    with pytest.raises(ModelError, match=r"is an HDF5 or NetCDF-4 file, which h5py reads: pip install .anydml\[hdf5\]"):
+        stores.open(tmp_path / "x.nc")
+
+
+def kerchunk(path, url, **more):
+    with h5py.File(path.parent / "x.h5") as file:
+        at = int(file["plain"].id.get_offset())
+    said = {"zarr_format": 2, "shape": [7, 8, 10], "chunks": [6, 8, 10], "dtype": "<f4", "order": "C", "fill_value": 0,
+            "compressor": None, "filters": None}  # fmt: skip
+    refs = {
+        ".zgroup": {"zarr_format": 2}, ".zattrs": "base64:" + base64.b64encode(b'{"a": 1}').decode(),
+        "t/.zarray": json.dumps(said), "t/0.0.0": [url, at, X.nbytes],
+    }  # fmt: skip
+    path.write_text(json.dumps({"version": 1, **more, "refs": refs} if more else refs))
+
+
+@pytest.mark.parametrize("way", ["flat", "template", "whole path"])
+def test_references_of_kerchunk(tmp_path, way):
+    hdf5(tmp_path / "x.h5")
+    more = {"flat": {}, "template": {"templates": {"u": "x"}}, "whole path": {"templates": {}}}[way]
+    kerchunk(tmp_path / "k.json", {"flat": "x.h5", "template": "{{u}}.h5"}.get(way, str(tmp_path / "x.h5")), **more)
+    plan = stores.rechunk(tmp_path / "k.json", tmp_path / "y", [4, 4, 4])
+    assert any("x.h5" in each and "to which" in each for each in plan.remarks)
+    plan.run()
+    group = zarr.open_group(str(tmp_path / "y"), mode="r")
+    np.testing.assert_array_equal(group["t"][...], np.concatenate([X, np.zeros_like(X[:1])]))
+    assert group.attrs.asdict() == {"a": 1}
+    (tmp_path / "x.h5").unlink()
+    with pytest.raises((BindingError, ModelError), match=r"refers to .*x\.h5, which does not exist"):
+        stores.rechunk(tmp_path / "k.json", tmp_path / "z", [4, 4, 4])
+
+
+@pytest.mark.parametrize(
+    "refs, more, said",
+    [
+        ({"a": 3}, {}, "is 3, where a text, or a path"),
+        ({"a": ["x", -1, 2]}, {}, "where a text, or a path"),
+        ({"a": ["{{f(1)}}", 0, 2]}, {}, "a template that computes"),
+        ({"a": ["{{u}}", 0, 2]}, {}, 'is by template "u"'),
+        ({"a": "base64:%"}, {}, "is no base64"),
+        ({}, {"gen": [1]}, "computed"),
+        ([], {}, "has no object of references"),
+    ],
+)
+def test_broken_references_are_refused(tmp_path, refs, more, said):
+    (tmp_path / "k.json").write_text(json.dumps({"version": 1, "refs": refs, **more}))
+    with pytest.raises(ModelError, match=said):
+        stores.open(tmp_path / "k.json")
+
+
+def test_fill_values_that_version_2_leaves_out_are_zeros_in_3(tmp_path):
+    for dtype in ("f4", "?", "S3", "U2", "c8", "i2"):
+        made = zarr.create_array(
+            str(tmp_path / "x"), shape=(4,), chunks=(2,), dtype=dtype, zarr_format=2, fill_value=None
+        )
+        made[:2] = np.ones(2, "i2").astype(dtype)
+        stores.rechunk(tmp_path / "x", tmp_path / "y", zarr_format=3).run()
+        expected = np.zeros(4, dtype)
+        expected[:2] = np.ones(2, "i2").astype(dtype)
+        np.testing.assert_array_equal(zarr.open_array(str(tmp_path / "y"), mode="r")[...], expected)
+        for name in "xy":
+            shutil.rmtree(tmp_path / name)
