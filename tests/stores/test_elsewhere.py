@@ -258,7 +258,6 @@ def test_no_traceback(s3, local, capsys):
     for name, wrong in {
         f"{s3.folder}/none": "does not exist",
         f"{s3.folder}/none.npy": "does not exist",
-        f"{s3.folder}/g": "is a group, and no array",
         f"{s3.folder}/x.txt": "is no .npy file",
         f"{s3.folder}/b.npy": "is not a .npy file",
         "s3://nobucket/x": "404",
