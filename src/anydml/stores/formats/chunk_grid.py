@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ class ChunkGrid:
         offset: bytes before the elements of a chunk.
         shard: sizes of the shards, where anydml reads and writes chunks of them itself; otherwise None.
         index: the form of their indices; otherwise None.
+        edges: where chunks of several sizes begin along each axis, and where the last one ends; `chunk` has the largest
+            sizes then. None where all chunks have one size.
     """
 
     shape: tuple[int, ...]
@@ -53,6 +56,7 @@ class ChunkGrid:
     offset: int = 0
     shard: tuple[int, ...] | None = None
     index: ShardIndex | None = None
+    edges: tuple[tuple[int, ...], ...] | None = None
 
     @classmethod
     def one(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:
@@ -79,6 +83,24 @@ class ChunkGrid:
     def is_plain(self) -> bool:
         """Whether a file holds uncompressed elements only."""
         return self.is_own and self.codec is None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Chunks that have elements of the array, along each axis."""
+        return tuple(self.span(axis, 0, size)[1] for axis, size in enumerate(self.shape))
+
+    def span(self, axis: int, low: int, high: int) -> tuple[int, int]:
+        """The number of the first chunk with coordinates from `low` to `high` of an axis, and the one after them."""
+        if self.edges is None:
+            return low // self.chunk[axis], -(-high // self.chunk[axis])
+        own = self.edges[axis]
+        return max(0, bisect_right(own, low) - 1), bisect_left(own, high)
+
+    def sizes(self, number: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of a chunk, with what is outside the array."""
+        if self.edges is None:
+            return self.chunk
+        return tuple(own[k + 1] - own[k] for k, own in zip(number, self.edges, strict=True))
 
     @property
     def file(self) -> tuple[int, ...]:
@@ -112,7 +134,7 @@ class ChunkGrid:
 
     def near(self, box: Box) -> Iterator[tuple[int, ...]]:
         """The numbers of the chunks that intersect a box, those of a file one after the other."""
-        ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
+        ranges = [range(*self.span(axis, *own)) for axis, own in enumerate(box)]
         if self.shard is None or 0 in map(len, ranges):
             yield from itertools.product(*ranges)
             return
@@ -126,4 +148,7 @@ class ChunkGrid:
 
     def box(self, number: Sequence[int]) -> Box:
         """The box of elements of a chunk, clipped to the array."""
+        if self.edges is not None:
+            every = zip(number, self.edges, self.shape, strict=True)
+            return tuple((own[k], min(size, own[k + 1])) for k, own, size in every)
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))

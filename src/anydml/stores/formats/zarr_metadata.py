@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from anydml.files.json_path import show
 from anydml.stores.formats.zarr_codecs import names_inside
+from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, levels_of, rechunked
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
@@ -132,7 +133,7 @@ def shard_levels(metadata: Mapping[str, bytes]) -> list[list[int]]:
     """Sizes of what a file holds, of the shards in it, and of the innermost chunks; one item without shards."""
     if "zarr.json" not in metadata:
         return [[*json.loads(metadata[".zarray"])["chunks"]]]
-    said = json.loads(metadata["zarr.json"])
+    said = json.loads(as_regular(metadata)["zarr.json"])
     return levels_of(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
 
 

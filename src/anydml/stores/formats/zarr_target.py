@@ -16,6 +16,7 @@ from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, 
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
+from anydml.stores.formats.zarr_rectilinear import as_regular
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.text import counted
 
@@ -71,6 +72,7 @@ def new_zarr(
     """
     place, dtype = JsonPath(str(path)), np.dtype(dtype)
     require_zarr(place)
+    _check_sizes(chunks, like, place)
     if not is_movable(dtype) or dtype.subdtype is not None:
         raise place.error(f"cannot say dtype {dtype}: elements must be numbers, texts, records or plain bytes")
     if version not in (None, 2, 3):
@@ -93,7 +95,7 @@ def new_zarr(
         if not isinstance(like, ZarrStore):
             kept, axes = _plain(shape, dtype, version, chunks), range(len(shape))
         else:
-            kept = in_version(like.metadata, version, compressors is None)
+            kept = in_version(as_regular(like.metadata), version, compressors is None)
             if like.dtype != dtype:
                 fill = np.frombuffer(like.layout.fill, like.dtype)[0]
                 kept = of_dtype(kept, _plain((), dtype, version, (), fill_value=fill))
@@ -113,6 +115,14 @@ def new_zarr(
         raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
     _check_codecs(files, place)
     return ZarrTarget(path, layout, files)
+
+
+def _check_sizes(chunks: Sequence[int] | None, like: Any, place: JsonPath) -> None:
+    if chunks is None and isinstance(like, ZarrStore) and like.layout.edges is not None:
+        raise place.error(
+            f"would have chunks of several sizes, as {like.path} has, which are only read: give one size by --chunks "
+            "(chunks=)"
+        )
 
 
 def _plain(

@@ -8,6 +8,7 @@ from typing import Any
 
 from anydml.files.json_path import names, show
 from anydml.stores.formats.zarr_codecs import names_of
+from anydml.stores.formats.zarr_rectilinear import GRID
 from anydml.stores.formats.zarr_shards import check_shards, is_ordered
 
 
@@ -27,7 +28,7 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
     import zarr
     from zarr.registry import get_codec_class
 
-    if (grid := said["chunk_grid"]["name"]) != "regular":
+    if (grid := said["chunk_grid"]["name"]) not in ("regular", GRID):
         return (
             f"has chunk grid {show(grid)}, and only arrays whose chunks all have one size are read: rewrite it with "
             "such chunks by a program that reads it"
@@ -44,6 +45,8 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
                 f"has codec {show(own)}, which zarr-python {zarr.__version__} does not have: install the package that "
                 "brings it, or a newer zarr-python"
             )
+    if grid == GRID:
+        return None
     codecs, files = said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]
     # Shards that are no whole chunks by the specification either are refused with their sizes, when they are opened.
     check_shards(codecs, files)

@@ -82,7 +82,7 @@ class ChunkCount:
     def __init__(self, name: str, layout: ChunkGrid, span: int, cost: Cost = HERE) -> None:
         self._name, self._layout, self._span, self._cost = name, layout, span, cost
         self._reads = self._bytes = 0
-        self._grid = [-(-size // c) for size, c in zip(layout.shape, layout.chunk, strict=True)]
+        self._grid = [*layout.counts]
         self._covered = Covered()
         self._is_estimate = False
 
@@ -98,7 +98,7 @@ class ChunkCount:
             self._reads += reads * whole // looked
             self._bytes += reads * length * whole // looked
             return
-        ranges = [(low // c, -(-high // c)) for (low, high), c in zip(box, layout.chunk, strict=True)]
+        ranges = [layout.span(axis, *own) for axis, own in enumerate(box)]
         here = math.prod(high - low for low, high in ranges)
         self._reads += here * whole // looked
         # Shards are files, however many chunks they have.

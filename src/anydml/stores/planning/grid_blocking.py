@@ -162,7 +162,8 @@ class GridBlocking(Blocking):
         for operand, own in regions:
             layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
             is_near = cost is boxes.HERE
-            count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
+            spans = (layout.span(axis, *each) for axis, each in enumerate(own))
+            count = math.prod(last - first for first, last in spans)
             if layout.is_plain or are_kept:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
                 chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)

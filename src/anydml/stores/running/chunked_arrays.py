@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
-from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
+from anydml.stores.formats.zarr_array import ZarrStore, of_one_chunk, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import parts, word
@@ -49,8 +51,10 @@ class ChunkReader:
         self._word = word(store.dtype.itemsize)
         codec = self.layout.codec if self.layout.is_own else None
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
-        self._array: Any = None if self.layout.is_own else bounded(_array_of(store))
-        self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
+        self._metadata = store.metadata if isinstance(store, ZarrStore) else {}
+        is_whole = self.layout.is_own or self.layout.edges is not None
+        self._array: Any = None if is_whole else bounded(_array_of(store))
+        self._counts = self.layout.counts
         self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
 
@@ -103,16 +107,16 @@ class ChunkReader:
             self._plain(chunk, inside, target)
             return
         if self._kept is None:
-            target[...] = self._decoded(chunk, common)[tuple(slice(a, e) for a, e in inside)] \
-                if self.layout.is_own else self._elements(common)  # fmt: skip
+            target[...] = self._decoded(chunk)[tuple(slice(a, e) for a, e in inside)] \
+                if self.layout.is_own or self.layout.edges else self._elements(common)  # fmt: skip
             return
         number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
         with self._kept.lock(number):
             if number in self._kept.numbers:
                 at = number * self.layout.chunk_bytes
-                read_box(self._kept.file, at, self.layout.chunk, inside, target, self.span)
+                read_box(self._kept.file, at, self.layout.sizes(chunk), inside, target, self.span)
                 return
-            whole = self._decoded(chunk, own) if self.layout.is_own else self._padded(own)
+            whole = self._decoded(chunk) if self.layout.is_own or self.layout.edges else self._padded(own)
             self._kept.file.write(as_bytes(whole), number * self.layout.chunk_bytes)
             self._kept.numbers.add(number)
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
@@ -137,7 +141,8 @@ class ChunkReader:
             out[_inside(common, box)] = self._unpacked(chunk, piece)[_inside(common, own)]
 
     def _plain(self, chunk: tuple[int, ...], inside: Box, target: Array) -> None:
-        path, size, at = self.path / self.layout.name(chunk), self.layout.chunk_bytes, 0
+        sizes = self.layout.sizes(chunk)
+        path, size, at = self.path / self.layout.name(chunk), math.prod(sizes) * self._word.itemsize, 0
         try:
             if self._shards is not None:
                 if (found := self._shards.place(chunk)) is None:
@@ -148,7 +153,7 @@ class ChunkReader:
                     raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
                 whole = ObjectFile(path, size if self._shards is None else None)
-                read_box(whole, at, self.layout.chunk, inside, target, self.span)
+                read_box(whole, at, sizes, inside, target, self.span)
                 return
             file = PlainFile(path)
         except FileNotFoundError:
@@ -161,15 +166,17 @@ class ChunkReader:
         with file:
             if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
                 raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
-            read_box(file, at, self.layout.chunk, inside, target, self.span)
+            read_box(file, at, sizes, inside, target, self.span)
 
-    def _decoded(self, chunk: tuple[int, ...], own: Box) -> Array:
+    def _decoded(self, chunk: tuple[int, ...]) -> Array:
         """A whole chunk."""
+        if not self.layout.is_own:
+            return self._alone(chunk)
         try:
             path = self.path / self.layout.name(chunk)
             data = path.read_bytes() if self._shards is None else self._shards.read(chunk)
         except FileNotFoundError:
-            return np.broadcast_to(self._filled(), self.layout.chunk).copy()
+            return np.broadcast_to(self._filled(), self.layout.sizes(chunk)).copy()
         except (OSError, ValueError) as error:
             raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
         return self._unpacked(chunk, data)
@@ -182,9 +189,23 @@ class ChunkReader:
             # Codecs raise any error of their libraries.
             raise_if_short(error)
             raise self._error(chunk, str(error)) from None
-        if view.size != self.layout.chunk_bytes:
-            raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
-        return view.view(self._word).reshape(self.layout.chunk)
+        sizes = self.layout.sizes(chunk)
+        if view.size != (size := math.prod(sizes) * self._word.itemsize):
+            raise self._error(chunk, f"it is {view.size} bytes, where {size} are expected")
+        return view.view(self._word).reshape(sizes)
+
+    def _alone(self, chunk: tuple[int, ...]) -> Array:
+        """A whole chunk of several sizes, read by zarr-python as an array of its own."""
+        try:
+            with suppress(FileNotFoundError):
+                data = (self.path / self.layout.name(chunk)).read_bytes()
+                found = np.asarray(bounded(of_one_chunk(self._metadata, self.layout.sizes(chunk), data))[...])
+                return np.ascontiguousarray(found, self.layout.dtype).reshape(found.shape).view(self._word)
+        except Exception as error:
+            # Codecs raise any error of their libraries.
+            raise_if_short(error)
+            raise self._error(chunk, getattr(error, "strerror", None) or str(error)) from None
+        return np.broadcast_to(self._filled(), self.layout.sizes(chunk)).copy()
 
     def _elements(self, box: Box) -> Array:
         """A box, read by zarr-python."""

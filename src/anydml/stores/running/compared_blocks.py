@@ -86,7 +86,8 @@ def compare(
 def _target(store: Store | ZarrStore) -> Target | ZarrTarget:
     """A target of the form of a store, which is not written."""
     if isinstance(store, ZarrStore):
-        layout = store.layout
+        # Chunks of several sizes divide no array into blocks of one size.
+        layout = replace(store.layout, edges=None)
         if layout.shard is not None and block_count(layout.shape, layout.chunk) <= MOST_CHUNKS:
             # What is compared need not be whole shards.
             layout = replace(layout, shard=None, index=None)
@@ -114,7 +115,7 @@ class _ComparedBlocks(GridBlocks):
         super().__init__(plan, folder, lambda path: path)
 
     def _writer(self, target: Target | ZarrTarget, part: Callable[[Path], Path]) -> Any:
-        comparer = _Comparer(*self._stores[target.path], self._blocking.span, self._unit, self._opened)
+        comparer = _Comparer(*self._stores[target.path], target.layout, self._blocking.span, self._unit, self._opened)
         self.comparers.append(comparer)
         return comparer
 
@@ -122,8 +123,10 @@ class _ComparedBlocks(GridBlocks):
 class _Comparer:
     """Compares parts of an array with those in a store."""
 
-    def __init__(self, store: Store | ZarrStore, moved: np.dtype[Any], span: int, unit: int, opened: Opened) -> None:
-        self.layout: ChunkGrid = store.layout
+    def __init__(
+        self, store: Store | ZarrStore, moved: np.dtype[Any], layout: ChunkGrid, span: int, unit: int, opened: Opened
+    ) -> None:
+        self.layout = layout
         self.found: Unequal | None = None
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)

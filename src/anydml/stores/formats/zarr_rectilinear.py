@@ -1,0 +1,73 @@
+"""Arrays of Zarr's version 3 whose chunks have several sizes along an axis (chunk grid "rectilinear")."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+GRID = "rectilinear"
+
+MOST_SIZES = 1 << 20
+"""Most chunks along an axis that are listed."""
+
+
+def edges_of(metadata: Mapping[str, bytes]) -> tuple[tuple[int, ...], ...] | None:
+    """Where chunks begin along each axis, and where the last one ends; None of arrays whose chunks have one size.
+
+    Raises:
+        ValueError: the sizes are none of such a grid.
+    """
+    said = json.loads(metadata.get("zarr.json", b"{}"))
+    grid = said.get("chunk_grid") if isinstance(said, dict) else None
+    if not isinstance(grid, dict) or grid.get("name") != GRID:
+        return None
+    options, shape = grid.get("configuration") or {}, said["shape"]
+    every = options.get("chunk_shapes")
+    if options.get("kind", "inline") != "inline" or not isinstance(every, list) or len(every) != len(shape):
+        raise ValueError(f"chunk grid {GRID} must have chunk_shapes of each axis, kind inline")
+    return tuple(_edges(own, size) for own, size in zip(every, shape, strict=True))
+
+
+def _edges(said: Any, size: int) -> tuple[int, ...]:
+    if _is_size(said):
+        said = [[said, max(1, -(-size // said))]]
+    found = tuple(itertools.accumulate(_sizes(said), initial=0))
+    if found[-1] < size:
+        raise ValueError(f"chunks of {found[-1]} elements do not cover an axis of {size}")
+    return found
+
+
+def _sizes(said: Any) -> Iterator[int]:
+    left = MOST_SIZES
+    for each in said if isinstance(said, list) else ():
+        size, count = each if isinstance(each, list) and len(each) == 2 else (each, 1)
+        if not (_is_size(size) and _is_size(count)) or count > left:
+            raise ValueError(
+                f"chunk_shapes have {str(each)[:40]}, where sizes from 1, at most {MOST_SIZES} an axis, must be"
+            )
+        left -= count
+        yield from itertools.repeat(size, count)
+
+
+def _is_size(said: Any) -> bool:
+    return isinstance(said, int) and not isinstance(said, bool) and said >= 1
+
+
+def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Metadata of an array, with the largest sizes of chunks where there are several."""
+    edges = edges_of(metadata)
+    largest = [max(map(int.__sub__, own[1:], own), default=1) for own in edges or ()]
+    return dict(metadata) if edges is None else regular(metadata, largest)
+
+
+def regular(
+    metadata: Mapping[str, bytes], chunk: Sequence[int], shape: Sequence[int] | None = None
+) -> dict[str, bytes]:
+    """The metadata of an array whose chunks all have one size, and which has another shape if one is given."""
+    said = json.loads(metadata["zarr.json"])
+    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [*map(int, chunk)]}}
+    if shape is not None:
+        said["shape"] = [*map(int, shape)]
+    return {**metadata, "zarr.json": json.dumps(said).encode()}
