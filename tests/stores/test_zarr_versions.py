@@ -256,7 +256,7 @@ def test_a_transpose_before_shards_goes_into_them(tmp_path, order):
 @pytest.mark.parametrize(
     "change, said",
     [
-        ({"chunk_grid": {"name": "rectilinear", "configuration": {"chunk_shapes": [[24], [10, 7]]}}}, "rectilinear"),
+        ({"chunk_grid": {"name": "hexagonal", "configuration": {"chunk_shapes": [[24], [10, 7]]}}}, "hexagonal"),
         ({"storage_transformers": [{"name": "foo"}]}, 'storage transformer "foo"'),
         ({"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "mine"}]}, 'codec "mine"'),
         (
