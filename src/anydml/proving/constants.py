@@ -6,6 +6,7 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
@@ -50,6 +51,13 @@ class Constants:
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors or name in self.made or name in self._arrays
+
+    def in_file(self, name: str) -> tuple[np.dtype[Any] | None, tuple[int, ...]] | None:
+        """Return the dtype and shape of a constant whose elements are in another file; None for others."""
+        tensor = self._tensors.get(name)
+        if tensor is None or name in self._arrays or tensor.data_location != TensorProto.EXTERNAL:
+            return None
+        return numpy_type(tensor.data_type), tensor_shape(tensor)
 
     def new(self, array: Array, name: Callable[[], str]) -> str:
         """Return the name of a new constant, or that of an equal one that was made before."""

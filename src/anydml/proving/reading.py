@@ -39,11 +39,13 @@ class Read:
 
     Attributes:
         outputs: terms by name, in order.
+        values: terms of all values outside bodies by name; None for what is left out.
         nodes: by a term's number, the nodes that compute it, as messages name them.
         refusing: by their numbers, terms of all its values that some inputs may be refused for.
     """
 
     outputs: dict[str, Term] = field(default_factory=dict)
+    values: dict[str, Term | None] = field(default_factory=dict)
     nodes: dict[int, list[str]] = field(default_factory=dict)
     refusing: dict[int, Term] = field(default_factory=dict)
 
@@ -65,13 +67,15 @@ class Reader:
 
     Args:
         is_real: whether what is equal for real numbers, but not for floats, counts as equal.
+        reads_files: whether to read constants in other files; else they are taken for what only their names tell.
 
     Attributes:
         terms: the terms of all models.
         own: operators that ONNX does not define.
     """
 
-    def __init__(self, is_real: bool = False) -> None:
+    def __init__(self, is_real: bool = False, reads_files: bool = True) -> None:
+        self._reads_files = reads_files
         self.terms = Terms()
         self.evaluator = Evaluator(self.terms, is_real)
         self.mover = Mover(self.terms, is_real, computed_again)
@@ -91,7 +95,8 @@ class Reader:
             ModelError: its constants cannot be read.
         """
         model = inlined(model)
-        found, values = Read(), dict[str, Term | None]()
+        found = Read()
+        values = found.values
         for value in model.graph.input:
             values[value.name] = self._input(value, sizes, constants if value.name in constants else None)
         opsets = opsets_of(model.opset_import)
@@ -120,6 +125,8 @@ class Reader:
         # Constants may have gigabytes: those of several graphs are hashed once.
         key = constants, name
         if key not in self._constants:
+            if not self._reads_files and (stored := constants.in_file(name)) is not None:
+                return self.terms.make("stored", (), name, *stored)
             self._constants[key] = self.evaluator.constant(constants.read(name))
         return self._constants[key]
 

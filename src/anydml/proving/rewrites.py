@@ -10,6 +10,7 @@ from anydml.proving.constants import Constants
 from anydml.proving.proof import equal_outputs, may_refuse
 from anydml.proving.reading import Reader
 from anydml.proving.sizes import Size, name
+from anydml.proving.terms import Term
 
 
 class Proofs:
@@ -18,10 +19,11 @@ class Proofs:
     Args:
         constants: the constants of all graphs.
         names: names of symbolic sizes.
+        reads_files: whether to read constants in other files; else they equal those of the same name alone.
     """
 
-    def __init__(self, constants: Constants, names: Sequence[str]) -> None:
-        self._constants, self._names = constants, names
+    def __init__(self, constants: Constants, names: Sequence[str], reads_files: bool = True) -> None:
+        self._constants, self._names, self._reads_files = constants, names, reads_files
         self._readers: dict[tuple[str, int], Reader] = {}
 
     def are_proved(self, first: ModelProto, second: ModelProto) -> bool:
@@ -41,6 +43,13 @@ class Proofs:
                 return False
         return True
 
+    def terms(self, model: ModelProto) -> dict[str, Term | None]:
+        """Return what a model's values are computed of, by name."""
+        return self._reader().read(model, self._constants, {each: name(each) for each in self._names}).values
+
+    def _reader(self, own: str = "", above: int = 0) -> Reader:
+        return self._readers.setdefault((own, above), Reader(reads_files=self._reads_files))
+
     def _proved_below(
         self, first: ModelProto, second: ModelProto, own: str = "", above: int = 0
     ) -> dict[Size, int] | None:
@@ -52,7 +61,7 @@ class Proofs:
             own: the name of a size of which only values above a number are meant, if any.
             above: that number.
         """
-        reader = self._readers.setdefault((own, above), Reader())
+        reader = self._reader(own, above)
         sizes: dict[str, Size] = {each: name(each) + above * (each == own) for each in self._names}
         a, b = (reader.read(model, self._constants, sizes) for model in (first, second))
         if a.refuses_all():

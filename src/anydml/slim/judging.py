@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anydml.errors import ModelError
+from anydml.onnx.checks import inlined
 from anydml.proving.rewrites import Proofs
 from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
+from anydml.slim.folding import Folding, without_unused
 from anydml.slim.graph import Graph
 
 
@@ -20,9 +23,18 @@ class Judge:
 
     def __init__(self, graph: Graph, names: Sequence[str]) -> None:
         self._names = names
-        self._proofs = Proofs(graph.constants, names) if names else None
+        self._proofs = Proofs(graph.constants, names, bool(names)) if _is_inlined(graph) else None
         self._graph: Graph | None = None
         self._others: list[Analysis] = []
+
+    def folded(self, graph: Graph) -> Graph | None:
+        """Return a graph without nodes whose results are known or equal others; None if that changes nothing."""
+        if self._proofs is None:
+            return None
+        found = without_unused(graph)
+        ops = Folding(found, self._proofs.terms(found.bare())).folded()
+        found = found if ops is None else found.with_ops(ops)
+        return found if found is not graph and self._proofs.are_proved(graph.bare(), found.bare()) else None
 
     def wrong(self, before: Sequence[Analysis], after: Sequence[Analysis], is_compared: bool = True) -> set[str]:
         """Return names of what is not known to be the same.
@@ -44,7 +56,7 @@ class Judge:
         return self._are_proved(before.graph, after.graph) or compute_the_same(before, after, self._names)
 
     def _are_proved(self, before: Graph, after: Graph) -> bool:
-        return self._proofs is not None and self._proofs.are_proved(before.bare(), after.bare())
+        return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare(), after.bare())
 
     def _wrong_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
         """Return names of what differs for sizes that are small, large, and in another order than in the analyses.
@@ -63,3 +75,12 @@ class Judge:
         if not found:
             self._graph, self._others = after, written
         return found
+
+
+def _is_inlined(graph: Graph) -> bool:
+    """Whether proofs can read a graph, which they do without its functions."""
+    try:
+        inlined(graph.bare())
+    except ModelError:
+        return False
+    return True

@@ -67,11 +67,12 @@ class Slimmed:
 
     Attributes:
         original: the model that was given.
-        regions: the movement nodes of the original, with their costs before and after composition.
+        regions: the movement nodes that are composed, with their costs before and after composition.
         notes: what was left alone, and why.
         before: the analysis of the original.
         stages: the steps from the original to the new model.
         after: cost of all movement in the new model.
+        moved: cost of all movement in the original, if nodes were gone before it was composed.
     """
 
     original: ModelProto
@@ -80,6 +81,7 @@ class Slimmed:
     before: Analysis | None = None
     stages: list[Stage] = field(default_factory=list)
     after: Cost = NOTHING
+    moved: Cost | None = None
 
     @cached_property
     def model(self) -> ModelProto:
@@ -150,9 +152,23 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     graph, stand_ins = Graph.of(model, folder), several[0]
     judge = Judge(graph, names)
     analyses = [Analysis(graph, each.sizes) for each in several]
+    stages, moved = list[Stage](), None
+    if (folded := judge.folded(graph)) is not None:
+        known = [Analysis(folded, each.sizes, each) for each in analyses]
+        moved = _movement(analyses[0], stand_ins)
+        nodes = counted(len(graph.ops) - len(folded.ops), "node")
+        stages.append(
+            Stage(
+                folded,
+                f"{nodes} whose results are known, or equal others, are gone",
+                (moved, _movement(known[0], stand_ins)),
+            )
+        )
+        graph, analyses = folded, known
     first = last = _composed(analyses, stand_ins, {}, judge)
-    stages = [first.stage()] if first.graph is not graph else []
-    if names and stages:
+    if first.graph is not graph:
+        stages.append(first.stage())
+    if names and first.graph is not graph:
         # Values that were only needed for their shapes are not needed any more.
         again = _composed(first.analyses, stand_ins, {}, judge)
         if again.after.moved < first.after.moved:
@@ -166,7 +182,13 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     stages += rewritten
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
     assert not stages or stages[-1].graph is final.graph, "the last stage is what was made"
-    return Slimmed(model, first.regions, notes, analyses[0], stages, final.after)
+    return Slimmed(model, first.regions, notes, analyses[0], stages, final.after, moved)
+
+
+def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
+    """Return the cost of all movement in a graph."""
+    regions = Regions(analysis, stand_ins)
+    return Cost.sum(regions.cost(each) for each in regions.all)
 
 
 def _rewritten(
@@ -236,7 +258,7 @@ def _composed(
 
 def total(slimmed: Slimmed) -> str:
     """Return the bytes and nodes of a model's movement, before and after, and for which sizes, as a text."""
-    before, after = Cost.sum(region.before for region in slimmed.regions), slimmed.after
+    before, after = slimmed.moved or Cost.sum(region.before for region in slimmed.regions), slimmed.after
     first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
     sizes = {} if slimmed.before is None else slimmed.before.sizes
     counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())

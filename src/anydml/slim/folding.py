@@ -1,0 +1,150 @@
+"""What is known ahead, or equal to another value bit for bit, is not computed: by what proofs know of values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import onnx.defs
+from onnx import NodeProto
+
+from anydml.onnx.tensors import bits_of
+from anydml.onnx.values import Array
+from anydml.proving.folding import EXACT
+from anydml.proving.terms import Term
+from anydml.slim.analysis import MOVEMENT
+from anydml.slim.graph import Graph, Op
+
+MOST_GROWTH = 1 << 16
+"""Most bytes of a constant that has more bytes than those that it is computed of."""
+
+
+class Folding:
+    """Replaces values of a graph by constants, and by earlier values that equal them bit for bit.
+
+    Values are equal where nodes of equal inputs are, where integers are the same sizes, or where a node returns its
+    input, or what another one made it of, as it is. Equal sums may be added up in another order, so they stay.
+
+    Args:
+        graph: the graph.
+        terms: the terms of its values, by name.
+    """
+
+    def __init__(self, graph: Graph, terms: dict[str, Term | None]) -> None:
+        self._graph, self._terms = graph, terms
+        self._names: dict[str, str] = {}
+        self._first: dict[int, str] = {}
+        self._nodes: dict[Hashable, tuple[str, ...]] = {}
+        self._exact: set[str] = set()
+        self._fixed = {*graph.outputs, *(name for op in graph.ops for name in op.captured)}
+
+    def folded(self) -> list[Op] | None:
+        """Return the nodes that are left; None if nothing changes."""
+        graph, ops = self._graph, list[Op]()
+        for name, term in self._terms.items():
+            if name in graph.constants and name not in graph.makers and term is not None:
+                self._note(name, term)
+        for op in graph.ops:
+            kept = self._kept(op)
+            if kept is not None:
+                ops.append(kept)
+        return None if ops == graph.ops else ops
+
+    def _note(self, name: str, term: Term) -> None:
+        """Note a constant, unless it is like another."""
+        self._exact.add(name)
+        if name not in self._fixed and term.number in self._first:
+            self._names[name] = self._first[term.number]
+        else:
+            self._first.setdefault(term.number, name)
+
+    def _kept(self, op: Op) -> Op | None:
+        """Return a node with other inputs; None if nothing that it makes is needed any more."""
+        if op.kind == "Constant":
+            if (term := self._terms.get(op.outputs[0])) is not None:
+                self._note(op.outputs[0], term)
+            return None if op.outputs[0] in self._names else op
+        op = op.replaced([self._names.get(name, name) for name in op.inputs])
+        if op.captured or ":" in op.kind:
+            return op
+        if op.kind in ("Shape", "Size") or (
+            op.kind in EXACT and all(each in self._exact for each in op.inputs if each)
+        ):
+            self._exact.update(op.outputs)
+        twins = self._nodes.setdefault(_node_key(op), op.outputs)
+        is_needed = False
+        for name, twin in zip(op.outputs, twins, strict=True):
+            term = self._terms.get(name)
+            found = None if term is None or name in self._fixed else self._other(op, name, term, twin)
+            if found is not None:
+                self._names[name] = found
+            elif name:
+                is_needed = True
+                if term is not None and name in self._exact:
+                    self._first.setdefault(term.number, name)
+        return op if is_needed else None
+
+    def _other(self, op: Op, name: str, term: Term, twin: str) -> str | None:
+        """Return the name of a value that equals an output of a node bit for bit; None if there is none."""
+        if op.kind in MOVEMENT:
+            # What movement makes is composed later; here, only sizes are the same.
+            return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
+        near = [each for each in op.inputs if each]
+        makers = [self._graph.maker(each) for each in near] if op.kind in EXACT else []
+        near += [each for maker in makers if maker is not None and maker.kind in EXACT for each in maker.inputs if each]
+        for each in (twin, *near):
+            if each != name and self._terms.get(each) is term:
+                return self._names.get(each, each)
+        if name not in self._exact:
+            return None
+        if term.number in self._first:
+            return self._first[term.number]
+        return self._constant(op, name, term.array) if term.is_constant and term.array is not None else None
+
+    def _constant(self, op: Op, name: str, array: Array) -> str | None:
+        """Return the name of a new constant; None if it would be too large, or ONNX packs such elements."""
+        known = (self._terms.get(each) for each in op.inputs)
+        given = sum(term.array.nbytes for term in known if term is not None and term.array is not None)
+        if array.dtype.hasobject or bits_of(array.dtype) != 8 * array.itemsize:
+            return None
+        if array.nbytes > max(MOST_GROWTH, given):
+            return None
+        made = self._graph.constant(name, np.asarray(array))
+        term = self._terms[name]
+        assert term is not None, "it is a constant"
+        self._terms[made] = term
+        self._first[term.number] = made
+        self._exact.add(made)
+        return made
+
+
+def _node_key(op: Op) -> Hashable:
+    """Return what nodes have in common that make the same of the same inputs."""
+    proto = NodeProto()
+    proto.CopyFrom(op.proto)
+    del proto.output[:]
+    proto.name = proto.doc_string = ""
+    proto.metadata_props.clear()
+    return bytes(proto.SerializeToString(deterministic=True)), len(op.outputs)
+
+
+def without_unused(graph: Graph) -> Graph:
+    """Return a graph whose nodes have no outputs that may be left out and that nothing reads."""
+    ops = [_trimmed(op, graph) for op in graph.ops]
+    return graph if ops == graph.ops else graph.with_ops(ops)
+
+
+def _trimmed(op: Op, graph: Graph) -> Op:
+    if ":" in op.kind or len(op.outputs) == 1 or all(name in graph.readers for name in op.outputs):
+        return op
+    # Which outputs it has says whether a BatchNormalization of old opsets is trained.
+    if op.kind == "BatchNormalization" or not onnx.defs.has(op.kind):
+        return op
+    options = [str(each.option).rpartition(".")[2] for each in onnx.defs.get_schema(op.kind, graph.opset).outputs]
+    outputs = [
+        "" if k < len(options) and options[k] == "Optional" and name not in graph.readers else name
+        for k, name in enumerate(op.outputs)
+    ]
+    while not outputs[-1] and len(outputs) > 1:
+        outputs.pop()
+    return op.replaced(outputs=outputs)
