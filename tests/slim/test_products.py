@@ -16,6 +16,7 @@ from slim.test_random_models import run
 
 from anydml.slim import slim
 from anydml.slim.orders import Order
+from anydml.slim.slimming import FOLDING
 
 LAID = "products are computed as they are read"
 CUT = "products are cut where their results are"
@@ -255,7 +256,8 @@ def test_random_products():
     @given(st.data())
     def check(data):
         found = slimmed(drawn(data.draw))
-        assert all(stage.cost[1] < stage.cost[0] for stage in found.stages if stage.title)
+        rewrites = [stage for stage in found.stages if stage.title and not stage.title.startswith(FOLDING)]
+        assert all(stage.cost[1] < stage.cost[0] for stage in rewrites)
         total = sum(region.before.nodes for region in found.regions)
         shapes = [stage.cost for stage in found.stages if stage.title.startswith("Reshapes")]
         assert all(after.nodes <= max(before.nodes, total) for before, after in shapes)

@@ -274,7 +274,7 @@ def never_fits(term: Term) -> bool:
 
 _NAMES = """
     ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
-    bound concat dot constant input moved output range sizes slice sparse stored
+    bound concat dot constant input mask moved output range sizes slice sparse stored
 """
 
 _TAKING = frozenset(_NAMES.split())

@@ -28,9 +28,13 @@ def _cast(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 
 def _dropout(mover: Mover, call: Call) -> Sequence[Term] | None:
-    """Return the input, unless the mask is an output or the node may be for training."""
+    """Return the input, and a mask if there is one, unless the node may be for training."""
+    term = call.term(0)
     is_inference = call.version >= 7 and (call.version < 12 or call.term(2) is None or call.known(2) is False)
-    return _identity(mover, call) if is_inference and len([*filter(None, call.proto.output)]) == 1 else None
+    if term is None or not is_inference:
+        return None
+    has_mask = len([*filter(None, call.proto.output)]) > 1
+    return [term, mover.terms.make("mask", [term], call.version, np.dtype(bool), term.shape)] if has_mask else [term]
 
 
 def _shape(mover: Mover, call: Call) -> Sequence[Term] | None:

@@ -6,10 +6,10 @@ from collections.abc import Hashable
 
 import numpy as np
 import onnx.defs
-from onnx import NodeProto
 
 from anydml.onnx.tensors import bits_of
 from anydml.onnx.values import Array
+from anydml.proving.calls import Call
 from anydml.proving.folding import EXACT
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
@@ -28,10 +28,11 @@ class Folding:
     Args:
         graph: the graph.
         terms: the terms of its values, by name.
+        with_sizes: whether shapes that nodes compute count, of which movement that is to be composed needs its own.
     """
 
-    def __init__(self, graph: Graph, terms: dict[str, Term | None]) -> None:
-        self._graph, self._terms = graph, terms
+    def __init__(self, graph: Graph, terms: dict[str, Term | None], with_sizes: bool) -> None:
+        self._graph, self._terms, self._with_sizes = graph, terms, with_sizes
         self._names: dict[str, str] = {}
         self._first: dict[int, str] = {}
         self._nodes: dict[Hashable, tuple[str, ...]] = {}
@@ -71,7 +72,8 @@ class Folding:
             op.kind in EXACT and all(each in self._exact for each in op.inputs if each)
         ):
             self._exact.update(op.outputs)
-        twins = self._nodes.setdefault(_node_key(op), op.outputs)
+        call = Call(op.proto, {"": self._graph.opset}, [])
+        twins = self._nodes.setdefault((op.kind, call.attributes(), op.inputs, len(op.outputs)), op.outputs)
         is_needed = False
         for name, twin in zip(op.outputs, twins, strict=True):
             term = self._terms.get(name)
@@ -86,6 +88,8 @@ class Folding:
 
     def _other(self, op: Op, name: str, term: Term, twin: str) -> str | None:
         """Return the name of a value that equals an output of a node bit for bit; None if there is none."""
+        if term.kind == "sizes" and not self._with_sizes:
+            return None
         if op.kind in MOVEMENT:
             # What movement makes is composed later; here, only sizes are the same.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
@@ -116,16 +120,6 @@ class Folding:
         self._first[term.number] = made
         self._exact.add(made)
         return made
-
-
-def _node_key(op: Op) -> Hashable:
-    """Return what nodes have in common that make the same of the same inputs."""
-    proto = NodeProto()
-    proto.CopyFrom(op.proto)
-    del proto.output[:]
-    proto.name = proto.doc_string = ""
-    proto.metadata_props.clear()
-    return bytes(proto.SerializeToString(deterministic=True)), len(op.outputs)
 
 
 def without_unused(graph: Graph) -> Graph:

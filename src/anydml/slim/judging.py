@@ -27,12 +27,17 @@ class Judge:
         self._graph: Graph | None = None
         self._others: list[Analysis] = []
 
-    def folded(self, graph: Graph) -> Graph | None:
-        """Return a graph without nodes whose results are known or equal others; None if that changes nothing."""
+    def folded(self, graph: Graph, with_sizes: bool) -> Graph | None:
+        """Return a graph without what is known, equal or unused; None if that changes nothing.
+
+        Args:
+            graph: the graph.
+            with_sizes: see `Folding`.
+        """
         if self._proofs is None:
             return None
         found = without_unused(graph)
-        ops = Folding(found, self._proofs.terms(found.bare())).folded()
+        ops = Folding(found, self._proofs.terms(found.bare()), with_sizes).folded()
         found = found if ops is None else found.with_ops(ops)
         return found if found is not graph and self._proofs.are_proved(graph.bare(), found.bare()) else None
 

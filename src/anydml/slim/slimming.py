@@ -34,6 +34,10 @@ MOST_TRIES = 3
 """Most plans that are compared with a graph; each leaves alone the regions in which the one before was wrong."""
 
 
+FOLDING = "what is known, equal or unused is gone"
+"""What a stage does in which nodes are not composed, but not needed."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """A step from one graph to the next.
@@ -52,6 +56,8 @@ class Stage:
 
     def __str__(self) -> str:
         """What is done, and what it saves."""
+        if self.cost[0] == self.cost[1]:
+            return self.title
         changes_products = self.cost[0].products != self.cost[1].products
         before, after = (
             f"{bytes_text(cost.moved)} by {counted(cost.nodes, 'node')}"
@@ -153,17 +159,10 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     judge = Judge(graph, names)
     analyses = [Analysis(graph, each.sizes) for each in several]
     stages, moved = list[Stage](), None
-    if (folded := judge.folded(graph)) is not None:
+    if (folded := judge.folded(graph, with_sizes=False)) is not None:
         known = [Analysis(folded, each.sizes, each) for each in analyses]
         moved = _movement(analyses[0], stand_ins)
-        nodes = counted(len(graph.ops) - len(folded.ops), "node")
-        stages.append(
-            Stage(
-                folded,
-                f"{nodes} whose results are known, or equal others, are gone",
-                (moved, _movement(known[0], stand_ins)),
-            )
-        )
+        stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known[0], stand_ins))))
         graph, analyses = folded, known
     first = last = _composed(analyses, stand_ins, {}, judge)
     if first.graph is not graph:
@@ -180,15 +179,30 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     if rewritten and not judge.are_equal(last.analyses[0], final.analyses[0]):
         rewritten, final = rewrite(True)
     stages += rewritten
+    after = final.after
+    if names and (folded := judge.folded(final.graph, with_sizes=True)) is not None:
+        known = [Analysis(folded, final.analyses[0].sizes, final.analyses[0])]
+        after = _movement(known[0], stand_ins)
+        stages.append(Stage(folded, _folding(final.graph, folded), (final.after, after)))
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
-    assert not stages or stages[-1].graph is final.graph, "the last stage is what was made"
-    return Slimmed(model, first.regions, notes, analyses[0], stages, final.after, moved)
+    return Slimmed(model, first.regions, notes, analyses[0], stages, after, moved)
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
     """Return the cost of all movement in a graph."""
     regions = Regions(analysis, stand_ins)
-    return Cost.sum(regions.cost(each) for each in regions.all)
+    return Cost.sum([*(regions.cost(each) for each in regions.all), _of_products(analysis)])
+
+
+def _of_products(analysis: Analysis) -> Cost:
+    """Return what a runtime needs for products that it must reshape."""
+    count = sum(len(product.leading) > 1 for product in fused_products(analysis))
+    return Cost(count * CALL, 0, 0, count)
+
+
+def _folding(before: Graph, after: Graph) -> str:
+    """Return what is gone since it is known, unused, or equal to other values, as a text."""
+    return f"{FOLDING} ({counted(len(before.ops) - len(after.ops), 'node')})"
 
 
 def _rewritten(
@@ -236,8 +250,7 @@ def _composed(
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
     kept: set[str] = set()
-    count = sum(len(product.leading) > 1 for product in fused_products(analyses[0]))
-    reshaped = Cost(count * CALL, 0, 0, count)
+    reshaped = _of_products(analyses[0])
     for _ in range(MOST_TRIES):
         plan = Plan(analyses, stand_ins, settled, kept)
         before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
