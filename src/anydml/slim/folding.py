@@ -93,7 +93,7 @@ class Folding:
         if op.kind in MOVEMENT:
             # What movement makes is composed later; here, only sizes are the same.
             return self._first.get(term.number) if name in self._exact and term.kind == "sizes" else None
-        near = [each for each in op.inputs if each]
+        near: list[str] = [each for each in op.inputs if each]
         makers = [self._graph.maker(each) for each in near] if op.kind in EXACT else []
         near += [each for maker in makers if maker is not None and maker.kind in EXACT for each in maker.inputs if each]
         for each in (twin, *near):
