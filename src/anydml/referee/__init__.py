@@ -17,7 +17,8 @@ if importlib.util.find_spec("onnx") is None:
 
 from anydml.referee.cases import Case, make_cases
 from anydml.referee.causes import causes_of
-from anydml.referee.folders import find_cases, write_cases
+from anydml.referee.finding import find_cases
+from anydml.referee.folders import write_cases
 from anydml.referee.judging import Judged, judge
 from anydml.referee.verdicts import Verdict
 

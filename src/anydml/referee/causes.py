@@ -93,7 +93,7 @@ def _tell_tale(failing: list[Stored], agreeing: list[set[str]]) -> tuple[str, in
 
 def _weight(stored: Stored) -> tuple[int, str]:
     """How large a case is, in bytes of its files."""
-    return sum(path.stat().st_size for path in stored.folder.rglob("*.pb")), stored.name
+    return stored.weight, stored.name
 
 
 def by_operator(judged: Judged) -> dict[str, dict[str, int]]:

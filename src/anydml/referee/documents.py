@@ -16,7 +16,7 @@ from anydml._version import __version__
 from anydml.errors import AnydmlError
 from anydml.explain import Explanation
 from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
-from anydml.referee.folders import MODEL, Stored
+from anydml.referee.folders import Stored
 from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, VERDICTS
 from anydml.text import printable
@@ -134,7 +134,7 @@ def as_sarif(judged: Judged) -> str:
 
 
 def _result(judged: Judged, cause: Cause) -> dict[str, Any]:
-    uri = quote((cause.example.folder / MODEL).as_posix())
+    uri = quote((cause.example.model).as_posix())
     about = cause.example.about
     decided = f" {about['document']}: {about['sentence']}" if about else ""
     detail = next(each.detail for each in cause.verdicts if each.case == cause.example.name)
@@ -164,7 +164,9 @@ def _pictures(stored: Stored) -> Any:
     """What anydml moves in the model of a case, its inputs being constants but for the first; none if it cannot."""
     from anydml.explain import explain
 
-    model = onnx.load(stored.folder / MODEL)
+    if stored.form != "onnx":
+        return ()
+    model = onnx.load(stored.model)
     infos = [*model.graph.input]
     for info, value in [*zip(infos, stored.inputs(), strict=False)][1:]:
         model.graph.initializer.append(numpy_helper.from_array(value, info.name))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,6 +64,22 @@ class Anydml:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         return list(self._backend.prepare(self._load(model)).run(list(inputs)))
+
+    def run_dxdispatch(self, model: Path) -> list[Any]:
+        """Run a model file of DxDispatch, in a folder of its own, which it writes to."""
+        from anydml import dxdispatch
+        from anydml.referee.directml.folders import written
+
+        with tempfile.TemporaryDirectory() as results:
+            copied = Path(shutil.copy(model, results))
+            dxdispatch.run(dxdispatch.load(copied), log=lambda line: None, warn=lambda line: None)
+            return written(Path(results))
+
+    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+        """Run a test of WebNN by functions on arrays."""
+        from anydml.referee.webnn.running import run
+
+        return run(test["graph"])
 
 
 class Reference:

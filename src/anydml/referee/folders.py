@@ -6,9 +6,10 @@ A folder without `case.json`, as those of the package onnx, is a case whose outp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -26,18 +27,26 @@ READINGS = "reading_"
 """What the folders of other readings' outputs begin with."""
 
 
-class Stored(NamedTuple):
-    """A case in a folder.
+@dataclass(frozen=True)
+class Stored:
+    """A case of ONNX in a folder.
 
     Attributes:
         name: the folder's name.
         folder: where it is.
         about: what `case.json` says; empty if there is none.
+        form: what its files are: "onnx", "webnn" or "dxdispatch".
     """
 
     name: str
     folder: Path
     about: Mapping[str, Any]
+    form: ClassVar[str] = "onnx"
+
+    @property
+    def model(self) -> Path:
+        """The model's file."""
+        return self.folder / MODEL
 
     @property
     def is_valid(self) -> bool:
@@ -54,7 +63,7 @@ class Stored(NamedTuple):
         """The operator; of a folder without `case.json`, the types of all nodes."""
         if "operator" in self.about:
             return str(self.about["operator"])
-        model = onnx.load(self.folder / MODEL, load_external_data=False)
+        model = onnx.load(self.model, load_external_data=False)
         return "+".join(dict.fromkeys(node.op_type for node in model.graph.node)) or "no node"
 
     def inputs(self) -> list[Any]:
@@ -64,6 +73,22 @@ class Stored(NamedTuple):
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
         return loaded(self.folder / DATA, "output")
+
+    def found_by(self, engine: Any) -> list[Any]:
+        """The outputs of an engine.
+
+        Args:
+            engine: an engine of `anydml.referee.engines`.
+
+        Raises:
+            Exception: what the engine raises.
+        """
+        return list(engine.run(self.model, self.inputs()))
+
+    @property
+    def weight(self) -> int:
+        """How large it is, in bytes of its files."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file() and path.name != ABOUT)
 
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
         """Other readings of the text, and their outputs; None for one that refuses the node."""
@@ -142,12 +167,16 @@ def write_case(case: Case, folder: Path) -> None:
     (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
 
-def write_cases(cases: Iterable[Case], folder: Path, **said: Any) -> int:
+def write_cases(
+    cases: Iterable[Any], folder: Path, write: Callable[[Any, Path], None] = write_case, form: str = "onnx", **said: Any
+) -> int:
     """Write cases to a folder that does not exist or is empty; return their number.
 
     Args:
         cases: the cases.
         folder: where to.
+        write: writes one of them.
+        form: what the files are.
         said: what the index of the folder says of them, such as the seed.
 
     Raises:
@@ -159,9 +188,9 @@ def write_cases(cases: Iterable[Case], folder: Path, **said: Any) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for case in cases:
-            write_case(case, folder)
+            write(case, folder)
             count += 1
-        index = {"format": "onnx", "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
+        index = {"format": form, "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
         (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
     except OSError as error:
         raise ModelError(f"{folder} cannot be written: {error.strerror}") from None
@@ -200,43 +229,35 @@ def read_array(path: Path) -> Any:
     return value
 
 
-def find_cases(folder: Path) -> list[Stored]:
-    """The cases of a folder: folders with a `model.onnx` in it, or below it.
+def stored_onnx(folder: Path) -> Stored:
+    """The case of a folder with `model.onnx`.
 
     Raises:
-        ModelError: there is no such folder, it has no cases, or one of them is not whole.
+        ModelError: it is not whole.
     """
-    if not folder.is_dir():
-        raise ModelError(f"there is no folder {folder}")
-    paths = [folder / MODEL] if (folder / MODEL).exists() else sorted(_models(folder))
-    if not paths:
-        raise ModelError(f"{folder} has no cases", rule="a case is a folder with model.onnx and test_data_set_0")
-    return [_stored(path.parent) for path in paths]
-
-
-def _models(folder: Path) -> Iterator[Path]:
-    for each in sorted(folder.iterdir()):
-        if (each / MODEL).exists():
-            yield each / MODEL
-        elif each.is_dir():
-            yield from _models(each)
-
-
-def _stored(folder: Path) -> Stored:
-    about: Mapping[str, Any] = {}
-    if (folder / ABOUT).exists():
-        try:
-            about = json.loads((folder / ABOUT).read_text("utf-8"))
-            ok = (
-                isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
-            )
-        except ValueError:
-            ok = False
-        if not ok:
-            raise ModelError(f"{folder / ABOUT} does not describe a case", rule="`anydml cases` writes these files")
+    about = read_about(folder)
     if not (folder / DATA).is_dir():
         raise ModelError(f"{folder} has no {DATA}", rule="a case is a folder with model.onnx and test_data_set_0")
     found = Stored(folder.name, folder, about)
     if found.is_valid and not any((folder / DATA).glob("output_*.pb")):
         raise ModelError(f"{folder / DATA} has no outputs", rule="a valid case has output_0.pb and so on")
     return found
+
+
+def read_about(folder: Path) -> Mapping[str, Any]:
+    """What `case.json` says of a case; nothing if there is none.
+
+    Raises:
+        ModelError: it does not describe a case.
+    """
+    path = folder / ABOUT
+    if not path.exists():
+        return {}
+    try:
+        about: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+        ok = isinstance(about, dict) and {"operator", "document", "sentence", "readings", "features"} <= about.keys()
+    except ValueError:
+        ok = False
+    if not ok:
+        raise ModelError(f"{path} does not describe a case", rule="`anydml cases` writes these files")
+    return about

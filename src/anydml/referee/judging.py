@@ -19,7 +19,8 @@ from typing import IO, Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.referee.engines import check_engine
-from anydml.referee.folders import Stored, find_cases
+from anydml.referee.finding import find_cases
+from anydml.referee.folders import Stored
 from anydml.referee.verdicts import CRASHES, FAILURES, HANGS, VERDICTS, Verdict, kind_of
 
 SECONDS, MEMORY = 20.0, 4 << 30
@@ -208,7 +209,7 @@ class Worker:
         before = self._errors.seek(0, os.SEEK_END)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(str(stored.folder)) + "\n")
+            self._process.stdin.write(json.dumps([str(stored.folder), stored.name]) + "\n")
             self._process.stdin.flush()
             found = self._line(seconds)
         except BrokenPipeError:

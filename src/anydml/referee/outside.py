@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,35 @@ class Command:
         from anydml.referee.folders import DATA, loaded
 
         with tempfile.TemporaryDirectory() as results:
-            given = [*self._words, str(model), str(model.parent / DATA), results]
-            done = subprocess.run(given, capture_output=True, text=True, errors="replace", check=False)
-            said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-            if done.returncode < 0:
-                raise CrashError(said)
-            if done.returncode:
-                raise OutsideError(said)
+            self._call(model, model.parent / DATA, Path(results))
             return loaded(Path(results), "output")
+
+    def run_dxdispatch(self, model: Path) -> list[Any]:
+        """Run a model file of DxDispatch, in the folder that its commands write to."""
+        from anydml.referee.directml.folders import written
+
+        with tempfile.TemporaryDirectory() as results:
+            self._call(model, model.parent, Path(results), Path(results))
+            return written(Path(results))
+
+    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+        """Run a test of WebNN, which is given as a file of its own."""
+        from anydml.referee.directml.folders import written
+
+        with tempfile.TemporaryDirectory() as results:
+            alone = Path(results) / "test.json"
+            alone.write_text(json.dumps({"tests": [test]}), encoding="utf-8")
+            self._call(alone, Path(results), Path(results))
+            return written(Path(results))
+
+    def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> None:
+        given = [*self._words, str(model), str(inputs), str(results)]
+        done = subprocess.run(given, capture_output=True, text=True, errors="replace", check=False, cwd=inside)
+        said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        if done.returncode < 0:
+            raise CrashError(said)
+        if done.returncode:
+            raise OutsideError(said)
 
 
 class Written:
@@ -58,9 +80,35 @@ class Written:
         """Read the outputs of a model."""
         from anydml.referee.folders import loaded
 
-        folder = model.parent / self._name
+        return loaded(self._folder(model.parent / self._name), "output")
+
+    def run_dxdispatch(self, model: Path) -> list[Any]:
+        """Read the outputs of a model file of DxDispatch."""
+        from anydml.referee.directml.folders import written
+
+        return written(self._folder(model.parent / self._name))
+
+    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+        """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
+        from anydml.referee.directml.folders import written
+
+        return written(self._folder(path.parent / self._name / path.stem / str(number)))
+
+    def _folder(self, folder: Path) -> Path:
         if (folder / "error.txt").exists():
             raise OutsideError((folder / "error.txt").read_text("utf-8", "replace").strip())
         if not folder.is_dir():
             raise NotRunError(f"there is no folder {self._name} beside the case")
-        return loaded(folder, "output")
+        return folder
+
+
+def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
+    """What runs cases of a form in an engine.
+
+    Raises:
+        NotRunError: it takes none.
+    """
+    found: Callable[..., list[Any]] | None = getattr(engine, f"run_{form}", None)
+    if found is None:
+        raise NotRunError(f"this engine takes no cases of {form}")
+    return found

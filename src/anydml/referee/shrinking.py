@@ -14,7 +14,8 @@ from onnx import AttributeProto, helper, numpy_helper
 from anydml.errors import ModelError
 from anydml.referee.cases import Case, deciding, operator_named, same, valid_case
 from anydml.referee.causes import Cause, causes_of
-from anydml.referee.folders import MODEL, Stored, find_cases, write_case
+from anydml.referee.finding import find_cases
+from anydml.referee.folders import Stored, write_case
 from anydml.referee.judging import MEMORY, SECONDS, Judged, Worker
 from anydml.referee.nodes import Node
 from anydml.referee.texts import schema
@@ -30,10 +31,10 @@ def node_of(stored: Stored) -> Node:
     Raises:
         ModelError: the model has not one node.
     """
-    model = onnx.load(stored.folder / MODEL)
+    model = onnx.load(stored.model)
     graph = model.graph
     if len(graph.node) != 1 or graph.node[0].domain:
-        raise ModelError(f"{stored.folder / MODEL} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
+        raise ModelError(f"{stored.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
     made = graph.node[0]
     values: dict[str, Any] = {each.name: as_array(numpy_helper.to_array(each)) for each in graph.initializer}
     values |= dict(zip((each.name for each in graph.input), stored.inputs(), strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.referee.cases import same
 from anydml.referee.engines import Engine
-from anydml.referee.folders import MODEL, Stored
+from anydml.referee.folders import Stored
 from anydml.referee.outside import CrashError, NotRunError
 from anydml.referee.texts import name_of
 
@@ -55,10 +55,10 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
     Raises:
         ModelError: a file of the case cannot be read.
     """
-    inputs, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
+    expected, readings = stored.outputs(), stored.readings()
     base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     try:
-        found = [as_array(value) for value in engine.run(stored.folder / MODEL, inputs)]
+        found = [as_array(value) for value in stored.found_by(engine)]
     except NotRunError as error:
         return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
     except CrashError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from anydml.errors import AnydmlError, ModelError
 from anydml.referee.engines import opened
-from anydml.referee.folders import find_cases
+from anydml.referee.finding import find_case
 from anydml.referee.verdicts import unreadable, verdict_of
 
 
@@ -37,7 +37,8 @@ def main(engine: str, memory: int) -> None:
         _limit(memory)
         print(json.dumps({"version": made.version}), file=answers, flush=True)
         for line in sys.stdin:
-            stored = find_cases(Path(json.loads(line)))[0]
+            path, name = json.loads(line)
+            stored = find_case(Path(path), name)
             try:
                 found = verdict_of(stored, made)
             except ModelError as error:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_family import nonzero_coordinates as random_desc
+from random_family import FAMILY
 from trust.guarded import PAGE, Arena
 
 import anydml as dml

@@ -1,0 +1,259 @@
+"""Cases of DirectML's operators: a desc that a level allows, contents, and what its document's formula gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from anydml.device import Device
+from anydml.errors import ModelError
+from anydml.feature_level import FeatureLevel
+from anydml.operators import FillValueSequenceOperatorDesc, JoinOperatorDesc, OperatorDesc
+from anydml.operators.enums import NamedEnum, Size2D
+from anydml.operators.problem import camel
+from anydml.referee.directml.contents import fill, is_decided
+from anydml.referee.directml.descs import DRAWS
+from anydml.referee.directml.texts import SENTENCES, document, sentence
+from anydml.referee.directml.tensors import collides
+from anydml.tensor import DataType, TensorDesc, TensorFlags
+
+TRIES = 400
+"""Descs that are drawn for a level that allows few, before another level is taken."""
+
+MODEL, ABOUT, EXPECTED, WRITTEN = "model.json", "case.json", "expected_{}.npy", "output_{}.npy"
+
+
+class DirectmlCase(NamedTuple):
+    """A case of DirectML.
+
+    Attributes:
+        name: its name, unique among those of one call.
+        operator: the operator's name in small letters.
+        desc: the desc.
+        level: the feature level, which allows the desc.
+        inputs: the memory of the inputs, as elements of their types.
+        outputs: the results, in the sizes of the outputs.
+        sentence: the sentence that decides it.
+        features: what it has, for coverage and for causes.
+    """
+
+    name: str
+    operator: str
+    desc: OperatorDesc
+    level: FeatureLevel
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    sentence: str
+    features: tuple[str, ...]
+
+
+def operator_names(names: Sequence[str]) -> list[str]:
+    """The operators of DirectML by their names, in any case, with or without `DML_OPERATOR_`; all if none is given.
+
+    Raises:
+        ModelError: there is no such operator.
+    """
+    found = []
+    for name in names:
+        plain = name.lower().removeprefix("dml_operator_").replace("scatter_elements", "scatter")
+        if plain not in SENTENCES:
+            known = ", ".join(each.upper() for each in SENTENCES)
+            raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {known}")
+        found.append(plain)
+    return found or [*SENTENCES]
+
+
+def directml_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0) -> Iterator[DirectmlCase]:
+    """Draw valid cases, operator by operator.
+
+    Args:
+        names: operators; all by default.
+        count: the number of cases, shared among the operators.
+        seed: gives the same cases again.
+
+    Raises:
+        ModelError: there is no such operator.
+    """
+    chosen = operator_names(names)
+    for k, name in enumerate(chosen):
+        for number in range(count * (k + 1) // len(chosen) - count * k // len(chosen)):
+            rng = np.random.default_rng([seed, number, *map(ord, name)])
+            yield made(f"{name.upper()}_{number:05d}", name, rng)
+
+
+def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
+    """A desc that its document decides, and a level that allows it."""
+    levels = list(FeatureLevel)
+    level = levels[int(rng.integers(len(levels)))]
+    for k in range(TRIES):
+        desc: Any = DRAWS[name](rng)
+        if isinstance(desc, FillValueSequenceOperatorDesc) and rng.random() < 0.8:
+            start, delta = int(rng.integers(0, 40)), int(rng.integers(-3, 4))
+            desc = dataclasses.replace(desc, value_start=start, value_delta=delta)
+        desc = simplified(desc)
+        if not is_decided(desc, level):
+            continue
+        if not any(True for _ in desc.problems(level)):
+            return desc, level
+        if k > TRIES // 10:
+            level = FeatureLevel.LATEST
+    raise AssertionError(f"no desc of {name} in {TRIES} tries")
+
+
+def simplified(desc: Any) -> Any:
+    """A desc whose indices share no memory, as they would be there twice, and whose inputs are bound at one time."""
+    indices = getattr(desc, "indices_tensor", None)
+    if indices is not None and collides(indices.sizes, indices.element_strides):
+        return dataclasses.replace(desc, indices_tensor=TensorDesc(indices.data_type, indices.sizes))
+    if isinstance(desc, JoinOperatorDesc):
+        inputs = [dataclasses.replace(each, flags=TensorFlags.NONE) for each in desc.input_tensors]
+        return dataclasses.replace(desc, input_tensors=inputs)
+    return desc
+
+
+def made(case: str, name: str, rng: Generator) -> DirectmlCase:
+    """A case of an operator."""
+    desc, level = drawn(name, rng)
+    tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
+    memory = [np.zeros(-(-tensor.size_in_bytes // 8) * 8, np.uint8) for tensor in tensors]
+    flat = [each.view(tensor.data_type.dtype) for each, tensor in zip(memory, tensors, strict=True)]
+    views = [*map(taken, flat, tensors)]
+    first = len(desc.inputs)
+    # Where elements of an input share memory, all have the one that is written last.
+    fill(rng, desc, views[:first])
+    Device("reference").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
+    indices = [view for (field, _), view in zip(desc.inputs, views, strict=False) if field == "IndicesTensor"]
+    outputs = tuple(view.copy() for view in views[first:])
+    decides = sentence(name, indices)
+    return DirectmlCase(case, name, desc, level, tuple(flat[:first]), outputs, decides, (*_features(desc, level),))
+
+
+def taken(flat: Any, tensor: TensorDesc) -> Any:
+    """A tensor's elements in its memory, a view in its sizes.
+
+    Args:
+        flat: the memory, as elements.
+        tensor: the desc.
+    """
+    strides = [stride * flat.itemsize for stride in tensor.element_strides]
+    return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides)
+
+
+def _features(desc: Any, level: FeatureLevel) -> Iterator[str]:
+    yield f"level {level.name.removeprefix('LEVEL_')}"
+    for name, tensor in (*desc.inputs, *desc.outputs):
+        plain = name.partition("[")[0]
+        yield f"{plain} is {tensor.data_type}"
+        yield f"{plain} has {len(tensor.sizes)} dimensions"
+        if tensor.strides is not None:
+            yield f"{plain} has strides"
+            if any(stride == 0 and size > 1 for stride, size in zip(tensor.strides, tensor.sizes, strict=True)):
+                yield f"{plain} is broadcast"
+        if tensor.flags:
+            yield f"{plain} is {tensor.flags.name}"
+    for field in dataclasses.fields(desc):
+        value = getattr(desc, field.name)
+        if isinstance(value, NamedEnum):
+            yield f"{camel(field.name)}={value}"
+        elif isinstance(value, tuple) and any(isinstance(each, int) and each < 0 for each in value):
+            yield f"{camel(field.name)} below 0"
+
+
+def model_of(case: DirectmlCase) -> dict[str, Any]:
+    """The model file of a case, for DxDispatch."""
+    resources: dict[str, Any] = {}
+    bound: dict[str, Any] = {}
+    initial: dict[str, Any] = {}
+    for (name, tensor), flat in zip(case.desc.inputs, case.inputs, strict=True):
+        resources[name] = {"initialValuesDataType": str(tensor.data_type), "initialValues": [*map(_number, flat)]}
+        _bind(initial if tensor.flags & TensorFlags.OWNED_BY_DML else bound, name)
+    commands: list[dict[str, Any]] = []
+    for k, (name, tensor) in enumerate(case.desc.outputs):
+        count = -(-tensor.size_in_bytes // 8) * 8 // tensor.data_type.itemsize
+        constant = {"valueCount": count, "value": 0}
+        resources[name] = {"initialValuesDataType": str(tensor.data_type), "initialValues": constant}
+        _bind(bound, name)
+        commands.append({"type": "writeFile", "resource": name, "targetPath": WRITTEN.format(k)})
+    operator: dict[str, Any] = {"type": f"DML_OPERATOR_{case.operator.upper()}", "desc": desc_of(case.desc)}
+    if initial:
+        operator["bindings"] = initial
+    dispatch = {"type": "dispatch", "dispatchable": case.operator, "bindings": bound}
+    return {"resources": resources, "dispatchables": {case.operator: operator}, "commands": [dispatch, *commands]}
+
+
+def _bind(bindings: dict[str, Any], name: str) -> None:
+    """Bind a resource to the tensor that it is named by; arrays of tensors have a list."""
+    field, is_array, _ = name.partition("[")
+    if is_array:
+        bindings.setdefault(field, []).append(name)
+    else:
+        bindings[name] = name
+
+
+def _number(value: Any) -> Any:
+    number = value.item()
+    return number if isinstance(number, int) or math.isfinite(number) else str(number)
+
+
+def desc_of(desc: OperatorDesc) -> dict[str, Any]:
+    """A desc as DxDispatch's JSON has it."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(desc):  # type: ignore[arg-type]  # every desc is a dataclass
+        value, name = getattr(desc, field.name), camel(field.name)
+        if isinstance(value, tuple) and not isinstance(value, Size2D):
+            count = name.removesuffix("Tensors") + "Count" if value and isinstance(value[0], TensorDesc) else ""
+            found |= {count: len(value)} if count else {"DimensionCount": len(value)}
+            found[name] = [_field(each) for each in value]
+        else:
+            found[name] = _field(value)
+    return found
+
+
+def _field(value: Any) -> Any:
+    match value:
+        case TensorDesc():
+            fields: dict[str, Any] = {"DataType": str(value.data_type), "Sizes": [*value.sizes]}
+            if value.strides is not None:
+                fields["Strides"] = [*value.strides]
+            if value.flags:
+                fields["Flags"] = [value.flags.name]
+            if value.total_tensor_size_in_bytes is not None:
+                fields["TotalTensorSizeInBytes"] = value.total_tensor_size_in_bytes
+            fields["GuaranteedBaseOffsetAlignment"] = value.guaranteed_base_offset_alignment
+            return fields
+        case NamedEnum():
+            return f"{value.prefix()}{value.name}"
+        case DataType():
+            return str(value)
+        case Size2D():
+            return {"Width": value.width, "Height": value.height}
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case _:
+            return value
+
+
+def write_case(case: DirectmlCase, folder: Path) -> None:
+    """Write a case to a new folder: model.json, expected_0.npy and so on, and case.json."""
+    target = folder / case.name
+    target.mkdir(parents=True)
+    (target / MODEL).write_text(json.dumps(model_of(case), indent=1), encoding="utf-8")
+    for k, value in enumerate(case.outputs):
+        np.save(target / EXPECTED.format(k), value, allow_pickle=False)
+    about = {
+        "operator": case.operator.upper(),
+        "feature_level": case.level.name.removeprefix("LEVEL_"),
+        "document": document(case.operator),
+        "sentence": case.sentence,
+        "broken": "",
+        "readings": [],
+        "features": case.features,
+    }
+    (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")

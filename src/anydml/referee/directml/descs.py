@@ -1,0 +1,53 @@
+"""What draws a random desc of each operator, and what is in its inputs. Start here to add an operator of DirectML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from anydml import operators
+from anydml.operators import OperatorDesc
+from anydml.referee.directml import cutting, filling, moving
+
+FAMILY: Mapping[str, Callable[[Generator], OperatorDesc]] = {
+    make.__name__: make
+    for make in (
+        *(moving.tile, moving.padding, moving.padding1, moving.gather_elements, moving.gather_nd, moving.gather_nd1),
+        *(moving.scatter, moving.scatter_nd, moving.slice_grad, moving.space_to_depth, moving.space_to_depth1),
+        *(moving.depth_to_space, moving.depth_to_space1, filling.diagonal_matrix, filling.diagonal_matrix1),
+        *(filling.fill_value_constant, filling.fill_value_sequence, filling.element_wise_identity),
+        *(filling.reverse_subsequences, filling.one_hot, filling.element_wise_if, filling.upsample_2d),
+        *(filling.resample, filling.resample1, filling.resample2, filling.resample3, filling.unfold),
+        filling.nonzero_coordinates,
+    )
+}
+"""What draws a desc that every rule allows at the latest level, by the operator's name in small letters."""
+
+DRAWS: Mapping[str, Callable[[Generator], OperatorDesc]] = {
+    **{name: partial(cutting.random_desc, operator=name) for name in cutting.OPERATORS},
+    **FAMILY,
+}
+"""The same, of every operator."""
+
+
+def axis_of_parts(desc: Any) -> int:
+    """The axis of a desc of parts, counted from the front."""
+    return int(desc.axis % len(desc.outputs[0][1].sizes))
+
+
+def fill_inputs(rng: Generator, desc: Any, inputs: list[Any]) -> None:
+    """Write indices that are often in range, sometimes hostile, and `split` as the desc has it."""
+    for number, ((name, tensor), array) in enumerate(zip(desc.inputs, inputs, strict=True)):
+        if name == "IndicesTensor":
+            low, high = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
+            size = desc.input_tensor.sizes[desc.axis]
+            some = [0, size - 1, size, size + 1, low, low + 1, high, high - 1, -1 if low else 1, -size if low else 2]
+            near = np.array(some, object)[rng.integers(0, len(some), tensor.sizes)]
+            good = rng.integers(0, size, tensor.sizes)
+            array[...] = np.where(rng.random(tensor.sizes) < 0.4, near, good).astype(array.dtype)
+        elif number and isinstance(desc, operators.SplitTrainingOperatorDesc):
+            array[...] = [part.sizes[axis_of_parts(desc)] for part in desc.output_tensors]

@@ -1,0 +1,105 @@
+"""Stored cases of DirectML: their model, the outputs that are expected, and those that were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.dxdispatch import load
+from anydml.errors import ModelError
+from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
+from anydml.referee.directml.cases import EXPECTED, MODEL, WRITTEN, taken
+from anydml.referee.folders import Stored, read_about
+from anydml.referee.outside import runs
+
+
+class StoredDirectml(Stored):
+    """A case of DirectML in a folder."""
+
+    MODEL: ClassVar[str] = MODEL
+    form: ClassVar[str] = "dxdispatch"
+
+    @property
+    def model(self) -> Path:
+        """The model's file."""
+        return self.folder / MODEL
+
+    @property
+    def operator(self) -> str:
+        """The operator; of a folder without `case.json`, the types of all dispatchables."""
+        return str(self.about.get("operator") or "+".join(type(each).__name__ for each in self._descs()))
+
+    def inputs(self) -> list[Any]:
+        """None: the model has them."""
+        return []
+
+    def outputs(self) -> list[Any]:
+        """The outputs that are expected."""
+        (desc,) = self._descs()
+        found = [_loaded(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
+        return _defined(desc, found)
+
+    def found_by(self, engine: Any) -> list[Any]:
+        """The elements of outputs in the memory that an engine has written.
+
+        Args:
+            engine: an engine of `anydml.referee.engines`.
+
+        Raises:
+            NotRunError: the engine takes no such cases.
+            ModelError: what was written is too short.
+            Exception: what the engine raises.
+        """
+        (desc,) = self._descs()
+        outputs = runs(engine, self.form)(self.model)
+        found = []
+        for (name, tensor), flat in zip(desc.outputs, outputs, strict=False):
+            needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
+            if flat.dtype != tensor.data_type.dtype or flat.size < needed:
+                raise ModelError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
+            found.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
+        return _defined(desc, found)
+
+    def _descs(self) -> list[OperatorDesc]:
+        return [each.desc for each in load(self.model).dispatchables.values() if hasattr(each, "desc")]
+
+
+def stored_directml(folder: Path) -> StoredDirectml:
+    """The case of a folder with `model.json`.
+
+    Raises:
+        ModelError: it is not whole.
+    """
+    found = StoredDirectml(folder.name, folder, read_about(folder))
+    if not (folder / EXPECTED.format(0)).exists():
+        raise ModelError(f"{folder} has no {EXPECTED.format(0)}", rule="a case has what its model must write")
+    return found
+
+
+def _defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
+    """Outputs without what the document leaves undefined: rows beyond the count."""
+    if not isinstance(desc, NonzeroCoordinatesOperatorDesc) or len(outputs) < 2:
+        return outputs
+    count, rows = outputs
+    return [count, rows.reshape(rows.shape[-2:])[: int(count.reshape(-1)[0])]]
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError):
+        raise ModelError(f"{path} is not an array of NumPy", rule="outputs are .npy files") from None
+
+
+def written(folder: Path) -> list[Any]:
+    """The outputs that were written to a folder: output_0.npy and so on.
+
+    Raises:
+        ModelError: there is none, or one is not an array.
+    """
+    count = len([*folder.glob(WRITTEN.format("*"))])
+    if not count:
+        raise ModelError(f"{folder} has no {WRITTEN.format(0)}", rule="the model's commands write it")
+    return [_loaded(folder / WRITTEN.format(k)) for k in range(count)]

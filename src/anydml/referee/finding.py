@@ -1,0 +1,56 @@
+"""Find the cases of a folder, whichever form they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from anydml.errors import ModelError
+from anydml.referee.directml.folders import StoredDirectml, stored_directml
+from anydml.referee.folders import INDEX, MODEL, Stored, stored_onnx
+from anydml.referee.webnn.folders import StoredWebnn, tests_of
+
+ONE_OF = "a case is a folder with model.onnx and test_data_set_0, one with model.json, or a test of WebNN in a .json file"
+
+
+def find_cases(folder: Path) -> list[Stored]:
+    """The cases of a folder, in it or below it, or of a file of WebNN's tests.
+
+    Raises:
+        ModelError: there is no such folder, it has no cases, or one of them is not whole.
+    """
+    if not folder.exists():
+        raise ModelError(f"there is no folder {folder}")
+    found = [*_cases(folder)]
+    if not found:
+        raise ModelError(f"{folder} has no cases", rule=ONE_OF)
+    return found
+
+
+def find_case(path: Path, name: str) -> Stored:
+    """A case of a folder or file by its name.
+
+    Raises:
+        ModelError: there is none, or it is not whole.
+    """
+    cases = _of_file(path) if path.is_file() else find_cases(path)
+    return next(each for each in cases if each.name == name)
+
+
+@lru_cache(4)
+def _of_file(path: Path) -> tuple[StoredWebnn, ...]:
+    return tuple(tests_of(path))
+
+
+def _cases(folder: Path) -> Iterator[Stored]:
+    if folder.is_file():
+        yield from tests_of(folder)
+    elif (folder / MODEL).exists():
+        yield stored_onnx(folder)
+    elif (folder / StoredDirectml.MODEL).exists():
+        yield stored_directml(folder)
+    else:
+        for each in sorted(folder.iterdir()):
+            if each.is_dir() or (each.suffix == ".json" and each.name != INDEX):
+                yield from _cases(each)
