@@ -225,3 +225,14 @@ def test_corner(name):
         (ours,) = backend.run_model(*each)
         assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
         np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("is_upper", [0, 1])
+@pytest.mark.parametrize("k", [-2, -1, 0, 1, 3])
+def test_triangles_of_words(is_upper, k):
+    """ONNX Runtime has none; elsewhere are empty words, as in NumPy's triangles of its own strings."""
+    made = (np.triu if is_upper else np.tril)(WORDS.astype(np.dtypes.StringDType()), k).astype(object)
+    for fed in (None, 1):
+        model, feeds = model_of("Trilu", [WORDS, np.array(k)], {"upper": is_upper}, 14, **({"fed": fed} if fed else {}))
+        (ours,) = backend.run_model(model, feeds)
+        np.testing.assert_array_equal(ours, made)

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from anydml.errors import ModelError
+from anydml.errors import AnydmlError, ModelError
 from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
 from anydml.referee.cases import same
@@ -36,10 +36,13 @@ def given(case):
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 def test_anydml_agrees_with_every_case(name):
     for case in make_cases([name], 10, seed=3):
-        if any(each.outputs is None for each in case.alternatives):
+        known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
+        try:
+            found = [*map(as_array, backend.prepare(modelled(case)).run(given(case)))]
+        except AnydmlError:
+            assert len(known) <= len(case.alternatives), case
             continue
-        found = backend.prepare(modelled(case)).run(given(case))
-        assert all(map(same, map(as_array, found), case.outputs)), case
+        assert any(all(map(same, found, each)) for each in known), case
 
 
 @pytest.mark.parametrize("name", EXACT)

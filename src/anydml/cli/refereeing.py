@@ -19,14 +19,28 @@ FAILED = 1
 @click.option("--out", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same cases.")
+@click.option("--as", "form", type=click.Choice(["onnx", "webnn", "dxdispatch"]), default="onnx", show_default=True,
+              help="Operators of ONNX, of WebNN as tests of WPT, or of DirectML as models of DxDispatch.")  # fmt: skip
 @click.option("--invalid", is_flag=True, help="Cases that break one rule each, to see who accepts them.")
 @click.option("--coverage", is_flag=True, help="List what the cases of each operator do not reach.")
-def cases(operators: tuple[str, ...], out: str, count: int, seed: int, invalid: bool, coverage: bool) -> None:
+def cases(
+    operators: tuple[str, ...], out: str, count: int, seed: int, form: str, invalid: bool, coverage: bool
+) -> None:
     """Write random cases of each OPERATOR, an operator of ONNX; of all that move data by default.
 
     A case is a folder as those of ONNX's backend tests: model.onnx, test_data_set_0/input_0.pb and so on, and beside
     them case.json, which names the sentence of ONNX's text that decides it, and other readings where it is ambiguous.
+
+    With --as webnn it is a test in the JSON of web-platform-tests, one file per operator; with --as dxdispatch a
+    folder with model.json, whose commands write output_0.npy and so on, and expected_0.npy, with the same sizes as the
+    tensor, whose strides say where its elements are in output_0.npy.
     """
+    if form != "onnx":
+        if invalid or coverage:
+            named = "--invalid" if invalid else "--coverage"
+            raise click.UsageError(f"{named} is for ONNX's operators", click.get_current_context())
+        _other_cases(operators, Path(out), count, seed, form)
+        return
     from anydml.referee.cases import make_cases
     from anydml.referee.coverage import Coverage
     from anydml.referee.folders import write_cases
@@ -42,6 +56,22 @@ def cases(operators: tuple[str, ...], out: str, count: int, seed: int, invalid: 
         say(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
         for line in missing if coverage else ():
             say(f"    {line}")
+
+
+def _other_cases(operators: tuple[str, ...], out: Path, count: int, seed: int, form: str) -> None:
+    """Write cases of WebNN or DirectML."""
+    from anydml.referee.directml.cases import directml_cases, operator_names, write_directml
+    from anydml.referee.folders import write_cases
+    from anydml.referee.webnn.cases import by_operator, webnn_cases, webnn_names, write_webnn
+
+    said = {"seed": seed, "operators": [*operators]}
+    if form == "webnn":
+        number, drawn = len(webnn_names(operators)), by_operator(webnn_cases(operators, count, seed))
+        written = write_cases(drawn, out, write_webnn, form, **said)
+    else:
+        number = len(operator_names(operators))
+        written = write_cases(directml_cases(operators, count, seed), out, write_directml, form, **said)
+    say(f"{counted(written, 'case')} of {counted(number, 'operator')} written to '{out}'")
 
 
 @click.command(short_help="Run an engine over cases and compare.")
@@ -66,9 +96,10 @@ def judge(
 ) -> int:  # fmt: skip
     """Run an engine over the cases of DIR, each in a process that may crash or hang, and report what it makes of them.
 
-    DIR has folders as `anydml cases` writes them, or as the package onnx has them. A program of command: is given
-    the model, the folder of the inputs, and the folder to write output_0.pb and so on to; it refuses a case by a code
-    other than 0. outputs:FOLDER reads what another machine has written beside the cases, as CASE/FOLDER/output_0.pb.
+    DIR has cases as `anydml cases` writes them, folders as the package onnx has them, or files of WebNN's tests. A
+    program of command: is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to,
+    or output_0.npy if the case is not of ONNX; it refuses a case by a code other than 0. outputs:FOLDER reads what
+    another machine has written beside the cases, as CASE/FOLDER/output_0.pb.
 
     The exit code is 0 if all agree, 1 if a case differs, crashes, hangs, is refused, or is accepted though illegal, and
     2 if DIR or ENGINE cannot be used.

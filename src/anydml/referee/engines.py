@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.referee.outside import Command, NotRunError, Written
+from anydml.referee.outside import Command, NotRunError, Written, written
 from anydml.referee.texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
@@ -68,7 +68,6 @@ class Anydml:
     def run_dxdispatch(self, model: Path) -> list[Any]:
         """Run a model file of DxDispatch, in a folder of its own, which it writes to."""
         from anydml import dxdispatch
-        from anydml.referee.directml.folders import written
 
         with tempfile.TemporaryDirectory() as results:
             copied = Path(shutil.copy(model, results))

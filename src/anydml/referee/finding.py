@@ -11,7 +11,9 @@ from anydml.referee.directml.folders import StoredDirectml, stored_directml
 from anydml.referee.folders import INDEX, MODEL, Stored, stored_onnx
 from anydml.referee.webnn.folders import StoredWebnn, tests_of
 
-ONE_OF = "a case is a folder with model.onnx and test_data_set_0, one with model.json, or a test of WebNN in a .json file"
+ONE_OF = (
+    "a case is a folder with model.onnx and test_data_set_0, one with model.json, or a test of WebNN in a .json file"
+)
 
 
 def find_cases(folder: Path) -> list[Stored]:

@@ -136,8 +136,8 @@ def element_type(dtype: np.dtype[Any]) -> int:
     return int(TensorProto.STRING) if dtype.hasobject else int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
-def write_case(case: Case, folder: Path) -> None:
-    """Write a case to a new folder."""
+def write_case(case: Case, folder: Path) -> int:
+    """Write a case to a new folder, and return 1."""
     target = folder / case.name
     (target / DATA).mkdir(parents=True)
     known = [(value.dtype, value.shape) for value in case.outputs]
@@ -165,17 +165,18 @@ def write_case(case: Case, folder: Path) -> None:
         "features": case.features,
     }
     (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    return 1
 
 
 def write_cases(
-    cases: Iterable[Any], folder: Path, write: Callable[[Any, Path], None] = write_case, form: str = "onnx", **said: Any
+    cases: Iterable[Any], folder: Path, write: Callable[[Any, Path], int] = write_case, form: str = "onnx", **said: Any
 ) -> int:
     """Write cases to a folder that does not exist or is empty; return their number.
 
     Args:
         cases: the cases.
         folder: where to.
-        write: writes one of them.
+        write: writes one of them, or several that go to one file, and returns their number.
         form: what the files are.
         said: what the index of the folder says of them, such as the seed.
 
@@ -188,8 +189,7 @@ def write_cases(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for case in cases:
-            write(case, folder)
-            count += 1
+            count += write(case, folder)
         index = {"format": form, "cases": count, "anydml": __version__, "onnx": onnx.__version__, **said}
         (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
     except OSError as error:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import ModelError
 
 
@@ -44,16 +46,12 @@ class Command:
 
     def run_dxdispatch(self, model: Path) -> list[Any]:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
-        from anydml.referee.directml.folders import written
-
         with tempfile.TemporaryDirectory() as results:
             self._call(model, model.parent, Path(results), Path(results))
             return written(Path(results))
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Run a test of WebNN, which is given as a file of its own."""
-        from anydml.referee.directml.folders import written
-
         with tempfile.TemporaryDirectory() as results:
             alone = Path(results) / "test.json"
             alone.write_text(json.dumps({"tests": [test]}), encoding="utf-8")
@@ -84,14 +82,10 @@ class Written:
 
     def run_dxdispatch(self, model: Path) -> list[Any]:
         """Read the outputs of a model file of DxDispatch."""
-        from anydml.referee.directml.folders import written
-
         return written(self._folder(model.parent / self._name))
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
-        from anydml.referee.directml.folders import written
-
         return written(self._folder(path.parent / self._name / path.stem / str(number)))
 
     def _folder(self, folder: Path) -> Path:
@@ -112,3 +106,31 @@ def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
     if found is None:
         raise NotRunError(f"this engine takes no cases of {form}")
     return found
+
+
+WRITTEN = "output_{}.npy"
+"""Names of outputs of WebNN and DirectML."""
+
+
+def read_npy(path: Path) -> Any:
+    """The array of a file.
+
+    Raises:
+        ModelError: it is none.
+    """
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError):
+        raise ModelError(f"{path} is not an array of NumPy", rule="outputs are .npy files") from None
+
+
+def written(folder: Path) -> list[Any]:
+    """The outputs that were written to a folder: output_0.npy and so on.
+
+    Raises:
+        ModelError: there is none, or one is not an array.
+    """
+    count = len([*folder.glob(WRITTEN.format("*"))])
+    if not count:
+        raise ModelError(f"{folder} has no {WRITTEN.format(0)}", rule="an engine writes its outputs there")
+    return [read_npy(folder / WRITTEN.format(k)) for k in range(count)]

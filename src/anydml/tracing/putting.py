@@ -15,6 +15,7 @@ from anydml.moves.move import Outside
 from anydml.moves.sizing import Numbers
 from anydml.moves.value_maker import Lazy, ValueMaker
 from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
+from anydml.operators.element import Element
 from anydml.operators.element_wise_if import where_rule
 from anydml.operators.triangles import check_tril, check_triu
 from anydml.tracing.constants import whole
@@ -154,6 +155,9 @@ def triangle(x: TracedArray, k: int, is_upper: bool = False) -> TracedArray:
     make = maker(x)
     # Comparing an open diagonal makes a guard.
     k = max(min(whole(k), EVERY - 1), -EVERY)
-    parameters = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
-    diagonal_matrix_rule(make, Lazy(x.value), *parameters)
+    zero, begin, end = (check_triu if is_upper else check_tril)("triangle", x.shape, k)
+    if x.element.hasobject:
+        # Strings are moved by their positions: the bytes of zero are those of the first one.
+        zero = Element(x.trace.pattern(np.zeros((), x.element)))
+    diagonal_matrix_rule(make, Lazy(x.value), zero, begin, end)
     return x.made(*make.values())

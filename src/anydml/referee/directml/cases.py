@@ -20,14 +20,15 @@ from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
 from anydml.referee.directml.contents import fill, is_decided
 from anydml.referee.directml.descs import DRAWS
-from anydml.referee.directml.texts import SENTENCES, document, sentence
 from anydml.referee.directml.tensors import collides
+from anydml.referee.directml.texts import SENTENCES, document, sentence
+from anydml.referee.outside import WRITTEN
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 TRIES = 400
 """Descs that are drawn for a level that allows few, before another level is taken."""
 
-MODEL, ABOUT, EXPECTED, WRITTEN = "model.json", "case.json", "expected_{}.npy", "output_{}.npy"
+MODEL, ABOUT, EXPECTED = "model.json", "case.json", "expected_{}.npy"
 
 
 class DirectmlCase(NamedTuple):
@@ -240,8 +241,8 @@ def _field(value: Any) -> Any:
             return value
 
 
-def write_case(case: DirectmlCase, folder: Path) -> None:
-    """Write a case to a new folder: model.json, expected_0.npy and so on, and case.json."""
+def write_directml(case: DirectmlCase, folder: Path) -> int:
+    """Write a case to a new folder: model.json, expected_0.npy and so on, and case.json; return 1."""
     target = folder / case.name
     target.mkdir(parents=True)
     (target / MODEL).write_text(json.dumps(model_of(case), indent=1), encoding="utf-8")
@@ -257,3 +258,4 @@ def write_case(case: DirectmlCase, folder: Path) -> None:
         "features": case.features,
     }
     (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    return 1

@@ -10,9 +10,9 @@ import numpy as np
 from anydml.dxdispatch import load
 from anydml.errors import ModelError
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
-from anydml.referee.directml.cases import EXPECTED, MODEL, WRITTEN, taken
+from anydml.referee.directml.cases import EXPECTED, MODEL, taken
 from anydml.referee.folders import Stored, read_about
-from anydml.referee.outside import runs
+from anydml.referee.outside import read_npy, runs
 
 
 class StoredDirectml(Stored):
@@ -38,7 +38,7 @@ class StoredDirectml(Stored):
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
         (desc,) = self._descs()
-        found = [_loaded(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
+        found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
         return _defined(desc, found)
 
     def found_by(self, engine: Any) -> list[Any]:
@@ -84,22 +84,3 @@ def _defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
         return outputs
     count, rows = outputs
     return [count, rows.reshape(rows.shape[-2:])[: int(count.reshape(-1)[0])]]
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
-        raise ModelError(f"{path} is not an array of NumPy", rule="outputs are .npy files") from None
-
-
-def written(folder: Path) -> list[Any]:
-    """The outputs that were written to a folder: output_0.npy and so on.
-
-    Raises:
-        ModelError: there is none, or one is not an array.
-    """
-    count = len([*folder.glob(WRITTEN.format("*"))])
-    if not count:
-        raise ModelError(f"{folder} has no {WRITTEN.format(0)}", rule="the model's commands write it")
-    return [_loaded(folder / WRITTEN.format(k)) for k in range(count)]

@@ -1,0 +1,177 @@
+"""Cases of WebNN: a call with its tensors, and what it gives, as a test of web-platform-tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.referee.drawing import Draw
+from anydml.referee.nodes import Array, evaluate
+from anydml.referee.operators import OPERATORS
+from anydml.referee.webnn.operators import TYPES, WEBNN, Call
+
+MOST = 2**53 - 1
+"""The largest number that every reader of JSON has."""
+
+TRIES = 2000
+
+
+class WebnnCase(NamedTuple):
+    """A case of WebNN.
+
+    Attributes:
+        name: its name, unique among those of one call.
+        operator: its operator.
+        call: the call.
+        outputs: the results.
+        constant: numbers of the tensors that are constants.
+        features: what it has, for coverage and for causes.
+    """
+
+    name: str
+    operator: str
+    call: Call
+    outputs: tuple[Array, ...]
+    constant: frozenset[int]
+    features: tuple[str, ...]
+
+
+def webnn_names(names: Sequence[str]) -> list[str]:
+    """The operators of WebNN by their names, in any case; all if none is given.
+
+    Raises:
+        ModelError: there is no such operator.
+    """
+    by_name = {each.lower(): each for each in WEBNN}
+    for name in names:
+        if name.lower() not in by_name:
+            raise ModelError(f"there are no cases of {name!r}", rule=f"WebNN's operators are {', '.join(WEBNN)}")
+    return [by_name[name.lower()] for name in names] or [*WEBNN]
+
+
+def webnn_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0) -> Iterator[WebnnCase]:
+    """Draw valid cases, operator by operator.
+
+    Args:
+        names: operators; all by default.
+        count: the number of cases, shared among the operators.
+        seed: gives the same cases again, with one version of onnx.
+
+    Raises:
+        ModelError: there is no such operator.
+    """
+    chosen = webnn_names(names)
+    for k, name in enumerate(chosen):
+        for number in range(count * (k + 1) // len(chosen) - count * k // len(chosen)):
+            draw = Draw(f"{seed} {name} {number}")
+            call = drawn(name, draw)
+            formula = OPERATORS[call.node.operator].formula
+            constant = frozenset(each for each in call.tensors.values() if draw.is_likely(0.3))
+            outputs = tuple(evaluate(call.node, formula))
+            yield WebnnCase(f"{name} {number}", name, call, outputs, constant, (*_features(call),))
+
+
+def drawn(name: str, draw: Draw) -> Call:
+    """A valid call of an operator."""
+    for _ in range(TRIES):
+        call = WEBNN[name].draw(draw)
+        if call is None:
+            continue
+        node = call.node
+        used = [node.array(number) for number in call.tensors.values()]
+        shapes = [each.shape for each in OPERATORS[node.operator].formula(node)]
+        if all(each.dtype.name in TYPES and each.size and each.ndim <= 5 for each in used) and all(
+            0 not in shape and len(shape) <= 5 for shape in shapes
+        ):
+            for number in call.tensors.values():
+                node = node.with_input(number, plain(node.array(number)))
+            return call._replace(node=node)
+    raise AssertionError(f"no call of {name} in {TRIES} tries")
+
+
+def plain(array: Array) -> Array:
+    """An array whose elements JSON has."""
+    if array.dtype.kind == "f":
+        return np.where(np.isfinite(array), array, np.array(2.5, array.dtype)).astype(array.dtype)
+    if array.dtype.itemsize == 8:
+        return np.clip(array, 0 if array.dtype.kind == "u" else -MOST, MOST).astype(array.dtype)
+    return array
+
+
+def _features(call: Call) -> Iterator[str]:
+    for name, number in call.tensors.items():
+        value = call.node.array(number)
+        plain_name = name.partition("[")[0]
+        yield f"{plain_name} is {value.dtype.name}"
+        yield f"{plain_name} of rank {value.ndim}"
+        if 1 in value.shape:
+            yield f"{plain_name} has a size of 1"
+        if value.dtype.kind == "i" and plain_name == "indices" and (value < 0).any():
+            yield "indices below 0"
+    for name, value in call.options.items():
+        yield f"{name}={value}" if isinstance(value, str | bool) else f"{name} given"
+
+
+def test_of(case: WebnnCase) -> dict[str, Any]:
+    """A case as a test of web-platform-tests, and what decides it beside it."""
+    call = case.call
+    inputs: dict[str, Any] = {}
+    arguments: list[dict[str, Any]] = []
+    listed: list[str] = []
+    for name, number in call.tensors.items():
+        known = f"{name.replace('[', '').replace(']', '')}Tensor"
+        inputs[known] = tensor_of(call.node.array(number))
+        if number in case.constant:
+            inputs[known]["constant"] = True
+        if name.startswith("inputs["):
+            listed.append(known)
+        else:
+            arguments.append({name: known})
+    if listed:
+        arguments.append({"inputs": listed})
+    arguments += [{name: value} for name, value in call.arguments.items()]
+    if call.options:
+        arguments.append({"options": dict(call.options)})
+    names = [f"output{k}" for k in range(len(case.outputs))]
+    results: Any = names if case.operator == "split" else names[0]
+    operator = {"name": case.operator, "arguments": arguments, "outputs": results}
+    expected = {name: tensor_of(value) for name, value in zip(names, case.outputs, strict=True)}
+    return {
+        "name": case.name,
+        "graph": {"inputs": inputs, "operators": [operator], "expectedOutputs": expected},
+        "case": {
+            "operator": case.operator,
+            "document": f"WebNN's {case.operator}",
+            "sentence": WEBNN[case.operator].sentence,
+            "broken": "",
+            "readings": [],
+            "features": case.features,
+        },
+    }
+
+
+def tensor_of(array: Array) -> dict[str, Any]:
+    """A tensor as web-platform-tests have it."""
+    return {
+        "data": array.reshape(-1).tolist(),
+        "descriptor": {"shape": [*array.shape], "dataType": array.dtype.name},
+    }
+
+
+def write_webnn(cases: list[WebnnCase], folder: Path) -> int:
+    """Write the cases of one operator to a file, and return their number."""
+    found = {"operation": cases[0].operator, "tests": [test_of(case) for case in cases]}
+    (folder / f"{cases[0].operator}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    return len(cases)
+
+
+def by_operator(cases: Iterable[WebnnCase]) -> Iterator[list[WebnnCase]]:
+    """Yield the cases of each operator."""
+    for _, group in groupby(cases, lambda case: case.operator):
+        yield list(group)

@@ -1,0 +1,85 @@
+"""Files of WebNN's tests, in the JSON of web-platform-tests."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.referee.folders import Stored
+from anydml.referee.outside import runs
+
+RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
+
+
+@dataclass(frozen=True)
+class StoredWebnn(Stored):
+    """A test of a file; `folder` is the file.
+
+    Attributes:
+        number: its number in the file.
+        test: the test.
+    """
+
+    number: int
+    test: Mapping[str, Any]
+    form: ClassVar[str] = "webnn"
+
+    @property
+    def model(self) -> Path:
+        """The file."""
+        return self.folder
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether outputs must be equal: operators that move data have no tolerance."""
+        return True
+
+    @property
+    def operator(self) -> str:
+        """The names of its operators."""
+        return "+".join(dict.fromkeys(each["name"] for each in self.test["graph"]["operators"]))
+
+    @property
+    def weight(self) -> int:
+        """How large it is, as text."""
+        return len(json.dumps(self.test["graph"]))
+
+    def outputs(self) -> list[Any]:
+        """The outputs that are expected."""
+        return [array_of(each) for each in self.test["graph"]["expectedOutputs"].values()]
+
+    def found_by(self, engine: Any) -> list[Any]:
+        """The outputs of an engine, as in `Stored`."""
+        return runs(engine, self.form)(self.test, self.folder, self.number)
+
+
+def array_of(tensor: Mapping[str, Any]) -> Any:
+    """The array of a tensor."""
+    descriptor = tensor["descriptor"]
+    data, shape = np.array(tensor["data"], np.dtype(descriptor["dataType"])), descriptor["shape"]
+    # One number may stand for all.
+    return data.reshape(shape) if data.size == math.prod(shape) else np.broadcast_to(data.reshape(()), shape)
+
+
+def tests_of(path: Path) -> Iterator[StoredWebnn]:
+    """Yield the tests of a file.
+
+    Raises:
+        ModelError: it has none.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        for number, test in enumerate(found["tests"]):
+            graph = test["graph"]
+            if not {"inputs", "operators", "expectedOutputs"} <= graph.keys():
+                raise KeyError(test["name"])
+            yield StoredWebnn(test["name"], path, test.get("case", {}), number, test)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ModelError(f"{path} has no tests of WebNN", rule=RULE) from None

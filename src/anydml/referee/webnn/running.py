@@ -1,0 +1,121 @@
+"""Run WebNN's graphs of operators that move data, by anydml's functions on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from anydml import functions
+from anydml.errors import ModelError
+from anydml.onnx import backend
+from anydml.referee.webnn.folders import array_of
+
+Values = Mapping[str, Any]
+
+
+def run(graph: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a graph, in the order of `expectedOutputs`.
+
+    Raises:
+        ModelError: it has another operator.
+        AnydmlError: a call breaks a rule.
+    """
+    values = {name: array_of(tensor) for name, tensor in graph["inputs"].items()}
+    for each in graph["operators"]:
+        name = each["name"]
+        given: dict[str, Any] = {}
+        for argument in each["arguments"]:
+            given |= argument
+        if name not in CALLS:
+            raise ModelError(f"anydml has no {name} of WebNN", rule=f"it has {', '.join(CALLS)}")
+        tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
+        if "inputs" in given:
+            tensors["inputs"] = [values[value] for value in given["inputs"]]
+        found = CALLS[name]({**given, **tensors}, given.get("options", {}))
+        names, results = each["outputs"], found
+        if isinstance(names, str):
+            names, results = [names], [found]
+        values |= zip(names, results, strict=True)
+    return [values[name] for name in graph["expectedOutputs"]]
+
+
+def _slice(given: Values, options: Values) -> Any:
+    sizes = given["sizes"]
+    strides = options.get("strides", [1] * len(sizes))
+    taken = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
+    return functions.slice(given["input"], given["starts"], taken, strides)
+
+
+def _pad(given: Values, options: Values) -> Any:
+    pads = [*given["beginningPadding"], *given["endingPadding"]]
+    mode = options.get("mode", "constant")
+    return functions.pad(given["input"], pads, "reflect" if mode == "reflection" else mode, options.get("value", 0))
+
+
+def _resample(given: Values, options: Values) -> Any:
+    x, axes = given["input"], options.get("axes", [2, 3])
+    scales = options.get("scales", [1.0, 1.0])
+    sizes = options.get("sizes") or [int(x.shape[axis] * scale) for axis, scale in zip(axes, scales, strict=True)]
+    order = np.argsort(axes)
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode=NEAREST[options.get("mode", NEAR)],
+                            axes=[axes[k] for k in order])  # fmt: skip
+    (found,) = backend.run_node(node, [x, None, None, np.array([sizes[k] for k in order])], opset_version=19)
+    return found
+
+
+def _cast(given: Values, options: Values) -> Any:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(given["type"]))
+    (found,) = backend.run_node(helper.make_node("Cast", ["x"], ["y"], to=kind), [given["input"]], opset_version=21)
+    return found
+
+
+NEAR = "nearest-neighbor"
+NEAREST = {NEAR: "nearest", "linear": "linear"}
+
+
+def _triangular(given: Values, options: Values) -> Any:
+    triangle = functions.triu if options.get("upper", True) else functions.tril
+    return triangle(given["input"], options.get("diagonal", 0))
+
+
+def _reverse(given: Values, options: Values) -> Any:
+    return functions.flip(given["input"], options.get("axes"))
+
+
+def _transpose(given: Values, options: Values) -> Any:
+    x = given["input"]
+    return functions.permute_dims(x, options.get("permutation", [*reversed(range(x.ndim))]))
+
+
+CALLS: Mapping[str, Callable[[Values, Values], Any]] = {
+    "cast": _cast,
+    "concat": lambda given, options: functions.join(given["inputs"], given["axis"]),
+    "expand": lambda given, options: functions.broadcast_to(given["input"], given["newShape"]),
+    # WebNN clamps, as DirectML does.
+    "gather": lambda given, options: functions.gather(
+        given["input"], given["indices"], options.get("axis", 0), out_of_range="clamp"
+    ),
+    "gatherElements": lambda given, options: functions.gather_elements(
+        given["input"], given["indices"], options.get("axis", 0), out_of_range="clamp"
+    ),
+    "gatherND": lambda given, options: functions.gather_nd(given["input"], given["indices"], out_of_range="clamp"),
+    "identity": lambda given, options: functions.copy(given["input"]),
+    "pad": _pad,
+    "resample2d": _resample,
+    "reshape": lambda given, options: functions.copy(given["input"]).reshape(given["newShape"]),
+    "reverse": _reverse,
+    "scatterElements": lambda given, options: functions.scatter(
+        given["input"], given["indices"], given["updates"], options.get("axis", 0)
+    ),
+    "scatterND": lambda given, options: functions.scatter_nd(given["input"], given["indices"], given["updates"]),
+    "slice": _slice,
+    "split": lambda given, options: functions.split(given["input"], given["splits"], options.get("axis", 0)),
+    "tile": lambda given, options: functions.tile(given["input"], given["repetitions"]),
+    "transpose": _transpose,
+    "triangular": _triangular,
+    "where": lambda given, options: functions.where(given["condition"] != 0, given["trueValue"], given["falseValue"]),
+}
+"""What calls each operator, by its arguments, with arrays in place of tensors, and its options."""

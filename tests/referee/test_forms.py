@@ -1,0 +1,186 @@
+"""Cases of WebNN and DirectML: what is written is read again, anydml agrees, and what is wrong is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from random_descs import OPERATORS as CUT
+from random_descs import expected_outputs
+
+from anydml.cli import main
+from anydml.errors import ModelError
+from anydml.referee import find_cases, judge, write_cases
+from anydml.referee.directml.cases import directml_cases, taken, write_directml
+from anydml.referee.directml.texts import SENTENCES
+from anydml.referee.documents import lines_of
+from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
+from anydml.referee.webnn.operators import WEBNN
+
+
+def windows(a, given, options):
+    return zip(given["starts"], given["sizes"], options.get("strides") or [1] * a.ndim, strict=True)
+
+
+def padded(a, given, mode="constant", value=0):
+    if not a.ndim:
+        return a
+    ends = np.array([given["beginningPadding"], given["endingPadding"]]).T
+    options = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(a, ends, {"reflection": "reflect"}.get(mode, mode), **options)
+
+
+NUMPY = {
+    "concat": lambda a, g, o: [np.concatenate(g["inputs"], g["axis"])],
+    "expand": lambda a, g, o: [np.broadcast_to(a, g["newShape"])],
+    "gather": lambda a, g, o: [np.take(a, g["indices"].astype(np.int64), o.get("axis", 0))],
+    "gatherElements": lambda a, g, o: [np.take_along_axis(a, g["indices"].astype(np.int64), o.get("axis", 0))],
+    "gatherND": lambda a, g, o: [a[tuple(np.moveaxis(g["indices"].astype(np.int64), -1, 0))]],
+    "identity": lambda a, g, o: [a],
+    "reshape": lambda a, g, o: [a.reshape(g["newShape"])],
+    "reverse": lambda a, g, o: [np.flip(a, o.get("axes"))],
+    "tile": lambda a, g, o: [np.tile(a, g["repetitions"])],
+    "transpose": lambda a, g, o: [a.transpose(o.get("permutation"))],
+    "triangular": lambda a, g, o: [(np.triu if o.get("upper", True) else np.tril)(a, o.get("diagonal", 0))],
+    "where": lambda a, g, o: [np.where(g["condition"] != 0, g["trueValue"], g["falseValue"])],
+    "slice": lambda a, g, o: [a[tuple(np.s_[s : s + n : k] for s, n, k in windows(a, g, o))]],
+    "pad": lambda a, g, o: [padded(a, g, **o)],
+}
+"""What NumPy says of WebNN's operators, by their first input, all arguments, and options."""
+
+
+@pytest.fixture(scope="module")
+def webnn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("webnn") / "all"
+    write_cases(by_operator(webnn_cases(count=len(WEBNN) * 12, seed=2)), folder, write_webnn, "webnn")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def directml(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("directml") / "all"
+    write_cases(directml_cases(count=len(SENTENCES) * 2, seed=2), folder, write_directml, "dxdispatch")
+    return folder
+
+
+def test_anydml_agrees_with_webnn(webnn):
+    judged = judge(webnn, "anydml", jobs=1)
+    assert judged.counts["agrees"] == len(WEBNN) * 12, judged.verdicts
+
+
+def test_anydml_agrees_with_directml(directml):
+    judged = judge(directml, "anydml", jobs=1)
+    assert judged.counts["agrees"] == len(SENTENCES) * 2, judged.verdicts
+
+
+def test_numpy_agrees_with_webnn(webnn):
+    count = 0
+    for stored in find_cases(webnn):
+        if stored.operator not in NUMPY:
+            continue
+        graph = json.loads(stored.folder.read_text())["tests"][stored.number]["graph"]
+        arrays = {
+            name: np.array(each["data"], each["descriptor"]["dataType"]).reshape(each["descriptor"]["shape"])
+            for name, each in graph["inputs"].items()
+        }
+        given = {key: value for each in graph["operators"][0]["arguments"] for key, value in each.items()}
+        given = {key: arrays.get(value, value) if isinstance(value, str) else value for key, value in given.items()}
+        if "inputs" in given:
+            given["inputs"] = [arrays[name] for name in given["inputs"]]
+        found = NUMPY[stored.operator](given.get("input"), given, given.get("options", {}))
+        for one, other in zip(found, stored.outputs(), strict=True):
+            np.testing.assert_array_equal(one, other, stored.name, strict=True)
+        count += 1
+    assert count == len(NUMPY) * 12
+
+
+def test_numpy_agrees_with_directml():
+    names = [name for name in CUT if name in SENTENCES]
+    for case in directml_cases(names, 60, seed=5):
+        inputs = [taken(flat, tensor) for flat, (_, tensor) in zip(case.inputs, case.desc.inputs, strict=True)]
+        for one, other in zip(expected_outputs(case.desc, inputs), case.outputs, strict=True):
+            np.testing.assert_array_equal(one, other, case.name)
+
+
+def test_levels_allow_their_descs():
+    levels = set()
+    for case in directml_cases(count=132, seed=7):
+        assert not list(case.desc.problems(case.level)), case
+        levels.add(case.level)
+    assert len(levels) > 8
+
+
+def test_names_of_operators():
+    assert [case.operator for case in directml_cases(["DML_OPERATOR_SLICE1", "scatter_elements"], 2)] == [
+        "slice1",
+        "scatter",
+    ]
+    with pytest.raises(ModelError, match="there are no cases of 'GEMM'"):
+        next(directml_cases(["GEMM"], 1))
+    with pytest.raises(ModelError, match=r"there are no cases of 'gemm'.*WebNN's operators are concat"):
+        next(webnn_cases(["gemm"], 1))
+
+
+WRONG = """
+import sys
+from pathlib import Path
+import numpy as np
+
+model, inputs, results = map(Path, sys.argv[1:])
+dtype = "float16" if "FLOAT16" in model.read_text() else "float32"
+np.save(results / "output_0.npy", np.full(5000, 77, dtype))
+"""
+
+
+@pytest.mark.parametrize("form, wrong", [("dxdispatch", "elements"), ("webnn", "shape")])
+def test_what_a_program_writes_is_compared(form, wrong, tmp_path):
+    (tmp_path / "engine.py").write_text(WRONG)
+    if form == "webnn":
+        write_cases(by_operator(webnn_cases(["reverse"], 4, seed=1)), tmp_path / "cases", write_webnn, form)
+    else:
+        write_cases(directml_cases(["upsample_2d"], 4, seed=1), tmp_path / "cases", write_directml, form)
+    judged = judge(tmp_path / "cases", f"command:{sys.executable} {tmp_path / 'engine.py'}", jobs=1)
+    assert {(each.verdict, each.kind) for each in judged.verdicts} == {("differs", wrong)}
+    assert "".join(lines_of(judged))
+
+
+def test_an_engine_of_onnx_takes_no_other_cases(directml):
+    judged = judge(next(directml.glob("TILE_*")), "reference", jobs=1)
+    assert judged.counts["not run"] == 1
+    assert "takes no cases of dxdispatch" in judged.verdicts[0].detail
+
+
+def test_other_machines_outputs(directml, webnn):
+    tile = next(directml.glob("ELEMENT_WISE_IDENTITY_*"))
+    (tile / "there").mkdir()
+    (tile / "there/error.txt").write_text("not supported")
+    assert judge(tile, "outputs:there", jobs=1).counts["refuses"] == 1
+    expected = find_cases(webnn / "tile.json")[1].outputs()[0]
+    (webnn / "got/tile/1").mkdir(parents=True)
+    np.save(webnn / "got/tile/1/output_0.npy", expected)
+    judged = judge(webnn / "tile.json", "outputs:got", jobs=1)
+    assert (judged.counts["agrees"], judged.counts["not run"]) == (1, 11)
+
+
+def test_the_commands(tmp_path, capsys):
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments)])
+        return ended.value.code or 0, capsys.readouterr()
+
+    code, said = run("cases", "tile", "--as", "webnn", "--count", "3", "--out", tmp_path / "w")
+    assert (code, re.sub(r"'.*'", "", said.out)) == (0, "3 cases of 1 operator written to \n")
+    code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--out", tmp_path / "d")
+    assert (code, re.sub(r"'.*'", "", said.out)) == (0, "2 cases of 1 operator written to \n")
+    assert run("judge", tmp_path / "w/tile.json", "--engine", "anydml")[0] == 0
+    code, said = run("cases", "--as", "webnn", "--invalid", "--out", tmp_path / "x")
+    assert (code, "--invalid is for ONNX's operators" in said.err) == (2, True)
+    (tmp_path / "w/tile.json").write_text('{"tests": [{"name": "a"}]}')
+    code, said = run("judge", tmp_path / "w", "--engine", "anydml")
+    assert (code, "has no tests of WebNN" in said.err) == (2, True)
+    (tmp_path / "d/SLICE_00000/expected_0.npy").unlink()
+    code, said = run("judge", tmp_path / "d", "--engine", "anydml")
+    assert (code, "has no expected_0.npy" in said.err) == (2, True)
