@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,11 +33,13 @@ class Checked:
         findings: findings about the model's nodes.
         remarks: problems, and nodes that were not checked.
         level: the feature level.
+        emulated: names of nodes that DirectML refuses at that level, and ONNX Runtime's provider emulates.
     """
 
     findings: Sequence[Finding]
     remarks: Sequence[Remark]
     level: FeatureLevel
+    emulated: Collection[str] = ()
 
     @property
     def problems(self) -> list[Remark]:
@@ -47,18 +49,18 @@ class Checked:
     @property
     def conforming(self) -> list[Finding]:
         """The nodes that DirectML accepts."""
-        broken = {remark.node for remark in self.problems}
+        broken = {remark.node for remark in self.problems} | {*self.emulated}
         found = (each for each in self.findings if each.desc is not None and not each.on_host and not each.unchecked)
         return [each for each in found if each.node not in broken]
 
     @property
     def code(self) -> int:
-        """The exit code of the command: 0 only if every movement node was looked at, and there is one."""
+        """The exit code of the command: 0 only if every movement node was looked at, and one would run."""
         from anydml.onnx.scope import not_looked_at
 
         if self.problems:
             return BROKEN
-        return SOUND if self.conforming and not not_looked_at(self.findings) else PARTLY
+        return SOUND if (self.conforming or self.emulated) and not not_looked_at(self.findings) else PARTLY
 
     @cached_property
     def lowest(self) -> FeatureLevel | None:
@@ -84,7 +86,9 @@ class Checked:
         left, on_host = len(not_looked_at(self.findings)), sum(each.on_host for each in self.findings)
         missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
         verdict = [missing, *found, nodes if conforming else "", out_of_scope(self.findings)]
-        if not broken and not conforming:
+        if self.emulated:
+            verdict.insert(3, _emulation(len(self.emulated), self.level))
+        if not broken and not conforming and not self.emulated:
             verdict = [f"no node was checked at {self.level}", *verdict]
         if on_host:
             verdict.append(f"{counted(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
@@ -92,8 +96,10 @@ class Checked:
         yield from self._problems(model, verbose)
         bad = Counter(each.operator for each in self.findings if each.node in broken)
         good = Counter(each.operator for each in conforming)
-        for operator in {**good, **bad}:
+        apart = Counter(each.operator for each in self.findings if each.node in self.emulated)
+        for operator in {**good, **apart, **bad}:
             parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
+            parts += [f"{apart[operator]} emulated"] if apart[operator] else []
             parts += [f"{bad[operator]} with problems"] if bad[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
         if (lowest := self.lowest) not in (None, self.level):
@@ -125,7 +131,11 @@ class Checked:
         from anydml.onnx.scope import not_looked_at
 
         on_host = sum(each.on_host for each in self.findings)
-        counts = {"not_looked_at": len(not_looked_at(self.findings)), "on_host": on_host}
+        counts = {
+            "not_looked_at": len(not_looked_at(self.findings)),
+            "on_host": on_host,
+            "emulated": len(self.emulated),
+        }
         conforming, lowest = [each.node for each in self.conforming], self.lowest
         return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
 
@@ -151,7 +161,12 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Mapping[str, int]) -> Che
         return list(describe(loaded, sizes))
 
     found = load_onnx(model, findings)
-    return Checked(found, [remark for finding in found for remark in _remarks(finding, level)], level)
+    from anydml.onnx.emulation import is_emulated
+
+    asked = [each for each in found if each.desc is not None and not each.on_host and not each.unchecked]
+    emulated = {each.node for each in asked if each.desc is not None and is_emulated(each.desc, level)}
+    remarks = [remark for finding in found for remark in _remarks(finding, level, finding.node in emulated)]
+    return Checked(found, remarks, level, emulated)
 
 
 def read_sizes(given: Sequence[str]) -> dict[str, int]:
@@ -170,7 +185,16 @@ def read_sizes(given: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def _remarks(finding: Finding, level: FeatureLevel) -> Iterator[Remark]:
+def _emulation(count: int, level: FeatureLevel) -> str:
+    """Return the verdict on nodes that are emulated, as a text."""
+    nodes, they = (f"{count} nodes move", "they are") if count > 1 else ("1 node moves", "it is")
+    return (
+        f"{nodes} 64-bit integers, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones, "
+        f"so {they} no problem there"
+    )
+
+
+def _remarks(finding: Finding, level: FeatureLevel, is_emulated: bool) -> Iterator[Remark]:
     if finding.on_host and finding.error is None:
         yield Remark(finding.node, finding.node, message="it only determines sizes, which the host computes")
     elif finding.unchecked is not None:
@@ -179,6 +203,9 @@ def _remarks(finding: Finding, level: FeatureLevel) -> Iterator[Remark]:
         error = finding.error
         rule = error.rule or "ONNX's document of the operator"
         yield Remark(finding.node, None, error.field, error.operator, str(error), rule)
+    elif is_emulated:
+        message = f"{level} refuses its 64-bit integers, which ONNX Runtime's DirectML provider emulates by 32-bit ones"
+        yield Remark(finding.node, finding.node, message=message, verdict="emulated")
     elif finding.desc is not None:
         for problem in finding.desc.problems(level):
             needs = str(problem.needs) if problem.needs else None

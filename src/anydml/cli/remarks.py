@@ -26,6 +26,7 @@ class Remark:
         rule: the violated rule; empty if the message contains it, None if the node was not checked.
         needs: the feature level that allows it, if any.
         line: line of the file, from 1; None if unknown.
+        verdict: what is said of a node that is no problem.
     """
 
     node: str
@@ -36,6 +37,7 @@ class Remark:
     rule: str | None = None
     needs: str | None = None
     line: int | None = None
+    verdict: str = "not checked"
 
     @property
     def is_problem(self) -> bool:
@@ -50,7 +52,7 @@ class Remark:
     def lines(self, model: str) -> Iterator[str]:
         """Yield the remark as text."""
         if self.rule is None:
-            yield printable(f"{model}: {self.place}: not checked: {self.message}")
+            yield printable(f"{model}: {self.place}: {self.verdict}: {self.message}")
             return
         # Messages about ONNX's rules contain the node.
         where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]

@@ -25,10 +25,10 @@ def as_json(reports: Sequence[Report]) -> str:
     """Return a line of JSON per file, in ASCII.
 
     Its keys are `model`, `feature_level`, `error` (why it cannot be read, or null), `conforming` (the number of
-    conforming nodes), for ONNX models `not_looked_at` and `on_host` (the numbers of movement nodes that were not looked
-    at, and of those that only determine sizes), `lowest_level` (that allows all that was checked, or null), `problems`
-    (each with `place`, `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place`
-    and `message`).
+    conforming nodes), for ONNX models `not_looked_at`, `on_host` and `emulated` (the numbers of movement nodes that
+    were not looked at, of those that only determine sizes, and of those that DirectML refuses and ONNX Runtime's
+    provider emulates), `lowest_level` (that allows all that was checked, or null), `problems` (each with `place`,
+    `field`, `operator`, `message`, `rule`, `needs`, `line`), and `not_checked` (each with `place` and `message`).
     """
     return "\n".join(map(_json_of, reports))
 
@@ -36,7 +36,7 @@ def as_json(reports: Sequence[Report]) -> str:
 def _json_of(report: Report) -> str:
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
-        del problem["node"]
+        del problem["node"], problem["verdict"]
     others = [{"place": each.place, "message": each.message} for each in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "error": report.error}
     counts = {"conforming": len(report.conforming), **report.counts, "lowest_level": report.lowest}
