@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 import re
@@ -22,6 +23,14 @@ SHORT_INTEGERS = frozenset(
 
 MOST_ITEMS = 1 << 24
 """Most items of a range or broadcast array that is converted to a list: huge ones are cheap to write, not to read."""
+
+
+def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
+    """Return a dict of the same class, such as an OrderedDict, and with the same attributes, with other items."""
+    found = copy.copy(tree)
+    for name, each in items.items():
+        found[name] = each
+    return found
 
 
 _SCHEMES = "abfss?|adl|az|dbfs|file|ftps?|gcs|github|gs|hdfs|hf|https?|memory|oci|oss|r2|s3[an]?|sftp|smb|ssh|wasbs?"

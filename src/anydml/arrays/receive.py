@@ -85,7 +85,7 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         return array
     if not isinstance(array, _PLAIN):
         refuse_lazy(name, field, array)
-    _refuse_mask(name, field, array)
+    _refuse_subclass(name, field, array)
     try:
         found = np.asarray(array)
     except (TypeError, ValueError):
@@ -96,11 +96,23 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     return found
 
 
-def _refuse_mask(name: str, field: str, array: Any) -> None:
+def _refuse_subclass(name: str, field: str, array: Any) -> None:
+    """Refuse arrays whose elements are not all that they are, such as those with masks or units."""
+    if type(array) is np.ndarray or not isinstance(array, np.ndarray):
+        return
+    kind = type(array)
+    if _defines(kind, "__array_function__") or _defines(kind, "__array_ufunc__"):
+        message = f"{name}: {field} is {a(kind.__name__)}, whose class defines what functions make of it"
+        rule = "classes that define this are not moved"
+        raise BindingError(f"{message}: pass numpy.asarray({field}) for its elements alone", name, field, rule)
     # Accessing `np.ma` imports it, which takes longer than any call.
-    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
+    if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
         message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a separate call"
         raise BindingError(message, name, field, "a mask is not moved")
+
+
+def _defines(kind: type[Array], method: str) -> bool:
+    return getattr(kind, method) is not getattr(np.ndarray, method)
 
 
 def read_arrays(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
@@ -162,7 +174,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     if out is None and not isinstance(array, np.ndarray):
         raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out must be an array")
     check_place(name, field, out, adapter, "x")
-    _refuse_mask(name, field, array)
+    _refuse_subclass(name, field, array)
     if out is None or adapter is None:
         seen: Array = array
         return seen

@@ -24,7 +24,7 @@ import_array()
 
 LONG = np.int64
 FLAG = np.bool_
-INTEGER, SIGNED = np.integer, np.signedinteger
+INTEGER, SIGNED, SPAN = np.integer, np.signedinteger, np.timedelta64
 
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
@@ -114,7 +114,7 @@ def read_item(given, item):
     if type(item) is FLAG:
         return append_choice(given, ord("B"), 1 if item else 0)
     # Open numbers of a trace only say that they are.
-    if issubclass(type(item), INTEGER):
+    if issubclass(type(item), INTEGER) and not issubclass(type(item), SPAN):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
         own = type(item)
         kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))

@@ -4,6 +4,8 @@ import cython
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
 
+from anydml.fields import with_items
+
 
 class Slot:
     """The place of a result in a structure.
@@ -25,8 +27,9 @@ def fill_slots(tree, results):
     if isinstance(tree, tuple):
         items = [fill_slots(each, results) for each in tree]
         return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
-    if type(tree) is dict:
-        return {name: fill_slots(each, results) for name, each in tree.items()}
+    if isinstance(tree, dict):
+        found = {name: fill_slots(each, results) for name, each in tree.items()}
+        return found if type(tree) is dict else with_items(tree, found)
     return tree
 
 

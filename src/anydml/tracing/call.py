@@ -71,7 +71,7 @@ class Call:
         if isinstance(item, (list, tuple)):
             return kind, tuple([self._key(each) for each in item]), None
         if isinstance(item, dict):
-            return kind, tuple([(name, self._key(each)) for name, each in item.items()]), None
+            return kind, tuple([(static_key(name), self._key(each)) for name, each in item.items()]), None
         if isinstance(item, TracedArray):
             self.is_traced = True
             return None
@@ -87,6 +87,8 @@ class Call:
                 return static_key(item)
             except TypeError:
                 raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
+        if isinstance(item, np.matrix):
+            raise broken(f"{self.name}: {field} is a numpy.matrix, which indexes otherwise: pass numpy.asarray of it")
         view, _ = read_argument(self.name, adapter or item, field)
         if adapter is None:
             return self._layout(view), view.dtype

@@ -1,7 +1,6 @@
 """The einops backend of traced arrays.
 
-einops finds it among the subclasses of `AbstractBackend`, by the type of the first tensor. So importing this module
-before a function is traced suffices.
+einops finds a backend by the type of the first tensor, so importing this module before a function is traced suffices.
 """
 
 from __future__ import annotations
@@ -9,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from einops._backends import AbstractBackend
+from einops._backends import AbstractBackend, _type2backend
 
 from anydml.tracing import axes, parts, verbs
 from anydml.tracing.constants import trace_of
+from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.refusing import named, refused
+from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import TracedArray
 
 
@@ -68,3 +69,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def einsum(self, pattern: str, *x: Any) -> TracedArray:
         """Refuse: reductions and products compute."""
         raise refused(f"einops.einsum {pattern!r}")
+
+
+# Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.
+_type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor), TracedBackend()))

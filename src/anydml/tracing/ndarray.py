@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from anydml.tracing.executed import unwatched
 from anydml.tracing.indexing import indexed
 from anydml.tracing.numpy_words import METHODS, called
@@ -17,6 +19,11 @@ class TracedNdarray(TracedArray):
     """A traced array whose methods are those of `numpy.ndarray`."""
 
     __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """NumPy's class, so that `isinstance` checks of users pass."""
+        return np.ndarray
 
     @property
     def anydml_functions(self) -> Any:

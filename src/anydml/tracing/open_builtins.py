@@ -1,6 +1,6 @@
 """`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers.
 
-Clocks are replaced as well (see `clocks`).
+`type` and `isinstance` say what the classes of arguments are, not those of what stands for them. Clocks are replaced as well (see `clocks`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from anydml.tracing.clocks import watched
+from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
+from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import TracedArray
 
 
@@ -46,7 +48,39 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
     return function(values)
 
 
-_OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min}
+def _class_of(each: Any) -> type:
+    """Return the class of an object; of what stands for an argument, the argument's."""
+    if isinstance(each, TracedTensor):
+        import torch
+
+        return torch.Tensor
+    return each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
+
+
+def _isinstance(each: Any, kinds: Any, /) -> bool:
+    # As kinds may decide themselves, only a tensor's are asked otherwise.
+    return isinstance(each, kinds) or (isinstance(each, TracedTensor) and issubclass(_class_of(each), kinds))
+
+
+class _Types(type):
+    """What Python's `type` does otherwise."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        return _class_of(arguments[0]) if len(arguments) == 1 and not named else type(*arguments, **named)
+
+    def __instancecheck__(cls, each: Any) -> bool:
+        return isinstance(each, type)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, type)
+
+
+class _Type(type, metaclass=_Types):
+    """Python's `type`, except that traced arrays and open numbers are of the types that they stand for."""
+
+
+_OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": _isinstance, "type": _Type}
+_REPLACED = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +105,7 @@ def _opened(function: Any, package: str, callers: set[Any]) -> Any:
     helpers = {name: _opened(watched(each), package, callers) for name, each in helpers.items()}
     changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
     cells = tuple(_opened_cell(cell, package, callers) for cell in function.__closure__ or ())
-    if not changed and cells == (function.__closure__ or ()) and not {"len", "max", "min"} & names:
+    if not changed and cells == (function.__closure__ or ()) and _REPLACED.isdisjoint(names):
         return function
     code, defaults = function.__code__, function.__defaults__
     globals_ = {**function.__globals__, **changed, "__builtins__": _OPEN}

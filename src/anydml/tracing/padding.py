@@ -46,11 +46,12 @@ def pad(
     of_constants = None if mode == "constant" else constant_values
     if any(given is not None for given in (of_reflections, of_constants, end_values, stat_length)):
         raise broken(f"unsupported keyword arguments for mode {mode!r}")
-    values: Any = [(0, 0)] * x.ndim
-    if constant_values is not None:
-        values = np.broadcast_to(np.asarray(constant_values), (x.ndim, 2))
+    given = np.asarray(0 if constant_values is None else constant_values)
+    spread = np.broadcast_to(given, (x.ndim, 2))
+    # As NumPy, which casts its own numbers, and not Python's.
+    values = [(0, 0)] * x.ndim if constant_values is None else spread.tolist() if given.size > 2 else [*spread]
     pairs = [*enumerate(counts)]
-    if mode not in MODES and (constant_values is None or (values == values[:1, :1]).all()):
+    if mode not in MODES and (spread == spread[:1, :1]).all():
         # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
         pairs.reverse()
     for axis, (before, after) in pairs:

@@ -26,7 +26,7 @@ def kind_of(number: Any) -> Any:
     """
     if type(number) is int:
         return int
-    if isinstance(number, np.signedinteger) and number.itemsize == 8:
+    if isinstance(number, np.signedinteger) and number.itemsize == 8 and not isinstance(number, np.timedelta64):
         return int
     return type(number) if type(number) in KINDS else None
 

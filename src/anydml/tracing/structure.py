@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from anydml.fields import with_items
+from anydml.tracing.reading import is_of_a_library
+
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
 """Types that results may contain besides arrays."""
 
@@ -27,15 +30,16 @@ def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        return {key: rebuilt(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
+        items = {key: rebuilt(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
+        return items if type(tree) is dict else with_items(tree, items)
     return change(tree, path)
 
 
 def leaves(tree: Any) -> list[Any]:
     """Return the leaves of a structure, in the order of `rebuilt`."""
-    found: list[Any] = []
-    rebuilt(tree, lambda leaf, _: found.append(leaf), "")
-    return found
+    if isinstance(tree, (list, tuple, dict)):
+        return [leaf for item in (tree.values() if isinstance(tree, dict) else tree) for leaf in leaves(item)]
+    return [tree]
 
 
 def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
@@ -64,8 +68,29 @@ def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, 
             yield from paired(item, each, kind, f"{path}[{k}]")
 
 
-def static_key(leaf: Any) -> Hashable:
-    """Return the key of an argument that is not an array; equal numbers of different types differ.
+DEEPEST = 8
+"""How deep objects in objects are compared by what they hold."""
+
+
+class _Same:
+    """An object that equals only itself."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: Any) -> None:
+        self.each = each
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is _Same and self.each is other.each
+
+    def __hash__(self) -> int:
+        return id(self.each)
+
+
+def static_key(leaf: Any, depth: int = 0) -> Hashable:
+    """Return the key of an argument that is not an array: equal numbers of different types differ.
+
+    Objects that are equal by a definition of their own must also hold the same, as it may leave something out.
 
     Raises:
         TypeError: the argument is not hashable.
@@ -76,9 +101,27 @@ def static_key(leaf: Any) -> Hashable:
     if type(leaf) is slice:
         return slice, static_key(leaf.start), static_key(leaf.stop), static_key(leaf.step)
     if type(leaf) in (tuple, frozenset):
-        return type(leaf), type(leaf)(map(static_key, leaf))
+        return type(leaf), type(leaf)([static_key(each, depth) for each in leaf])
+    kind = type(leaf)
     hash(leaf)
-    return type(leaf), leaf
+    if kind in _KNOWN or kind.__eq__ is object.__eq__:
+        return kind, leaf
+    return kind, leaf, repr(leaf) if is_of_a_library(kind) else _held(object.__getstate__(leaf), depth + 1)
+
+
+_KNOWN = (bool, int, str, bytes, type(None), type)
+
+
+def _held(state: Any, depth: int) -> Hashable:
+    """Return the key of what an object holds: its attributes by their names."""
+    if isinstance(state, dict) and depth <= DEEPEST:
+        return tuple([(name, _held(each, depth)) for name, each in state.items()])
+    if type(state) in (list, tuple) and depth <= DEEPEST:
+        return type(state), tuple([_held(each, depth + 1) for each in state])
+    try:
+        return static_key(state, depth) if depth <= DEEPEST else _Same(state)
+    except TypeError:
+        return _Same(state)
 
 
 def _positional(function: Callable[..., Any]) -> list[str]:

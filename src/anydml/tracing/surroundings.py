@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ class Surroundings:
         self._noted: set[tuple[int, str]] = set()
         self._names: set[str] = set()
         self._codes: list[types.CodeType] = []
+        self._functions: list[types.FunctionType] = []
         # Names of containers by identity, and of those that have other names, too.
         self._containers: dict[int, str] = {}
         self._again: set[str] = set()
@@ -72,6 +74,10 @@ class Surroundings:
         self._visit_function(function)
         self._visit_arguments(arguments)
         self._visit_all()
+        if len(self._functions) > 1:
+            # Notebooks that reload a module replace the code of its functions.
+            names = [each.__name__ for each in self._functions]
+            self._note(partial(map, attrgetter("__code__"), self._functions), "the code of ", names)
 
     def change(self) -> str | None:
         """Return the name of something that is not what it was, or need not be; None if there is none.
@@ -103,8 +109,10 @@ class Surroundings:
                 continue
             if kind is tuple or kind is list:
                 waiting += each
-            elif kind is dict:
-                waiting += each.values()
+            elif isinstance(each, (tuple, list, dict)):
+                waiting += each.values() if isinstance(each, dict) else each
+                if kind is not dict:
+                    self._hold(each, f"a {kind.__name__} among the arguments", classes_of(kind))
             elif sort_of(kind) not in ("plain", "array", "tensor", "library"):
                 self._waiting.append((each, f"a {kind.__name__} among the arguments"))
 
@@ -185,6 +193,7 @@ class Surroundings:
         """
         self.objects[id(function)] = function
         code, variables = function.__code__, function.__globals__
+        self._functions.append(function)
         names = names_of(code)
         self._names |= names
         self._codes.append(code)

@@ -19,6 +19,7 @@ from anydml.moves.open_numbers import are_same, is_one
 from anydml.moves.value import Value
 from anydml.tracing.constants import dtype_of, is_list, whole, wholes
 from anydml.tracing.refusing import broken, refused
+from anydml.tracing.short_integers import exact
 from anydml.tracing.trace import TracedArray, needing
 
 
@@ -194,13 +195,26 @@ def fill(x: TracedArray, shape: Any = None, number: Any = None, dtype: Any = Non
             raise refused(f"{number!r} as {found}")
         return broadcast(number, sizes)
     # NumPy's zero of strings is the empty string, not "0".
-    pattern = np.zeros((), found) if number is None else np.asarray(number).astype(found, casting="unsafe")
+    pattern = np.zeros((), found) if number is None else _element(x, number, found)
     if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
         raise broken(f"{number} as {found}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
         raise broken(f"the fill value must be one number, not {pattern.size}")
     value = Value.filled(sizes, x.trace.pattern(pattern))
     return x.trace.made(value, found, x.like if found == x.element else None)
+
+
+def _element(x: TracedArray, number: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Convert a number as NumPy's assignment does, which refuses some that do not fit."""
+    number = exact(number)
+    if np.ndim(number):
+        return np.asarray(number).astype(dtype, casting="unsafe")
+    if dtype.kind == "u" and type(number) is int and number < 0 and x.trace.device is not None:
+        # PyTorch counts negative numbers from the end.
+        number += 1 << 8 * dtype.itemsize
+    found = np.empty((), dtype)
+    found[...] = number
+    return found
 
 
 def cast(x: TracedArray, value: Any) -> TracedArray:
@@ -211,8 +225,10 @@ def cast(x: TracedArray, value: Any) -> TracedArray:
         if is_list(value):
             return x.trace.array(value)
         value = value.item()
-    array = np.asarray(value)
-    return x.trace.array(array.astype(x.element)) if array.ndim else fill(x, (), array)
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, x.element) if is_list(value) else None
+    if array is None or not array.ndim:
+        return fill(x, (), value)
+    return x.trace.array(array.astype(x.element))
 
 
 def astype(x: TracedArray, dtype: Any) -> TracedArray:
