@@ -142,7 +142,11 @@ def arrays_of(trace: Trace, given: Iterable[Any], is_weak: bool = False) -> list
     dtypes = dtypes or {each.dtype for each in values if isinstance(each, np.ndarray)}
 
     def alike(value: Any) -> Any:
-        if len(dtypes) != 1 or isinstance(value, TracedArray) or not isinstance(value, (bool, int, float, complex, list, np.ndarray, np.generic)):
+        if (
+            len(dtypes) != 1
+            or isinstance(value, TracedArray)
+            or not isinstance(value, (bool, int, float, complex, list, np.ndarray, np.generic))
+        ):
             return value
         (dtype,), found = dtypes, np.asarray(value)
         own = value if is_weak and type(value) in (bool, int, float, complex) else found

@@ -1,0 +1,215 @@
+"""What a traced function sees of its arguments: their classes, what objects among them hold, and their structures."""
+
+import copy
+import functools
+import types
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+torch = pytest.importorskip("torch")
+
+
+class Batch(dict):
+    """A dict with an attribute."""
+
+    start = 1
+
+
+def same(found, expected):
+    """Check a result's bytes, as 0 and -0 are equal."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.tobytes() == expected.tobytes()
+
+
+@functools.singledispatch
+def dispatched(x):
+    return x[1:]
+
+
+@dispatched.register
+def _(x: np.ndarray):
+    return x[::-1]
+
+
+def matched(x):
+    match x:
+        case np.ndarray():
+            return x[2:]
+    return x[1:]
+
+
+QUESTIONS = {
+    "isinstance": lambda x: x[2:] if isinstance(x, (np.ndarray, torch.Tensor)) else x[1:],
+    "union": lambda x: x[2:] if isinstance(x, np.ndarray | torch.Tensor) else x[1:],
+    "not": lambda x: x[2:] if isinstance(x, (list, int, torch.nn.Parameter)) else x[1:],
+    "type": lambda x: x[2:] if type(x) in (np.ndarray, torch.Tensor) else x[1:],
+    "is_tensor": lambda x: x[2:] if torch.is_tensor(x) else x[1:],
+    "a type": lambda x: x[2:] if isinstance(type(x), type) and issubclass(type, type) else x[1:],
+    "a new type": lambda x: x[type("Start", (), {"at": 2}).at :],
+    "a size": lambda x: x[2:] if type(x.shape[0]) is int and isinstance(x.shape[0], int) else x[1:],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("make", [np.arange, torch.arange])
+def test_functions_may_ask_what_they_were_given(question, make):
+    function = QUESTIONS[question]
+    fused = dml.fuse(function)
+    for count in (5, 7):
+        same(np.asarray(fused(make(count))), np.asarray(function(make(count))))
+
+
+@pytest.mark.parametrize("function", [dispatched, matched])
+def test_functions_may_dispatch_by_class(function):
+    same(dml.fuse(function)(np.arange(5)), function(np.arange(5)))
+
+
+@pytest.mark.parametrize("kind", [int, np.int8, np.uint16])
+def test_integers_are_of_their_types(kind):
+    def function(x, k):
+        return x[k:] if type(k) is kind else x
+
+    same(dml.fuse(function)(np.arange(5), kind(2)), np.arange(2, 5))
+
+
+@dataclass(frozen=True)
+class Choice:
+    value: object
+    hidden: object = field(default=0, compare=False)
+
+
+def filled(x, choice):
+    number = choice.value.value if isinstance(choice.value, Choice) else choice.value
+    return np.concatenate([x, np.full(1, number, np.float64)])[choice.hidden :], type(number)
+
+
+def test_equal_objects_that_hold_other_values_have_their_own_traces():
+    generator = np.random.default_rng(0)
+    values = [0.0, -0.0, 0, False, 1, True, 1.0, np.float32(1), np.int8(1), Choice(1), Choice(True), Choice(-0.0)]
+    fused = dml.fuse(filled)
+    for _ in range(100):
+        choice = Choice(values[generator.integers(len(values))], int(generator.integers(3)))
+        (found, kind), (expected, of) = (each(np.arange(3.0), copy.deepcopy(choice)) for each in (fused, filled))
+        same(found, expected)
+        assert kind is of, choice
+
+
+def test_equal_objects_with_arrays_are_told_apart():
+    fused = dml.fuse(lambda x, choice: np.concatenate([x, choice.hidden]))
+    for number in range(3):
+        hidden = np.full(2, number)
+        same(fused(np.arange(2), Choice("same", hidden)), np.array([0, 1, number, number]))
+
+
+def test_equal_objects_share_a_trace():
+    fused = dml.fuse(lambda x, choice: x[choice.value :])
+    for _ in range(5):
+        fused(np.arange(5), Choice(1, (2.0, {"a": [None]})))
+    assert fused.counts.traces == 1
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, functools.partial(defaultdict, list), Batch])
+def test_dicts_of_any_class_stay_what_they_are(kind):
+    def function(batch):
+        return type(batch)(batch) if isinstance(batch, Batch) else batch, batch["x"][getattr(batch, "start", 1) :]
+
+    given, fused = kind(), dml.fuse(function)
+    for start in range(1, 5):
+        given["x"] = np.arange(start, 9)
+        found, part = fused(given)
+        assert type(found) is type(given)
+        same(found["x"], given["x"])
+        same(part, given["x"][1:])
+    assert fused.counts.traces == 1
+    if kind is Batch:
+        given.start = 2
+        same(fused(given)[1], given["x"][2:])
+    if isinstance(given, defaultdict):
+        assert found.default_factory is list
+
+
+CONSTANTS = {
+    "pad": lambda x, value: np.pad(x, 1, constant_values=value),
+    "pad apart": lambda x, value: np.pad(x, 1, constant_values=(value, 0)),
+    "insert": lambda x, value: np.insert(x, 1, value),
+    "full_like": np.full_like,
+}
+NUMBERS = [200, 300, -1, 1.7, float("inf"), np.int64(300), np.int8(-1), True, 1 << 40]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", CONSTANTS)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.int64, np.float16, np.bool_])
+def test_constants_fit_or_are_refused_as_by_numpy(name, dtype):
+    function, x = CONSTANTS[name], np.zeros(3, dtype)
+    for number in NUMBERS:
+        try:
+            expected = function(x, number)
+        except (OverflowError, ValueError):
+            with pytest.raises((OverflowError, ValueError, dml.FuseError)):
+                dml.fuse(lambda x, number=number: function(x, number))(x)
+            continue
+        if name == "insert" and isinstance(number, np.integer) and number == 300 and dtype is np.int8:
+            continue  # NumPy's insert casts, where its assignment refuses.
+        same(dml.fuse(lambda x, number=number: function(x, number))(x), expected)
+
+
+@pytest.mark.parametrize("number", [300, 300.5, float("nan"), -300])
+def test_constants_fit_or_are_refused_as_by_pytorch(number):
+    def function(x):
+        return torch.nn.functional.pad(x, (1, 0), value=number)
+
+    x = torch.zeros(2, dtype=torch.uint8)
+    for each in (function, dml.fuse(function)):
+        with pytest.raises((RuntimeError, OverflowError, ValueError, dml.FuseError)):
+            each(x)
+
+
+def test_spans_of_time_are_no_integers():
+    fused = dml.fuse(lambda x, span: (np.full_like(x, span), span))
+    for unit in ("s", "ns", "ms", "s"):
+        span, x = np.timedelta64(2000, unit), np.zeros(2, "m8[s]")
+        found, given = fused(x, span)
+        same(found, np.full_like(x, span))
+        assert given == span
+        assert type(given) is np.timedelta64
+
+
+def test_code_of_helpers_that_is_replaced_is_noticed():
+    """As by notebooks that reload modules."""
+
+    def helper(x):
+        return x[1:]
+
+    other = types.FunctionType(compile("lambda x: x[2:]", "", "eval").co_consts[0], {})
+    fused = dml.fuse(lambda x: helper(x)[::-1])
+    same(fused(np.arange(5)), np.arange(5)[1:][::-1])
+    helper.__code__ = other.__code__
+    same(fused(np.arange(5)), np.arange(5)[2:][::-1])
+
+
+class WithUnit(np.ndarray):
+    """An array whose class joins such arrays otherwise."""
+
+    def __array_function__(self, function, kinds, arguments, keywords):
+        return "1 km"
+
+
+def test_arrays_of_classes_that_define_functions_are_refused():
+    x = np.arange(4).view(WithUnit)
+    for call in (lambda: dml.join([x, x]), lambda: dml.copy(x), lambda: dml.fuse(lambda x: x[1:])(x)):
+        with pytest.raises(dml.BindingError, match="pass numpy.asarray"):
+            call()
+    same(dml.copy(np.asarray(x)), np.arange(4))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_matrices_are_no_arrays_to_functions():
+    with pytest.raises(dml.FuseError, match=r"pass numpy\.asarray"):
+        dml.fuse(lambda x: x[0])(np.matrix([[1, 2], [3, 4]]))
+    same(dml.split(np.matrix([[1, 2], [3, 4]]), 2)[0], np.array([[1, 2]]))
