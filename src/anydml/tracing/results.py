@@ -85,7 +85,8 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)) and adapter_of(leaf) is None:
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
-        if adapters[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
+        is_known = isinstance(leaf, np.ndarray) and not isinstance(leaf, TracedArray)
+        if adapters[0] is not None and is_known and leaf.dtype == np.int64:
             return Known(leaf.copy())
         array = trace.array(leaf)
         check_dtype(array.element, path)
