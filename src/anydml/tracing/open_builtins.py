@@ -55,7 +55,8 @@ def _class_of(each: Any) -> type:
         import torch
 
         return torch.Tensor
-    return each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
+    kind: type = each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
+    return kind
 
 
 def _isinstance(each: Any, kinds: Any, /) -> bool:

@@ -30,8 +30,8 @@ def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
             return items
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, dict):
-        items = {key: rebuilt(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
-        return items if type(tree) is dict else with_items(tree, items)
+        by_name = {key: rebuilt(item, change, f"{path}[{key!r}]") for key, item in tree.items()}
+        return by_name if type(tree) is dict else with_items(tree, by_name)
     return change(tree, path)
 
 
@@ -104,11 +104,12 @@ def static_key(leaf: Any, depth: int = 0) -> Hashable:
         return type(leaf), type(leaf)([static_key(each, depth) for each in leaf])
     kind = type(leaf)
     hash(leaf)
-    if kind in _KNOWN or kind.__eq__ is object.__eq__:
+    if kind in _KNOWN or kind.__eq__ is _BY_IDENTITY:
         return kind, leaf
     return kind, leaf, repr(leaf) if is_of_a_library(kind) else _held(object.__getstate__(leaf), depth + 1)
 
 
+_BY_IDENTITY: Any = object.__eq__
 _KNOWN = (bool, int, str, bytes, type(None), type)
 
 
