@@ -51,11 +51,11 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
 
 def _class_of(each: Any) -> type:
     """Return the class of an object; of what stands for an argument, the argument's."""
+    kind: type = each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
     if isinstance(each, TracedTensor):
         import torch
 
-        return torch.Tensor
-    kind: type = each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
+        kind = torch.Tensor
     return kind
 
 
