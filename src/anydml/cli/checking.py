@@ -38,7 +38,8 @@ def check(
     """List the problems of each MODEL, a JSON or ONNX file, without running it.
 
     For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
-    how many were not looked at because sizes are unknown, how many only compute shapes on the host, and which compute.
+    how many ONNX Runtime's provider emulates, how many were not looked at because sizes are unknown, how many only
+    compute shapes on the host, and which compute.
 
     The exit code is 0 if there are no problems, 1 if there are, 2 if a MODEL cannot be read, and 3 if a movement node
     of an ONNX file was not looked at, or there is none. Of several files, 2 precedes 1, which precedes 3.

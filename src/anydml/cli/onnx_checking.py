@@ -85,9 +85,8 @@ class Checked:
         found = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
         left, on_host = len(not_looked_at(self.findings)), sum(each.on_host for each in self.findings)
         missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
-        verdict = [missing, *found, nodes if conforming else "", out_of_scope(self.findings)]
-        if self.emulated:
-            verdict.insert(3, _emulation(len(self.emulated), self.level))
+        apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
+        verdict = [missing, *found, nodes if conforming else "", apart, out_of_scope(self.findings)]
         if not broken and not conforming and not self.emulated:
             verdict = [f"no node was checked at {self.level}", *verdict]
         if on_host:
@@ -96,10 +95,10 @@ class Checked:
         yield from self._problems(model, verbose)
         bad = Counter(each.operator for each in self.findings if each.node in broken)
         good = Counter(each.operator for each in conforming)
-        apart = Counter(each.operator for each in self.findings if each.node in self.emulated)
-        for operator in {**good, **apart, **bad}:
+        others = Counter(each.operator for each in self.findings if each.node in self.emulated)
+        for operator in {**good, **others, **bad}:
             parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
-            parts += [f"{apart[operator]} emulated"] if apart[operator] else []
+            parts += [f"{others[operator]} emulated"] if others[operator] else []
             parts += [f"{bad[operator]} with problems"] if bad[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
         if (lowest := self.lowest) not in (None, self.level):
@@ -187,11 +186,8 @@ def read_sizes(given: Sequence[str]) -> dict[str, int]:
 
 def _emulation(count: int, level: FeatureLevel) -> str:
     """Return the verdict on nodes that are emulated, as a text."""
-    nodes, they = (f"{count} nodes move", "they are") if count > 1 else ("1 node moves", "it is")
-    return (
-        f"{nodes} 64-bit integers, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones, "
-        f"so {they} no problem there"
-    )
+    nodes = f"{counted(count, 'node')} move{'s' * (count == 1)} 64-bit integers"
+    return f"{nodes}, which {level} refuses and ONNX Runtime's DirectML provider emulates by 32-bit ones"
 
 
 def _remarks(finding: Finding, level: FeatureLevel, is_emulated: bool) -> Iterator[Remark]:
