@@ -11,6 +11,8 @@ A page asks with a line ``[[name argument]]``:
     [[small images]]       microseconds of what `benchmarks/results/images.json` holds
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
+    [[ambiguities onnx]]   what a document leaves open: onnx or directml
+    [[verdicts]]           what `benchmarks/results/referee.json` holds
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from typing import Any, cast
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
 from anydml.operators.problem import camel, dimension_text
+from anydml.referee.directml.texts import QUESTIONS
+from anydml.referee.operators import OPERATORS
 from anydml.tracing.numpy_words import NUMPY
 from anydml.tracing.torch_words import TORCH
 from anydml.tracing.words import Undecided, Word
@@ -235,6 +239,45 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
+def ambiguities(document: str) -> str:
+    """The questions that a document leaves open, and what is done here."""
+    if document == "directml":
+        rows = [(each["question"], each["says"], each["here"]) for each in QUESTIONS]
+        return table(("question", "DirectML's prose", "here"), rows)
+    found: dict[tuple[str, str], list[str]] = {}
+    for operator in OPERATORS.values():
+        for each in operator.ambiguities:
+            words = " / ".join(f"{k}. {reading.words}" for k, reading in enumerate(each.readings[:4], 1))
+            more = f" and {len(each.readings) - 4} more" if len(each.readings) > 4 else ""
+            found.setdefault((each.question, words + more), []).append(operator.name)
+    rows = [(", ".join(names), question, words) for (question, words), names in found.items()]
+    return table(("operators", "question", "readings"), rows)
+
+
+def verdicts() -> str:
+    """What engines make of the referee's cases, by operator."""
+    path = RESULTS / "referee.json"
+    if not path.exists():
+        return NOT_MEASURED
+    found = json.loads(path.read_text(encoding="utf-8"))
+    facts = [(key, str(found[key])) for key in ("date", "cases", "command")]
+    engines = [each["engine"] for each in found["engines"]]
+    names = list(found["engines"][0]["operators"])
+    rows = [[name, *(_counts(each["operators"][name]) for each in found["engines"])] for name in names]
+    rows.append(["all", *(_counts(each["counts"]) for each in found["engines"])])
+    head = (
+        "Agree / differ / refuse / crash or hang; what an engine's Python package cannot be given is in brackets.\n\n"
+    )
+    return table(("what", "value"), facts) + "\n" + head + table(("operator", *engines), rows)
+
+
+def _counts(verdicts: dict[str, int]) -> str:
+    crashes = verdicts.get("crashes", 0) + verdicts.get("hangs", 0)
+    counts = [*(verdicts.get(name, 0) for name in ("agrees", "differs", "refuses")), crashes]
+    left = f" ({verdicts['not run']})" if verdicts.get("not run") else ""
+    return " / ".join(f"{count:,}" for count in counts) + left
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "support": support,
     "levels": levels,
@@ -245,6 +288,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "gallery": gallery,
     "small": small,
     "words": words,
+    "ambiguities": ambiguities,
+    "verdicts": verdicts,
 }
 
 

@@ -12,7 +12,9 @@ import onnx
 import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper, parser
 
+from anydml import ModelError
 from anydml.cli import main
+from anydml.onnx import backend
 from anydml.onnx.descs import describe
 
 LOWEST = "    DML_FEATURE_LEVEL_{} is the lowest level that allows all that were checked"
@@ -483,3 +485,16 @@ def test_emulated_nodes_are_listed_and_skipped_in_documents(check):
     document = "".join(check(model, "--feature-level", "2_1", "--junit")[1])
     assert 'failures="0"' in document
     assert document.count("<skipped") == 1
+
+
+@pytest.mark.parametrize(
+    "node, why",
+    [
+        ("y = Col2Im (x, sizes, sizes)", "adds elements where blocks overlap"),
+        ("y = MaxUnpool <kernel_shape = [2, 2]> (x, sizes)", "output_shape"),
+    ],
+)
+def test_what_adds_or_is_open_is_refused_with_a_reason(node, why):
+    model = parsed(f"agraph (float[1, 4, 1] x, int64[2] sizes) => (float y) {{ {node} }}", 18)
+    with pytest.raises(ModelError, match=why):
+        backend.prepare(model)

@@ -15,7 +15,7 @@ from anydml.cli import main
 from anydml.errors import ModelError
 from anydml.referee import find_cases, judge, write_cases
 from anydml.referee.directml.cases import directml_cases, taken, write_directml
-from anydml.referee.directml.texts import SENTENCES
+from anydml.referee.directml.texts import QUESTIONS, SENTENCES
 from anydml.referee.documents import lines_of
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 from anydml.referee.webnn.operators import WEBNN
@@ -111,6 +111,12 @@ def test_levels_allow_their_descs():
         assert not list(case.desc.problems(case.level)), case
         levels.add(case.level)
     assert len(levels) > 8
+
+
+def test_cases_have_what_their_documents_leave_open(directml):
+    about = json.loads((next(directml.glob("GATHER_0*")) / "case.json").read_text("utf-8"))
+    assert "GATHER: an index outside the axis" in [each["question"] for each in about["left_out"]]
+    assert {name for each in QUESTIONS for name in each["operators"]} <= SENTENCES.keys()
 
 
 def test_names_of_operators():

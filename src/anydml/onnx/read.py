@@ -24,6 +24,20 @@ def read_nodes(model: ModelProto) -> list[Node]:
     return [read_node(proto, opsets, name) for name, proto in named(model)]
 
 
+NO_SUCH = "anydml has no such operator: it has those that move elements"
+_OPEN = "anydml runs those whose conditions and counts are constants: what others do depends on elements"
+REASONS = {
+    "If": _OPEN,
+    "Loop": _OPEN,
+    "Col2Im": "it adds elements where blocks overlap, and anydml moves data and computes nothing",
+    "MaxUnpool": (
+        "anydml has none: the text does not say in which tensor its indices count where output_shape is given; "
+        "ScatterElements of the flattened tensor into ConstantOfShape's zeros does the same"
+    ),
+}
+"""Why operators of ONNX's own domain are refused, where there is more to say."""
+
+
 def named(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
     """Yield unique names and nodes of the main graph, in order; missing and repeated names are replaced."""
     taken: set[str] = set()
@@ -44,9 +58,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     domain, kind = plain_domain(proto.domain), proto.op_type
     entry = NODES.get((domain, kind))
     if entry is None:
-        why = "anydml has no such operator: it has those that move elements"
-        if not domain and kind in ("If", "Loop"):
-            why = "anydml runs those whose conditions and counts are constants: what others do depends on elements"
+        why = REASONS.get(kind, NO_SUCH) if not domain else NO_SUCH
         raise ModelError(f"{label(name, domain, kind)}: {why}", kind)
     known = entry.versions
     opset = opsets.get(domain)

@@ -21,7 +21,7 @@ from anydml.operators.problem import camel
 from anydml.referee.directml.contents import fill, is_decided
 from anydml.referee.directml.descs import DRAWS
 from anydml.referee.directml.tensors import collides
-from anydml.referee.directml.texts import SENTENCES, document, sentence
+from anydml.referee.directml.texts import SENTENCES, document, questions, sentence
 from anydml.referee.outside import WRITTEN
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
@@ -255,6 +255,7 @@ def write_directml(case: DirectmlCase, folder: Path) -> int:
         "sentence": case.sentence,
         "broken": "",
         "readings": [],
+        "left_out": questions(case.operator),
         "features": case.features,
     }
     (target / ABOUT).write_text(json.dumps(about), encoding="utf-8")

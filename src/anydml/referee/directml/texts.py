@@ -5,7 +5,9 @@ The pages are those of MicrosoftDocs/sdk-api and MicrosoftDocs/windows-ai-docs, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 NEGATIVE = (
@@ -99,12 +101,10 @@ SENTENCES: Mapping[str, str] = {
 }  # fmt: skip
 """By the operator's name in small letters."""
 
-LEFT_OUT = (
-    "WRAP, which has no text; reflections of the whole input; PADDING's and DIAGONAL_MATRIX's values that an integer "
-    "type truncates; sequences that are rounded or wrap; places of a resample that are within a thousandth of where "
-    "their rounding changes; indices outside, and elements that are written twice; NaN in NONZERO_COORDINATES"
+QUESTIONS: Sequence[Mapping[str, Any]] = json.loads(
+    Path(__file__).parent.with_name("ambiguities.json").read_text(encoding="utf-8")
 )
-"""What the documents leave open, so that no cases are drawn of it."""
+"""What the documents leave open: for `operators`, the `question`, what the document `says`, and what is done `here`."""
 
 
 def sentence(name: str, indices: Sequence[Any]) -> str:
@@ -115,6 +115,11 @@ def sentence(name: str, indices: Sequence[Any]) -> str:
         indices: the contents of its tensors of indices.
     """
     return NEGATIVE if any((each < 0).any() for each in indices if each.size) else SENTENCES[name]
+
+
+def questions(name: str) -> list[dict[str, str]]:
+    """What the document of an operator leaves open."""
+    return [{key: each[key] for key in ("question", "says", "here")} for each in QUESTIONS if name in each["operators"]]
 
 
 def document(name: str) -> str:

@@ -292,9 +292,3 @@ WEBNN: Mapping[str, WebnnOperator] = {
     ),
 }  # fmt: skip
 """Operators by name."""
-
-LEFT_OUT = (
-    "int4 and uint4; 64-bit numbers beyond 2⁵³, NaN and infinities, which JSON has not; linear, which computes; "
-    "indices outside, and elements that are written twice"
-)
-"""Valid calls that are never drawn."""
