@@ -300,6 +300,25 @@ g (float[6] x, string[6] s) => (float[2] a, float[4] b, string[3] c, string[3] d
     check_page(explanation)
 
 
+def test_a_page_of_a_model_begins_with_what_costs_most():
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+    g (float[4,6] x) => (float[6,4] y, float[4,12] z, float[2,6] w) <int64[2] rows = {0, 1}> {
+        [small] w = Gather (x, rows) [middle] y = Transpose (x) [large] z = Concat <axis = 1> (x, x)
+    }""")
+    page = dml.explain(model).html()
+    table = page[page.index("What costs most of 336 B written") : page.index("<section")]
+    rows = re.findall(r'<a href="#section-(\d)">(\w+).*?</a></td><td class="n">(\d+)</td><td>(\d+)%</td>', table)
+    assert rows == [("2", "large", "192", "57"), ("1", "middle", "96", "29"), ("0", "small", "48", "14")]
+    assert [page.count(f'id="section-{k}"') for k in range(4)] == [1, 1, 1, 0]
+    several = "".join(f"[n{k}] y{k} = Transpose (x) " for k in range(25))
+    outputs = ", ".join(f"float[6,4] y{k}" for k in range(25))
+    many = f'<ir_version: 8, opset_import: ["": 18]> g (float[4,6] x) => ({outputs}) {{ {several} }}'
+    assert "<p>and 5 more, which write 480 B</p>" in dml.explain(parser.parse_model(many)).html()
+    one = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3)).html()
+    assert "What costs most" not in one
+
+
 def test_what_an_onnx_model_computes_is_counted_after_what_moves():
     parser = pytest.importorskip("onnx.parser")
     model = parser.parse_model("""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from anydml.explain import boxes, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
 from anydml.explain.svg import escaped, shortened
 from anydml.explain.terminal import notation
+from anydml.text import bytes_text
 
 MOST_ROWS = 1000
 """Rows of a table, at most."""
+
+MOST_COSTS = 20
+"""Sections that the table of costs lists, at most."""
+
+MOST_TITLE = 100
+"""Characters of a title in that table, at most."""
 
 MOST_COMPILED = 200
 """Lines of a compiled program, at most."""
@@ -80,12 +88,40 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             f"<title>{escaped(shortened(title))} – anydml</title>",
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
             f"<h1>{escaped(title)}</h1>",
+            *(_costs(sections) if len(sections) > 1 else ()),
             *(line for number, each in enumerate(sections) for line in _section(each, number, title)),
             *([f"<p>{escaped(notation(sections))}</p>"] if sections else []),
             *(f"<p>{escaped(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
         ]
     )
+
+
+class Link(NamedTuple):
+    """A text in a table that leads to a section.
+
+    Attributes:
+        text: the text.
+        section: the section's number.
+    """
+
+    text: str
+    section: int
+
+
+def _costs(sections: Sequence[Section]) -> Iterator[str]:
+    """Yield a table of the sections that write most bytes."""
+    written = [sum(move.bytes_written for move in each.moves) for each in sections]
+    total = sum(written)
+    most = sorted(range(len(sections)), key=lambda k: -written[k])
+    rows = (
+        (None, (Link(sections[k].title, k), written[k], f"{written[k] / max(1, total):.0%}", len(sections[k].moves)))
+        for k in most[:MOST_COSTS]
+    )
+    yield from _table(f"What costs most of {bytes_text(total)} written", ("what", "bytes", "of all", "moves"), rows)
+    if len(most) > MOST_COSTS:
+        rest = bytes_text(sum(written[k] for k in most[MOST_COSTS:]))
+        yield f"<p>and {len(most) - MOST_COSTS} more, which write {rest}</p>"
 
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
@@ -117,7 +153,7 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
     else:
         drawn = elements.picture(section, journeys, number, is_alone=False)
     name = escaped(shortened(section.title))
-    yield f'<section aria-label="{name}">'
+    yield f'<section id="section-{number}" aria-label="{name}">'
     if title not in (None, section.title):
         yield f"<h2>{escaped(section.title)}</h2>"
     region = f'class="scroll" style="overflow-x:auto" tabindex="0" role="region" aria-label="picture of {name}"'
@@ -157,11 +193,14 @@ def _table(
             yield f'<tr><td colspan="{len(head)}">and {(count or shown) - shown} more</td></tr>'
             break
         opened = "<tr>" if row is None else f'<tr data-row="{escaped(row)}" tabindex="{-1 if shown else 0}">'
-        cells = (
-            f'<td class="n">{each:,}</td>' if isinstance(each, int) else f"<td>{escaped(each)}</td>" for each in texts
-        )
-        yield f"{opened}{''.join(cells)}</tr>"
+        yield f"{opened}{''.join(map(_cell, texts))}</tr>"
     yield "</tbody></table></div>"
+
+
+def _cell(each: object) -> str:
+    if isinstance(each, Link):
+        return f'<td><a href="#section-{each.section}">{escaped(shortened(each.text, MOST_TITLE))}</a></td>'
+    return f'<td class="n">{each:,}</td>' if isinstance(each, int) else f"<td>{escaped(str(each))}</td>"
 
 
 def _written(journeys: Journeys) -> int:
