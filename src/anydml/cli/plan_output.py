@@ -98,6 +98,22 @@ class PlanOutput:
             # Also said if quiet, because it is an error.
             say(printable(self._difference)) if self._difference else self._say("verified: it holds what it must")
 
+    def ran(self, file: str, task: int) -> None:
+        """Report a task of a plan in a file."""
+        if self._as_json:
+            say_json({"plan": file, "task": task, "written": True})
+        else:
+            self._say(f"task {task} of '{file}' is written")
+
+    def finished(self, plan: Plan) -> None:
+        """Report a plan whose tasks have ended."""
+        self._output = ", ".join(str(path) for path in dict.fromkeys(plan.folder or each.path for each in plan.outputs))
+        if self._as_json:
+            say_json({**self._report(plan), "written": True, "blocks_resumed": plan.resumed})
+        else:
+            self._say(f"tasks had written {plan.resumed} of {counted(len(plan.blocks), 'block')}")
+            self._say(f"written to '{self._output}'")
+
     def _report(self, plan: Plan) -> dict[str, Any]:
         totals = plan.totals
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -108,8 +108,8 @@ def convert(
 
 
 @click.command(short_help="Rewrite an array with other chunks or another axis order.")
-@click.argument("source", metavar="IN", type=AnyPath())
-@click.argument("output", metavar="OUT", type=AnyPath())
+@click.argument("source", metavar="IN", type=AnyPath(), required=False)
+@click.argument("output", metavar="OUT", type=AnyPath(), required=False)
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
               help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
               "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip
@@ -138,15 +138,26 @@ def convert(
     help="Total size of all buffers: blocks, chunks and what is on its way. Python and its libraries are beside it.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option(
+    "--plan",
+    "plan_file",
+    type=LocalPath(),
+    metavar="FILE",
+    help="Write tasks to FILE, which other processes run; without IN and OUT, write what is left of them.",
+)
+@click.option("--tasks", type=click.IntRange(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
+@click.option("--task", type=click.IntRange(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def rechunk(
-    source: str, output: str, chunks: tuple[str, ...], permute: str | None, slices: str | None, flip: str | None,
+    source: str | None, output: str | None, chunks: tuple[str, ...], permute: str | None, slices: str | None,
+    flip: str | None,
     codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
-    shards: str | None, zarr_format: str | None, verify: bool,
+    shards: str | None, zarr_format: str | None, verify: bool, plan_file: str | None, tasks: int | None,
+    task: int | None,
 ) -> int:  # fmt: skip
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
 
@@ -157,19 +168,53 @@ def rechunk(
     preserved unless an option changes them.
 
     An interrupted command resumes when it is repeated.
+
+    Many processes write OUT by anydml rechunk IN OUT … --plan plan.json, then in each of them anydml rechunk --plan
+    plan.json --task K, and at last anydml rechunk --plan plan.json.
     """
     from anydml.stores.rechunking import rechunk as make
 
+    if source is None or output is None:
+        return _run_tasks(plan_file, task, PlanOutput(plan_file or "", quiet, as_json))
+    if task is not None:
+        raise click.UsageError("--task runs a task of --plan FILE, which has IN and OUT: leave these out")
+    options: dict[str, Any] = {
+        "chunks": _chunks(chunks), "permute": _numbers("--permute", permute), "slices": slices,
+        "flip": _numbers("--flip", flip) or (), "codec": codec, "memory": memory, "overwrite": overwrite,
+        "shards": () if shards == "none" else _numbers("--shards", shards),
+        "zarr_format": None if zarr_format is None else int(zarr_format),
+    }  # fmt: skip
+    if plan_file is not None:
+        from anydml.stores.tasks import plan_tasks
+
+        if dry_run or verify or scheduler is not None:
+            raise click.UsageError("--plan takes no --dry-run, --verify or --scheduler: its tasks are run later")
+        with waiting("rechunk: plans", not quiet):
+            plan = plan_tasks(plan_file, source, output, tasks, **options)
+        PlanOutput(output, quiet, as_json).list(plan, False)
+        return 0
+    if tasks is not None:
+        raise click.UsageError("--tasks is the number of tasks that --plan FILE writes")
     with waiting("rechunk: plans", not quiet):
-        plan = make(
-            source, output, _chunks(chunks), _numbers("--permute", permute), slices,
-            _numbers("--flip", flip) or (), codec, memory, overwrite,
-            () if shards == "none" else _numbers("--shards", shards), None if zarr_format is None else int(zarr_format),
-        )  # fmt: skip
+        plan = make(source, output, **options)
     if dry_run or not verify:
         _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
         return 0
     return PlanOutput(output, quiet, as_json).run_and_verify(plan, scheduler)
+
+
+def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> int:
+    """Run a task of a plan in a file, or what is left of it."""
+    from anydml.stores.tasks import finish_tasks, run_task
+
+    if plan_file is None:
+        raise click.UsageError("IN and OUT are needed, or --plan FILE alone")
+    if task is None:
+        output.finished(finish_tasks(plan_file, output.shows_progress))
+    else:
+        run_task(plan_file, task, output.shows_progress)
+        output.ran(plan_file, task)
+    return 0
 
 
 def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:

@@ -32,6 +32,7 @@ from anydml.stores.manifests import manifest
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
+from anydml.stores.tasks import finish_tasks, plan_tasks, run_task
 from anydml.stores.verifying import compare, verify
 
 __all__ = [
@@ -47,11 +48,14 @@ __all__ = [
     "compare",
     "convert",
     "create",
+    "finish_tasks",
     "manifest",
     "open",
     "plan",
     "plan_load",
+    "plan_tasks",
     "rechunk",
     "reshard",
+    "run_task",
     "verify",
 ]

@@ -106,7 +106,7 @@ class Inside(Address):
 
     def state(self) -> tuple[Any, ...]:
         """A value that changes with the file, or with any that it refers to."""
-        return *state_of(self.file.stat()), *self.references.state()
+        return state_of(self.file.stat()), self.references.state()
 
 
 def placed(name: str, value: object) -> Path:

@@ -42,13 +42,21 @@ def writer_of(plan: Planned) -> BlocksWriter:
     return GridBlocks(plan, staging.scratch, staging.part)
 
 
-def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: WriteBlocks | None = None) -> None:
+def run(
+    plan: Planned,
+    progress: bool | Callable[[int], None] = False,
+    write: WriteBlocks | None = None,
+    digest: str | None = None,
+    done: Iterable[int] = (),
+) -> None:
     """Run a plan.
 
     Args:
         plan: what to do.
         progress: as in `Plan.run`.
         write: writes blocks; by default this process does.
+        digest: by which the plan was begun; by default its own.
+        done: blocks that other processes have written.
 
     Raises:
         ModelError: an output exists, or cannot be written.
@@ -61,7 +69,7 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         staging.prepare()
         check_unchanged(plan.name, plan.identities)
         with waiting(f"{plan.name}: lists {counted(plan.blocking.count, 'block')}", progress is True):
-            digest = plan.digest()
+            digest = digest or plan.digest()
         if not staging.is_begun():
             plan.was_there = not plan.overwrite and staging.is_of(digest)
             if plan.was_there:
@@ -72,6 +80,9 @@ def run(plan: Planned, progress: bool | Callable[[int], None] = False, write: Wr
         raise place.error(f"cannot be written: {error.strerror or error}") from None
     is_over = False
     try:
+        for number in {*done} - journal.finished:
+            journal.add(number, plan.blocking.block_bytes(number))
+            journal.finished.add(number)
         if not journal.is_whole or not staging.has_all():
             staging.check_free()
             if not journal.finished or not staging.is_there():

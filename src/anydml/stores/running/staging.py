@@ -221,6 +221,13 @@ class Staging:
             if self._folder_of(path) is None:
                 _sync_file(self.part(path))
 
+    def secure(self) -> None:
+        """Sync what is there to the disk, while others write, too."""
+        for folder in self._folders:
+            part = beside(folder, PART)
+            if not _sync_disk(part):
+                _sync_inside(part)
+
     def is_of(self, digest: str) -> bool:
         """Whether the plan with a digest has written all outputs that exist."""
         return all(is_marked(final, digest) for final in self.top)

@@ -143,6 +143,9 @@ class StagingElsewhere:
     def sync(self) -> None:
         """Nothing: an object that was written is there."""
 
+    def secure(self) -> None:
+        """Nothing, likewise."""
+
     def is_of(self, _digest: str) -> bool:
         """False: objects have no mark of the plan that wrote them."""
         return False

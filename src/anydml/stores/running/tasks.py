@@ -1,0 +1,120 @@
+"""Runs of tasks: parts of a plan that processes write on their own, and the end that gives the outputs their names."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from anydml.errors import BindingError
+from anydml.files.addresses import Address
+from anydml.files.json_path import JsonPath
+from anydml.files.located import at_once
+from anydml.progress import shown
+from anydml.stores.planning.identities import check_unchanged
+from anydml.stores.planning.planned import Planned
+from anydml.stores.running.journal import is_under_way
+from anydml.stores.running.run import run, staging_of, writer_of
+from anydml.stores.running.staging import Staging
+from anydml.stores.running.staging_elsewhere import StagingElsewhere
+
+
+def begin(plan: Planned, digest: str) -> None:
+    """Begin the outputs of a plan, and its journal, unless both are there.
+
+    Raises:
+        ModelError: an output exists, or another process writes it.
+        OSError: something cannot be written.
+    """
+    staging = staging_of(plan)
+    staging.prepare()
+    check_unchanged(plan.name, plan.identities)
+    is_begun = is_under_way(staging.journal, digest)
+    staging.check_free()
+    journal = staging.open_journal(digest)
+    try:
+        if not is_begun or not staging.is_there():
+            journal.restart(digest)
+            staging.settle()
+            staging.begin()
+    finally:
+        journal.close(False)
+
+
+def write_task(
+    plan: Planned, digest: str, number: int, blocks: Sequence[int], progress: bool | Callable[[int], None]
+) -> None:
+    """Write the blocks of a task, and then its mark.
+
+    Raises:
+        ModelError: a block cannot be written.
+        BindingError: the outputs were not begun, or have their names.
+    """
+    staging = staging_of(plan)
+    place = JsonPath(str(staging.top[0]))
+    try:
+        with staging.share():
+            _check_begun(staging, digest)
+            with writer_of(plan) as writer, shown(sum(map(plan.blocking.block_bytes, blocks)), 0, progress) as advance:
+                writer.write(blocks, lambda _, size: advance(size))
+                writer.sync()
+            check_unchanged(plan.name, plan.identities)
+            staging.secure()
+            _write(_mark(staging, number), json.dumps({"plan": digest}).encode())
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {where}{error.strerror or error}; run the task again") from None
+
+
+def finished_tasks(plan: Planned, digest: str, count: int) -> list[int]:
+    """Numbers of the tasks that have left their marks."""
+    staging = staging_of(plan)
+
+    def is_finished(number: int) -> bool:
+        try:
+            return bool(json.loads(_mark(staging, number).read_bytes())["plan"] == digest)
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+
+    numbers = range(count)
+    done = at_once(is_finished, numbers) if isinstance(staging.journal, Address) else [*map(is_finished, numbers)]
+    return [number for number, is_done in zip(numbers, done, strict=True) if is_done]
+
+
+def finish(plan: Planned, digest: str, done: Iterable[int], tasks: int, progress: bool | Callable[[int], None]) -> None:
+    """Write all blocks but those that are done, and give the outputs their names.
+
+    Raises:
+        ModelError: as of `run`.
+        BindingError: the outputs were not begun, or have their names.
+    """
+    staging = staging_of(plan)
+    _check_begun(staging, digest)
+    run(plan, progress, digest=digest, done=done)
+    for number in range(tasks):
+        with suppress(OSError):
+            _mark(staging, number).unlink(missing_ok=True)
+
+
+def _mark(staging: Staging | StagingElsewhere, number: int) -> Path:
+    """The file that says that a task is finished."""
+    return staging.journal.with_name(f"{staging.journal.name}-task-{number}")
+
+
+def _write(path: Path, text: bytes) -> None:
+    """Write a small file that is whole as soon as it is there."""
+    if isinstance(path, Address):
+        path.write_bytes(text)
+        return
+    part = path.with_name(f"{path.name}-{os.getpid()}")
+    part.write_bytes(text)
+    part.replace(path)
+
+
+def _check_begun(staging: Staging | StagingElsewhere, digest: str) -> None:
+    if not is_under_way(staging.journal, digest):
+        raise BindingError(
+            f"{staging.top[0]} is not being written by this plan: it is finished, or was begun by another one"
+        )

@@ -1,0 +1,231 @@
+"""Tasks: a plan of `rechunk` in a file, whose parts any processes run, in any order and several times."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from anydml._version import __version__
+from anydml.errors import BindingError
+from anydml.fields import path_text
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.inside_files import placed, whole
+from anydml.stores.formats.safetensors import parse_json
+from anydml.stores.planning.boxes import size_of
+from anydml.stores.planning.grid_blocking import GridBlocking
+from anydml.stores.plans import Plan
+from anydml.stores.rechunking import rechunk
+from anydml.stores.running.tasks import begin, finish, finished_tasks, write_task
+from anydml.text import counted
+
+TASK_BYTES = 256 << 20
+"""Bytes that a task writes, where their number is not given."""
+
+
+def plan_tasks(
+    file: str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    tasks: int | None = None,
+    **options: Any,
+) -> Plan:
+    """Plan to rewrite arrays as `rechunk` does, and write the plan as tasks that any processes may run.
+
+    The outputs are begun under hidden names, beside which the tasks leave what they have finished. `run_task` runs
+    one, and `finish_tasks` writes what none has written and gives the outputs their names.
+
+    Args:
+        file: the JSON file that is written.
+        source: as for `rechunk`; all processes must find it, and the target, under the same path.
+        target: likewise.
+        tasks: their number at most; by default each writes about 256 MiB.
+        options: further arguments of `rechunk`.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ModelError: as of `rechunk`, or an output exists.
+        BindingError: as of `rechunk`, or neither the source nor the target is in chunks.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> plan = stores.plan_tasks("plan.json", "x.npy", "x.zarr", tasks=2, chunks=[1, 3], memory="1MB")
+        >>> stores.run_task("plan.json", 0)
+        >>> stores.finish_tasks("plan.json").resumed
+        1
+        >>> stores.open("x.zarr").shape
+        (2, 3)
+    """
+    written = Path(path_text("plan_tasks", file))
+    place = JsonPath(str(written))
+    if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
+        raise BindingError(f"plan_tasks: tasks is {tasks!r:.40}, where a number from 1 is expected")
+    paths = [str(whole(placed("plan_tasks", path))) for path in (source, target)]
+    plan = rechunk(*paths, **options)
+    if not isinstance(plan.blocking, GridBlocking):
+        raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
+    work = _work(plan)
+    groups = _groups(plan, tasks)
+    digest = _begun(written, work) or f"{plan.digest()}-{uuid.uuid4().hex}"
+    report = {"anydml": __version__, "digest": digest, "work": work, "source": paths[0], "target": paths[1]}
+    try:
+        begin(plan, digest)
+        part = written.with_name(f".{written.name}.anydml-part")
+        with part.open("w", encoding="utf-8") as out:
+            out.write(f'{json.dumps({**report, "options": options})[:-1]}, "tasks": [\n')
+            for number, blocks in enumerate(groups):
+                out.write((",\n" if number else "") + json.dumps(_described(plan, number, blocks)))
+            out.write("\n]}\n")
+        part.replace(written)
+    except OSError as error:
+        raise place.error(f"cannot be written: {error.strerror or error}") from None
+    plan.remarks.append(f"is {counted(len(groups), 'task')} of {written}")
+    return plan
+
+
+def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callable[[int], None] = False) -> None:
+    """Run a task of a plan. A task that was run already, or by a process that died, may be run again.
+
+    Args:
+        file: what `plan_tasks` wrote.
+        number: of the task, from 0.
+        progress: as in `Plan.run`.
+
+    Raises:
+        ModelError: a file cannot be read or written.
+        BindingError: there is no such task, something has changed since the plan was made, or its outputs have their
+            names already.
+    """
+    plan, said, place = _read("run_task", file)
+    tasks = said["tasks"]
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(tasks):
+        raise BindingError(f"run_task: {place} has {counted(len(tasks), 'task')}, from 0 on, and not {number!r:.20}")
+    first, last = tasks[number]["blocks"]
+    write_task(plan, str(said["digest"]), number, range(first, last), progress)
+
+
+def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], None] = False) -> Plan:
+    """Write what no task of a plan has written, and give the outputs their names.
+
+    Args:
+        file: what `plan_tasks` wrote.
+        progress: as in `Plan.run`.
+
+    Returns:
+        The plan; its `resumed` says how many blocks the tasks had written.
+
+    Raises:
+        ModelError: a file cannot be read or written.
+        BindingError: something has changed since the plan was made.
+    """
+    plan, said, _ = _read("finish_tasks", file)
+    blocks = [range(*each["blocks"]) for each in said["tasks"]]
+    done = finished_tasks(plan, str(said["digest"]), len(blocks))
+    finish(plan, str(said["digest"]), [number for task in done for number in blocks[task]], len(blocks), progress)
+    return plan
+
+
+def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, Any], JsonPath]:
+    """The plan of a file, made anew, and what the file says.
+
+    Raises:
+        ModelError: it is none of `plan_tasks`.
+        BindingError: another plan comes of it now.
+    """
+    path = Path(path_text(name, file))
+    place = JsonPath(str(path))
+    with place.reading():
+        said = parse_json(path.read_bytes(), place, "text")
+    try:
+        source, target, options, work = (said[key] for key in ("source", "target", "options", "work"))
+        ends = [each["blocks"] for each in said["tasks"]]
+        is_plan = all(len(each) == 2 and all(isinstance(end, int) for end in each) for each in ends)
+        is_plan = is_plan and {*options} <= {*signature(rechunk).parameters}
+        version = str(said["anydml"])
+    except (TypeError, LookupError):
+        is_plan, version = False, ""
+    if not is_plan:
+        raise place.error("is no plan that anydml rechunk --plan has written")
+    if version != __version__:
+        raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
+    plan = rechunk(str(source), str(target), **options)
+    if _work(plan) != work or any(not 0 <= first <= last <= len(plan.blocks) for first, last in ends):
+        raise BindingError(f"{name}: {place}: {source} has changed since the plan was made: plan it again")
+    return plan, said, place
+
+
+def _begun(file: Path, work: str) -> str | None:
+    """The digest of the same plan, if the file has it already, whose tasks may have begun."""
+    try:
+        said = json.loads(file.read_bytes())
+        return str(said["digest"]) if said["work"] == work else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _work(plan: Plan) -> str:
+    """A digest of what the blocks of a plan do, and of the inputs, that is the same on every machine that has them."""
+    found = hashlib.sha256()
+    for part in plan.blocking.state():
+        found.update(part)
+    for path, own in plan.identities.items():
+        found.update(repr((str(path), _without_device(own))).encode())
+    for array in plan.arrays:
+        found.update(repr(sorted(array.metadata.items())).encode())
+    return found.hexdigest()
+
+
+def _without_device(state: Any) -> Any:
+    """The state of a file without its device, whose number may be another one on each machine."""
+    if not isinstance(state, tuple):
+        return state
+    return tuple(map(_without_device, state[1:] if len(state) == 5 and isinstance(state[0], int) else state))
+
+
+def _groups(plan: Plan, tasks: int | None) -> list[range]:
+    """The blocks of each task, of about equal bytes."""
+    sizes = [plan.blocking.block_bytes(number) for number in range(len(plan.blocks))]
+    count = min(len(sizes), tasks or math.ceil(sum(sizes) / TASK_BYTES)) or 1
+    ends, done, total = [0], 0, sum(sizes)
+    for number, size in enumerate(sizes, 1):
+        done += size
+        if done * count >= total * len(ends) and len(ends) < count and number < len(sizes):
+            ends.append(number)
+    return [range(low, high) for low, high in zip(ends, [*ends[1:], len(sizes)], strict=True)]
+
+
+def _described(plan: Plan, number: int, blocks: Sequence[int]) -> dict[str, Any]:
+    """A task for people and programs: what it reads and writes."""
+    every = [*_boxes(plan, blocks)]
+    return {
+        "task": number,
+        "blocks": [blocks[0], blocks[-1] + 1] if blocks else [0, 0],
+        "bytes_read": sum(each.pop("bytes") for block in every for each in block["reads"]),
+        "bytes_written": sum(map(plan.blocking.block_bytes, blocks)),
+        "boxes": every,
+    }
+
+
+def _boxes(plan: Plan, blocks: Sequence[int]) -> Iterator[dict[str, Any]]:
+    for number in blocks:
+        output, _, box = plan.blocks[number]
+        target = plan.outputs[output]
+        reads = [
+            {"array": str(plan.inputs[operand].path), "box": own,
+             "bytes": size_of(own) * plan.inputs[operand].dtype.itemsize}
+            for operand, own in plan.blocking.regions(output, box)  # type: ignore[union-attr]
+        ]  # fmt: skip
+        files = target.layout.file
+        chunks = [] if target.layout.is_one else [
+            [low // size, -(-high // size)] for (low, high), size in zip(box, files, strict=True)
+        ]  # fmt: skip
+        yield {"reads": reads, "array": str(target.path), "box": box, "chunks": chunks}
