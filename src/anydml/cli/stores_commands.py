@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from anydml.cli.checkpoint_options import LAYOUTS, check_shards, extras_of, ranks_of, renames, selects, writes
 from anydml.cli.output import AnyPath, LocalPath, say
@@ -207,8 +208,17 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     """Run a task of a plan in a file, or what is left of it."""
     from anydml.stores.tasks import finish_tasks, run_task
 
-    if plan_file is None:
+    given = click.get_current_context()
+    of_others = [
+        parameter.opts[0] for parameter in given.command.params
+        if parameter.name not in ("plan_file", "task", "as_json", "quiet")
+        and given.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        and given.params[parameter.name or ""] is not None
+    ]  # fmt: skip
+    if plan_file is None or given.params["source"] is not None:
         raise click.UsageError("IN and OUT are needed, or --plan FILE alone")
+    if of_others:
+        raise click.UsageError(f"{of_others[0]} is said when the plan is made: leave it out")
     if task is None:
         output.finished(finish_tasks(plan_file, output.shows_progress))
     else:

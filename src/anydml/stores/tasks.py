@@ -70,7 +70,7 @@ def plan_tasks(
     if tasks is not None and (isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1):
         raise BindingError(f"plan_tasks: tasks is {tasks!r:.40}, where a number from 1 is expected")
     paths = [str(whole(placed("plan_tasks", path))) for path in (source, target)]
-    plan = rechunk(*paths, **options)
+    plan = rechunk(paths[0], paths[1], **options)
     if not isinstance(plan.blocking, GridBlocking):
         raise BindingError("plan_tasks: tasks are for arrays in chunks: from a .npy file to another one, run rechunk")
     work = _work(plan)
@@ -104,6 +104,14 @@ def run_task(file: str | os.PathLike[str], number: int, progress: bool | Callabl
         ModelError: a file cannot be read or written.
         BindingError: there is no such task, something has changed since the plan was made, or its outputs have their
             names already.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> plan = stores.plan_tasks("plan.json", "x.npy", "x.zarr", chunks=[1, 3])
+        >>> stores.run_task("plan.json", 0)
+        >>> stores.finish_tasks("plan.json").resumed == len(plan.blocks)
+        True
     """
     plan, said, place = _read("run_task", file)
     tasks = said["tasks"]
@@ -126,6 +134,13 @@ def finish_tasks(file: str | os.PathLike[str], progress: bool | Callable[[int], 
     Raises:
         ModelError: a file cannot be read or written.
         BindingError: something has changed since the plan was made.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> plan = stores.plan_tasks("plan.json", "x.npy", "x.zarr", chunks=[1, 3])
+        >>> stores.finish_tasks("plan.json").resumed
+        0
     """
     plan, said, _ = _read("finish_tasks", file)
     blocks = [range(*each["blocks"]) for each in said["tasks"]]
