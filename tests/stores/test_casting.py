@@ -80,13 +80,37 @@ def test_pieces_are_cast_and_nothing_is_unless_asked_for(tmp_path):
     (tmp_path / "layout.toml").write_text(LAYOUT)
     stores.reshard([tmp_path / "in"], tmp_path / "ranks", tmp_path / "layout.toml", 2).run()
     plan = stores.reshard([tmp_path / "ranks"], tmp_path / "whole", dtype="bfloat16")
-    assert plan.remarks[0] == "casts 2 tensors from float64 to bfloat16 by ml_dtypes"
+    cast = "casts 2 tensors from float64 to bfloat16 by ml_dtypes"
+    assert plan.remarks[0] == f"{cast}: numbers beyond ±3.38953e+38 become infinite"
     size = sum(each.nbytes for each in stores.reshard([tmp_path / "ranks"], tmp_path / "same").outputs)
     assert plan.totals.bytes_read == size
     assert plan.totals.bytes_read_again == 0
     plan.run()
     for name, each in expected(given, "bfloat16").items():
         assert stores.open(tmp_path / "whole")[name].read().tobytes() == each.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "said"),
+    [
+        ("float16", "±65504 become infinite"),
+        ("float8_e5m2", "±57344 become infinite"),
+        ("float8_e4m3fn", "±448 become nan"),
+        ("bfloat16", ""),
+        ("float64", ""),
+    ],
+)
+def test_a_narrower_range_is_said(dtype, said, tmp_path):
+    numbers = np.array([448, 464, 480, 57344, 61440, 65504, 65520, 1e6, 1e38, -1e6], np.float32)
+    save_file({"w": numbers}, tmp_path / "x.safetensors")
+    plan = stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype=dtype)
+    (remark,) = plan.remarks
+    assert remark.partition(": numbers beyond ")[2] == said
+    plan.run()
+    found = stores.open(tmp_path / "y.safetensors")["w"].read().astype(np.float64)
+    assert np.isfinite(found).all() == (not said)
+    if said:
+        assert np.isnan(found).any() == said.endswith("nan")
 
 
 def test_what_means_nothing_is_refused(tmp_path):

@@ -106,11 +106,33 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
             counts[id(tensor.dtype)] += 1
             kinds[key] = dtype
     by = "NumPy" if is_own_dtype(dtype) else "ml_dtypes"
-    texts = Counter[str]()
+    texts = Counter[np.dtype[Any]]()
     for number, count in counts.items():
-        texts[str(known[number])] += count
-    remarks = [f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}" for each, n in texts.items()]
+        texts[known[number].newbyteorder("=")] += count
+    remarks = [
+        f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}{_lost(each, dtype)}" for each, n in texts.items()
+    ]
     return _read_as(tensors, kinds), remarks
+
+
+def _lost(before: np.dtype[Any], after: np.dtype[Any]) -> str:
+    """Which numbers become infinite or nan in a cast to a dtype of a narrower range; an empty text for none."""
+    most, least = _largest(after), _largest(before)
+    if least <= 2 * most:
+        return ""
+    beyond = np.array([2 * most, -2 * most], before)
+    with np.errstate(all="ignore"):
+        is_nan = np.isnan(beyond.astype(after).astype(np.float64)).all()
+    return f": numbers beyond ±{most:g} become {'nan' if is_nan else 'infinite'}"
+
+
+def _largest(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a floating-point dtype, also one of ml_dtypes."""
+    if is_own_dtype(dtype):
+        return float(np.finfo(dtype).max)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).max)
 
 
 def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
