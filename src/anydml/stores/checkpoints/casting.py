@@ -132,7 +132,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
         return float(np.finfo(dtype).max)
     import ml_dtypes
 
-    return float(ml_dtypes.finfo(dtype).max)
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def _swapped(tensors: StoredTensors) -> tuple[StoredTensors, list[str]]:
