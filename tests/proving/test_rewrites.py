@@ -69,3 +69,14 @@ def test_what_was_proved_of_one_rewrite_is_not_taken_for_another(perm):
 def test_what_is_drawn_is_never_the_same():
     text = f"""{HEAD} g (float[B,N] x) => (float[B,N] y) {{ a = RandomNormalLike (x) y = Add (x, a) }}"""
     assert _proved(text, text) == [False]
+
+
+def test_what_scales_of_an_axis_quantize_is_not_what_is_quantized_in_another_order():
+    text = f"""{HEAD} g (float[B,3,3] x) => (float[B,3,3] y)
+    <float[3] scale = {{0.5, 1, 2}}, int8[3] zero = {{0, 1, 2}}, float one = {{0.5}}, int8 none = {{1}}> {{
+        a = Transpose <perm = [0, 2, 1]> (x) q = QuantizeLinear <axis = 1> (a, SCALE)
+        b = Transpose <perm = [0, 2, 1]> (q) y = DequantizeLinear <axis = 2> (b, SCALE)
+    }}"""
+    plain = text.replace("Transpose <perm = [0, 2, 1]>", "Identity")
+    for scale, is_equal in (("one, none", True), ("scale, zero", False)):
+        assert _proved(text.replace("SCALE", scale), plain.replace("SCALE", scale)) == [is_equal]

@@ -147,3 +147,35 @@ def test_random_nodes_stay_the_same_bit_for_bit():
         )
 
     check()
+
+
+QUANTIZED = """g (float[2,3,4] x) => (float[2,3,4] y) <SCALES> {
+    a = Transpose <perm = [2, 0, 1]> (x) q = QuantizeLinear <axis = 0> (a, scale, zero)
+    d = DequantizeLinear <axis = 0> (q, scale, zero) b = Transpose <perm = [1, 2, 0]> (d) y = Relu (b)
+}"""
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_transposes_cancel_around_what_one_scale_quantizes(kind):
+    text = QUANTIZED.replace("SCALES", f"float scale = {{0.5}}, {kind} zero = {{3}}")
+    assert _kinds(_slimmed(text)) == ["QuantizeLinear", "DequantizeLinear", "Relu"]
+    dynamic = text.replace("[2,3,4]", "[N,3,4]")
+    assert _kinds(_slimmed(dynamic)) == ["QuantizeLinear", "DequantizeLinear", "Relu"]
+
+
+def test_transposes_stay_around_scales_of_an_axis():
+    scales = "float[4] scale = {0.5, 1, 2, 3}, int8[4] zero = {0, 1, 2, 3}"
+    assert _kinds(_slimmed(QUANTIZED.replace("SCALES", scales))).count("Transpose") == 2
+
+
+@pytest.mark.parametrize(
+    ("equation", "left"),
+    [("bac->cab", "Transpose Relu"), ("b a c -> a b c", "Relu"), ("bac", "Relu"), ("bac->ca", "Transpose Einsum Relu")],
+)
+def test_an_einsum_that_transposes_is_movement(equation, left):
+    text = """g (float[2,3,4] x) => (float[A,B,C] y) {
+        a = Transpose <perm = [1, 0, 2]> (x) b = Einsum <equation = "EQUATION"> (a) y = Relu (b)
+    }"""
+    result = "float[A,B]" if equation.endswith("->ca") else "float[A,B,C]"
+    made = _slimmed(text.replace("EQUATION", equation).replace("float[A,B,C]", result))
+    assert _kinds(made) == left.split()

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.onnx.tensors import numpy_type
 from anydml.proving.calls import Call
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.moving import Mover, filled
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
@@ -38,6 +38,8 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None
     if call.operator in ELEMENTWISE and len(call.proto.output) == 1 and call.inputs:
         return _elementwise(mover, call)
+    if call.operator in QUANTIZING:
+        return _quantized(mover, call)
     if call.operator == "MatMul":
         return _matmul(mover, *call.inputs) if len(call.inputs) == 2 and all(call.inputs) else None
     if call.operator == "Gemm":
@@ -149,6 +151,19 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
         # Before opset 7, axes were broadcast in another way.
         return None
     found = made(mover, operator, terms, call.attributes(), dtype)
+    return None if found is None else [found]
+
+
+def _quantized(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return what is quantized or dequantized by one scale; None where there are several, or a type is not known."""
+    others = [each for each in call.inputs[1:] if each is not None]
+    is_whole = all(each.shape == () for each in others)
+    if not is_whole or call.get("output_dtype", 0) or all(each is None or each.is_constant for each in call.inputs):
+        return None
+    zero = call.term(2)
+    own = np.dtype(np.uint8) if zero is None else zero.dtype
+    dtype = own if call.operator == "QuantizeLinear" else others[0].dtype
+    found = made(mover, call.operator, call.inputs, (call.version, call.attributes(("axis",))), dtype)
     return None if found is None else [found]
 
 

@@ -9,3 +9,15 @@ _NAMES = """
 
 ELEMENTWISE = frozenset(_NAMES.split())
 """Operators each element of whose result depends on the elements at the same place, after broadcasting."""
+
+QUANTIZING = frozenset(("DequantizeLinear", "QuantizeLinear"))
+"""Operators that do, too, where their scale has no axis."""
+
+
+def permutation_of(equation: str) -> list[int] | None:
+    """Return which axes of the input are those of the result of an Einsum that only transposes; None for others."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    is_plain = given.isalpha() and len({*given}) == len(given)
+    if not is_plain or sorted(result if arrow else given) != sorted(given):
+        return None
+    return [given.index(each) for each in (result if arrow else sorted(given))]

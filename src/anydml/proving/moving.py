@@ -12,13 +12,10 @@ import numpy as np
 from anydml.onnx.values import Array
 from anydml.proving.layouts import PLAIN, laid_out
 from anydml.proving.orders import REPEATED, Entry, aligned, numbers
-from anydml.proving.sizes import Size, Sizes, divided, product
+from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term, Terms, elements_of
 from anydml.proving.views import Viewer, own_axes
-
-Window = tuple[int, Size, Size, int]
-"""An axis, the first coordinate that is taken, how many are, and the step."""
-
+from anydml.proving.windows import Window, by_factor, outward
 
 MOST_DEEP = 100
 """Most nodes, one behind the other, of whose inputs slices are taken."""
@@ -64,7 +61,7 @@ class Mover(Viewer):
                 array = array.take(start + np.arange(length) * by, axis)
             return self.terms.constant(array) if term.is_constant else self.terms.known(array, term.dtype)
         source, factors, axes = self.along(term)
-        own = _by_factor(axes, taken)
+        own = by_factor(axes, taken)
         if own is None:
             source, factors, axes = term, term.sizes, own_axes(term)
             own = {axis: (first, count, step) for axis, first, count, step in taken}
@@ -83,7 +80,7 @@ class Mover(Viewer):
         entries = [each for axis in axes for each in axis]
         if not windows:
             return self.view(source, factors, entries, shape)
-        if source.kind == "slice" and (inner := _outward(source, factors, windows)) is not None:
+        if source.kind == "slice" and (inner := outward(source, factors, windows)) is not None:
             (base,) = source.inputs
             assert base is not None, "it slices a value"
             source, factors, windows = base, *inner
@@ -294,41 +291,6 @@ class Mover(Viewer):
             *(each for own in axes[axis + 1 :] for each in moved(own)),
         ]  # fmt: skip
         return self.view(made, [*before, *order.factors, *after], entries, shape)
-
-
-def _by_factor(axes: list[list[Entry]], windows: Sequence[Window]) -> dict[int, tuple[Size, Size, int]] | None:
-    """Return windows by the factors of a source, and set the sizes of these; None if they take no whole ones."""
-    found = dict[int, tuple[Size, Size, int]]()
-    for axis, first, count, step in windows:
-        left = [(k, size) for k, size in axes[axis] if size != 1]
-        if not left:
-            return None
-        (k, _), rest = left[0], product(size for _, size in left[1:])
-        start, length = divided(first, rest), divided(count, rest)
-        if start is None or length is None or (step != 1 and len(left) > 1):
-            return None
-        if k != REPEATED:
-            found[k] = start, length, step
-        axes[axis] = [(k, length), *left[1:]]
-    return found
-
-
-def _outward(
-    source: Term, factors: Sizes, windows: dict[int, tuple[Size, Size, int]]
-) -> tuple[Sizes, dict[int, tuple[Size, Size, int]]] | None:
-    """Return the factors of what a slice is of, with the slice's windows and others; None if they do not fit."""
-    split, (base,) = aligned(factors, source.sizes), source.inputs
-    if split is None or base is None or any(len(parts) != 1 for parts in split[0]):
-        return None
-    found, composed = [*factors], {**windows}
-    for axis, first, _, step in source.detail:
-        own = [k for k, _ in split[1][axis]]
-        if len(own) != 1:
-            return None
-        found[own[0]] = base.sizes[axis]
-        start, count, by = windows.get(own[0], (0, source.sizes[axis], 1))
-        composed[own[0]] = first + start * step, count, by * step
-    return tuple(found), composed
 
 
 def filled(term: Term) -> Array | None:

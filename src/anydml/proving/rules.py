@@ -9,6 +9,7 @@ import numpy as np
 from anydml.onnx.budget import Budget
 from anydml.onnx.tensors import numpy_type, to_array
 from anydml.proving.calls import Call
+from anydml.proving.elementwise import permutation_of
 from anydml.proving.moving import Mover
 from anydml.proving.sizes import Size, Sizes, axis_of, broadcast, differ, divided, fit, least, product
 from anydml.proving.taking import slice_rule, split_rule, take_rule
@@ -157,6 +158,15 @@ def _transpose(mover: Mover, call: Call) -> Sequence[Term] | None:
     return [mover.transpose(term, perm)] if sorted(perm) == [*range(len(term.shape))] else None
 
 
+def _einsum(mover: Mover, call: Call) -> Sequence[Term] | None:
+    """Return what is transposed by an equation with one input; None where elements are added up, or some are taken."""
+    term = call.term(0)
+    perm = permutation_of(call.get("equation", b"").decode()) if len(call.inputs) == 1 else None
+    if term is None or term.shape is None or perm is None or len(perm) != len(term.shape):
+        return None
+    return [mover.transpose(term, perm)]
+
+
 def _concat(mover: Mover, call: Call) -> Sequence[Term] | None:
     terms = [term for term in call.inputs if term is not None and term.shape]
     if len(terms) < len(call.inputs) or not terms or call.version < 4:
@@ -257,7 +267,7 @@ def _resize(mover: Mover, call: Call) -> Sequence[Term] | None:
 RULES: dict[tuple[str, str], Rule] = {
     ("", operator): rule
     for operator, rule in {
-        "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout,
+        "Cast": _cast, "Concat": _concat, "ConstantOfShape": _constant_of_shape, "Dropout": _dropout, "Einsum": _einsum,
         "Expand": _expand, "Flatten": _flatten, "Gather": take_rule, "Identity": _identity, "Pad": _pad,
         "Range": _range, "Reshape": _reshape, "Resize": _resize,
         "Shape": _shape, "Size": _size, "Slice": slice_rule, "Split": split_rule,

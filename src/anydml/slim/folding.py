@@ -10,6 +10,7 @@ import onnx.defs
 from anydml.onnx.tensors import bits_of
 from anydml.onnx.values import Array
 from anydml.proving.calls import Call
+from anydml.proving.elementwise import permutation_of
 from anydml.proving.folding import EXACT
 from anydml.proving.terms import Term
 from anydml.slim.analysis import MOVEMENT
@@ -122,9 +123,9 @@ class Folding:
         return made
 
 
-def without_unused(graph: Graph) -> Graph:
-    """Return a graph whose nodes have no outputs that may be left out and that nothing reads."""
-    ops = [_trimmed(op, graph) for op in graph.ops]
+def plain(graph: Graph) -> Graph:
+    """Return a graph without outputs that may be left out and that nothing reads, and with Transpose for Einsum."""
+    ops = [_transposed(_trimmed(op, graph)) for op in graph.ops]
     return graph if ops == graph.ops else graph.with_ops(ops)
 
 
@@ -142,3 +143,9 @@ def _trimmed(op: Op, graph: Graph) -> Op:
     while not outputs[-1] and len(outputs) > 1:
         outputs.pop()
     return op.replaced(outputs=outputs)
+
+
+def _transposed(op: Op) -> Op:
+    """Return a Transpose for an Einsum that does no more."""
+    perm = permutation_of(op.get("equation").decode()) if op.kind == "Einsum" and len(op.inputs) == 1 else None
+    return op if perm is None else Op.make("Transpose", op.inputs, op.outputs, op.proto.name, perm=perm)

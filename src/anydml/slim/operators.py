@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.slim.analysis import Analysis
 from anydml.slim.graph import Op
 from anydml.slim.pieces import Window
@@ -16,6 +16,12 @@ SOFTMAX_OF_ONE_AXIS = 13
 def is_elementwise(op: Op) -> bool:
     """Whether a node computes one result element by element."""
     return op.kind in ELEMENTWISE and len(op.outputs) == 1
+
+
+def is_quantized_whole(op: Op, analysis: Analysis) -> bool:
+    """Whether a node quantizes or dequantizes all elements by one scale."""
+    values = [analysis.values.get(name) for name in op.inputs[1:] if name]
+    return op.kind in QUANTIZING and all(each is not None and each.tensor and each.sizes == () for each in values)
 
 
 def row_axes(op: Op, analysis: Analysis) -> list[int] | None:

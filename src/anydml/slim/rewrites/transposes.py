@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.slim.graph import OUTSIDE, Op
-from anydml.slim.operators import SOFTMAX, permutation, row_axes
+from anydml.slim.operators import SOFTMAX, is_quantized_whole, permutation, row_axes
 from anydml.slim.rewrites.rewrite import Rewrite
 
 WITH_AXIS = SOFTMAX | {"Concat", "Split"}
@@ -97,7 +97,7 @@ class TransposePushing(Rewrite):
     def _fits(self, op: Op, group: _Group) -> bool:
         """Whether a node can read its inputs in the other order of axes."""
         axes = row_axes(op, self._analysis)
-        if not (axes or op.kind in ELEMENTWISE | WITH_AXIS | {"Slice"}):
+        if not (axes or op.kind in ELEMENTWISE | WITH_AXIS | {"Slice"} or is_quantized_whole(op, self._analysis)):
             return False
         rank = len(group.perm)
         if not all(name and self._are_known(name) and len(self._values[name].sizes) == rank for name in op.outputs):
