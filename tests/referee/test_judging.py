@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +15,8 @@ from anydml.referee import causes_of, find_cases, judge, make_cases, write_cases
 from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
 from anydml.referee.shrinking import shrink_all
 from anydml.referee.verdicts import kind_of
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 PROGRAM = """
 import os, shutil, signal, sys
@@ -204,3 +207,19 @@ def test_an_engine_that_is_not_there(cases, monkeypatch):
 )
 def test_messages_of_one_kind(said, kind):
     assert kind_of(said) == kind
+
+
+def test_what_is_kept_for_the_page(judged, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(DOCS))
+    import tables
+
+    from benchmarks.referee import kept
+
+    index = {"cases": 12, "seed": 1, "anydml": "1.0", "onnx": "2.0"}
+    found = kept(index, [json.loads(as_json(judged))] * 2, "2026-01-02")
+    (tmp_path / "referee.json").write_text(json.dumps(found))
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    text = tables.verdicts()
+    assert "| date | 2026-01-02 |" in text
+    assert "| Gather | 0 / 0 / 0 / 3 | 0 / 0 / 0 / 3 |" in text
+    assert "| Size | 0 / 0 / 3 / 0 | 0 / 0 / 3 / 0 |" in text
