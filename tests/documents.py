@@ -79,7 +79,7 @@ def copy_of_sources(target):
 
 def run_commands(commands, folder, sources=None):
     """What a shell prints; `anydml` and `python` are those of this Python. `anydml` alone needs no process."""
-    if sources is None and re.fullmatch(r"(anydml [\w ./,=-]+\n)+", commands):
+    if sources is None and re.fullmatch(r"(anydml [\w :./,=-]+\n)+", commands):
         return "".join(printed_by(line.split()[1:]) for line in commands.splitlines())
     bash = shutil.which("bash")
     found = subprocess.run(

@@ -1,5 +1,6 @@
 """The documentation tells the truth: its code runs and prints what it shows, its pictures are the moves'."""
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -24,13 +25,14 @@ from documents import (
     sections,
     untimed,
 )
+from s3_server import s3_server
 
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 RECIPES = [page for page, text in PAGES.items() if any(block.title for block in blocks(text))]
 RUN = {"python", "sh"}
 SHOWN = {"text", "json", "yaml"}
-OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray", "transformers", "zarr")
+OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray", "transformers", "zarr", "obstore")
 
 
 def missing(text):
@@ -92,7 +94,9 @@ def run_in_order(text, folder):
 def test_section(name, folder):
     if "import cupy" in SECTIONS[name] and not importlib.util.find_spec("cupy"):
         pytest.skip("there is no CuPy, which needs a GPU")
-    run_in_order(SECTIONS[name], folder)
+    is_of_bucket = any("s3://" in block.body for block in blocks(SECTIONS[name]) if block.language in RUN)
+    with s3_server() if is_of_bucket else contextlib.nullcontext():
+        run_in_order(SECTIONS[name], folder)
 
 
 @pytest.mark.parametrize("page", RECIPES)

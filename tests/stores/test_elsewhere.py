@@ -3,16 +3,15 @@
 import functools
 import http.server
 import io
-import os
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from s3_server import s3_server
 
 import anydml as dml
 from anydml import stores
@@ -22,8 +21,6 @@ from anydml.files.located import located
 
 zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 obstore = pytest.importorskip("obstore", reason='obstore is not installed: pip install "anydml[remote]"')
-
-CHILD = Path(__file__).parent / "s3_child.py"
 
 WAYS = {
     "plain": {"compressors": None},
@@ -53,22 +50,8 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server():
-    pytest.importorskip("moto.server", reason='moto is not installed: pip install "moto[s3]" flask flask-cors')
-    with subprocess.Popen([sys.executable, CHILD], stdin=-1, stdout=-1, text=True) as child:
-        port = child.stdout.readline().strip()
-        named = {
-            "AWS_ACCESS_KEY_ID": "x",
-            "AWS_SECRET_ACCESS_KEY": "y",
-            "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-            "AWS_ALLOW_HTTP": "true",
-        }
-        before = dict(os.environ)
-        os.environ.update(named)
+    with s3_server() as child:
         yield Server(child)
-        os.environ.clear()
-        os.environ.update(before)
-        child.kill()
 
 
 @pytest.fixture
