@@ -23,8 +23,11 @@ import numpy as np
 _LIBRARIES = {"anydml", "numpy", "torch", "jax", "jaxlib", "einops", "dask", "cupy", *sys.stdlib_module_names}
 """Packages whose functions and classes are not searched."""
 
-_BY_TEXT = {"getattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__"}
+_BY_TEXT = {"getattr", "hasattr", "attrgetter", "methodcaller", "vars", "globals", "__dict__"}
 """Names of what reads a variable or attribute whose name is a string."""
+
+ANY = "*"
+"""Stands for all names among those of code that computes names of attributes."""
 
 _SEEDED = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64", "MT19937", "Philox", "SFC64", "seed"}
 """Names of what takes chance from the system if it is called without a seed."""
@@ -45,6 +48,13 @@ def modules_of(code: types.CodeType) -> list[types.ModuleType]:
 def unsteady_call(code: types.CodeType) -> str | None:
     """Return the name of something that code calls and that gives other values each time; None if there is none."""
     return _named(code)[2]
+
+
+def asked_for_by_text(code: types.CodeType) -> frozenset[str]:
+    """Return the names of attributes in texts of code and of functions inside it, which need not be there."""
+    inner = [asked_for_by_text(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    own = [each for each in _texts(code) if each.isidentifier()] if reads_by_text(code) else []
+    return frozenset(own).union(*inner)
 
 
 def reads_by_text(code: types.CodeType) -> bool:
@@ -79,7 +89,9 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
     inner = [_named(each) for each in code.co_consts if isinstance(each, types.CodeType)]
     names = {*code.co_names, *(name for each in inner for name in each[0])}
     if reads_by_text(code):
-        names |= {each for each in code.co_consts if isinstance(each, str) and each.isidentifier()}
+        names |= {part for each in _texts(code) for part in (each, *each.split("."))}
+        if _computes_names(code):
+            names.add(ANY)
     imported = {name for each in inner for name in each[1]}
     # Every other byte is an instruction, or a cache's.
     if _IMPORTING in code.co_code[::2]:
@@ -95,14 +107,28 @@ def _names_in(code: types.CodeType) -> tuple[frozenset[str], tuple[str, ...], st
 _IMPORTING = dis.opmap["IMPORT_NAME"]
 
 
+def _computes_names(code: types.CodeType) -> bool:
+    """Whether code calls `getattr` or `hasattr` with other names than texts in it."""
+    steps = _steps(code)
+    asked = sum(step.argval in ("getattr", "hasattr") for step in steps)
+    calls = [(k, step.arg) for k, step in enumerate(steps) if step.opname == "CALL" and step.arg in (2, 3)]
+    # The name is the second argument, before a default that is one instruction.
+    given = [steps[k - (arg or 0) + 1] for k, arg in calls]
+    return asked > sum(each.opname.startswith("LOAD_CONST") and type(each.argval) is str for each in given)
+
+
+def _steps(code: types.CodeType) -> list[dis.Instruction]:
+    """Return the instructions of code, without those that only prepare calls."""
+    return [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+
+
 def _texts(code: types.CodeType) -> list[str]:
     return [each for each in code.co_consts if isinstance(each, str)]
 
 
 def _unseeded(code: types.CodeType) -> Iterator[str]:
     """Yield the names of makers of generators that are called without arguments."""
-    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
-    for step, after in pairwise(steps):
+    for step, after in pairwise(_steps(code)):
         if step.argval in _SEEDED and after.opname == "CALL" and not after.arg:
             yield step.argval
 
@@ -118,7 +144,7 @@ def _sort_of(kind: Any) -> str:
         return "plain"
     if issubclass(kind, np.ndarray):
         return "array"
-    if issubclass(kind, (list, tuple, dict, set, frozenset, collections.deque)):
+    if issubclass(kind, (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)):
         return "container"
     if issubclass(kind, (bytearray, array.array)):
         return "buffer"

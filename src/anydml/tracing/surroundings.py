@@ -5,6 +5,7 @@ A trace is valid as long as they are what they were. Large containers are compar
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
 import types
@@ -18,6 +19,8 @@ import numpy as np
 
 from anydml.tracing.clocks import differs_by_process, differs_by_time, watched
 from anydml.tracing.reading import (
+    ANY,
+    asked_for_by_text,
     called_by_syntax,
     classes_of,
     is_of_a_library,
@@ -64,6 +67,7 @@ class Surroundings:
         self._constants = Remembered()
         self._noted: set[tuple[int, str]] = set()
         self._names: set[str] = set()
+        self._asked: set[str] = set()
         self._codes: list[types.CodeType] = []
         self._functions: list[types.FunctionType] = []
         # Names of containers by identity, and of those that have other names, too.
@@ -128,11 +132,18 @@ class Surroundings:
                     self._visit(each, label, sort)
             behind = [holder for holder in self._holders if len(holder.names) < len(self._names)]
             if not behind:
+                self._note_absent()
                 return
             for holder in behind:
                 fresh = self._names - holder.names
                 holder.names.update(fresh)
                 self._scan(holder, fresh)
+
+    def _note_absent(self) -> None:
+        """Note which attributes that code asks for, as by `hasattr`, objects do not have."""
+        for holder in self._holders:
+            if holder.is_noted and not isinstance(holder.each, types.ModuleType):
+                self._note_names(holder.mapping, sorted(self._asked - holder.mapping.keys()), holder.label)
 
     def _visit(self, each: Any, label: str, sort: str) -> None:
         if sort == "unsteady" or differs_by_time(each):
@@ -173,7 +184,10 @@ class Surroundings:
         self._waiting.append((getattr(each, "__dict__", {}).get("__wrapped__"), label))
 
     def _visit_object(self, each: Any, label: str) -> None:
-        self._hold(each, label, classes_of(each if isinstance(each, type) else type(each)))
+        kind = type(each)
+        self._hold(each, label, [*classes_of(each), *classes_of(kind)] if isinstance(each, type) else classes_of(kind))
+        if isinstance(each, (collections.UserDict, collections.UserList, collections.ChainMap)):
+            self._waiting.append((each.maps if isinstance(each, collections.ChainMap) else each.data, label))
 
     def _hold(self, each: Any, label: str, classes: Sequence[type]) -> None:
         self.objects[id(each)] = each
@@ -196,6 +210,7 @@ class Surroundings:
         self._functions.append(function)
         names = names_of(code)
         self._names |= names
+        self._asked |= asked_for_by_text(code)
         self._codes.append(code)
         self.unsteady = unsteady_call(code) or self.unsteady
         if "open" in names and "open" not in variables:
@@ -222,7 +237,7 @@ class Surroundings:
             self._holders.append(_Holder(function, function.__dict__, (), function.__name__, True, set()))
 
     def _visit_container(self, each: Any, label: str) -> None:
-        is_dict = isinstance(each, dict)
+        is_dict = isinstance(each, (dict, types.MappingProxyType))
         items = each.values() if is_dict else each
         self._containers[id(each)] = label
         if len(each) <= MOST_ITEMS:
@@ -243,11 +258,14 @@ class Surroundings:
     def _scan(self, holder: _Holder, names: set[str]) -> None:
         """Note and visit the attributes of an object, or the variables of a module, with such names."""
         mapping, label = holder.mapping, holder.label
-        found = [*(mapping.keys() & names)]
+        is_any = ANY in names and len(mapping) <= MOST_ITEMS and not isinstance(holder.each, types.ModuleType)
+        found = [*mapping] if is_any else [*(mapping.keys() & names)]
+        if is_any and holder.is_noted:
+            self._note(partial(iter, ()), label, whole=mapping)
         self._waiting += [(mapping[name], f"{label}.{name}") for name in found]
         for kind in holder.classes:
             own = vars(kind)
-            for name in own.keys() & names:
+            for name in own.keys() if is_any else own.keys() & names:
                 value = own[name]
                 if type(value) is types.MemberDescriptorType:
                     if not isinstance(holder.each, type):
