@@ -109,6 +109,11 @@ def parts(box: Box, itemsize: int, most: int) -> Iterator[Box]:
         yield tuple((low, min(end, low + step)) for low, (_, end), step in zip(start, box, steps, strict=True))
 
 
+def cut_first(part: Box, whole: Box) -> tuple[int, ...]:
+    """The axes of a box, first those of which a part has not all."""
+    return tuple(sorted(range(len(whole)), key=lambda axis: part[axis] == whole[axis]))
+
+
 def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Candidate sizes of blocks: multiples of a unit, the smallest first."""
     base = 2

@@ -166,7 +166,11 @@ class GridBlocking(Blocking):
             count = math.prod(last - first for first, last in spans)
             if layout.is_plain or are_kept:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
-                chunk = Layout.packed(layout.chunk, layout.dtype.itemsize)
+                order = [*range(len(part))]
+                if not layout.is_plain:
+                    order = [*boxes.cut_first(part, tuple((0, c) for c in layout.chunk))]
+                part = tuple(part[k] for k in order)
+                chunk = Layout.packed(tuple(layout.chunk[k] for k in order), layout.dtype.itemsize)
                 near_or_not = cost if layout.is_plain else boxes.HERE
                 spent += count * boxes.seconds(chunk, part, span=self.span, cost=near_or_not)
             if not layout.is_plain:

@@ -22,12 +22,13 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, of_one_chunk, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.boxes import parts, word
+from anydml.stores.planning.boxes import cut_first, offset_of, parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.read_back import ReadBack
 from anydml.stores.running.shards import Run, ShardReader, ShardWriter
+from anydml.tensor import Layout
 
 LOCKS = 64
 """Most chunks that are decoded at once, each by one thread."""
@@ -112,13 +113,16 @@ class ChunkReader:
             return
         number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
         with self._kept.lock(number):
-            if number in self._kept.numbers:
-                at = number * self.layout.chunk_bytes
-                read_box(self._kept.file, at, self.layout.sizes(chunk), inside, target, self.span)
+            at, order = number * self.layout.chunk_bytes, self._kept.orders.get(number)
+            if order is not None:
+                sizes = self.layout.sizes(chunk)
+                shape, own_box = tuple(sizes[k] for k in order), tuple(inside[k] for k in order)
+                permuted = target.transpose(order)
+                for part in parts(own_box, target.itemsize, self.span):
+                    read_box(self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span)
                 return
             whole = self._decoded(chunk) if self.layout.is_own or self.layout.edges else self._padded(own)
-            self._kept.file.write(as_bytes(whole), number * self.layout.chunk_bytes)
-            self._kept.numbers.add(number)
+            self._kept.keep(number, at, whole, cut_first(common, own), self.span)
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
     def _run(self, run: Run, box: Box, out: Array) -> None:
@@ -254,8 +258,17 @@ class _Kept:
     def __init__(self, folder: Path) -> None:
         self._held = tempfile.TemporaryFile(prefix=".anydml-", dir=folder)  # noqa: SIM115  # closed by `close`
         self.file = PlainFile(folder, True, False, self._held.fileno())
-        self.numbers: set[int] = set()
+        self.orders: dict[int, tuple[int, ...]] = {}
         self._locks = [threading.Lock() for _ in range(LOCKS)]
+
+    def keep(self, number: int, at: int, whole: Array, order: tuple[int, ...], most: int) -> None:
+        """Write a chunk with its axes in another order, so that what one block needs of it is one run."""
+        permuted = whole.transpose(order)
+        strides = Layout.packed(permuted.shape, whole.itemsize).strides
+        for part in parts(tuple((0, size) for size in permuted.shape), whole.itemsize, most):
+            piece = np.ascontiguousarray(permuted[tuple(slice(*each) for each in part)])
+            self.file.write(as_bytes(piece), at + offset_of(part, strides))
+        self.orders[number] = order
 
     def lock(self, number: int) -> threading.Lock:
         """The lock of a chunk, for decoding and reading it."""
