@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext, check_bytes
-from anydml.onnx.nodes.arguments import INDEX_BYTES, check_range, outside, scalar
+from anydml.onnx.nodes.arguments import check_range, outside, scalar
 from anydml.onnx.nodes.indexing import check_elements, check_tuples
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import numpy_type
@@ -158,7 +158,6 @@ def trilu(node: Node, ctx: LoweringContext, x: Tensor, diagonal: Tensor | None =
     array = ctx.array(x)
     if 0 in x.shape or not ctx.runs:
         return ctx.result(node, array)
-    ctx.require_memory(node, INDEX_BYTES * sum(x.shape[-2:]))
     return ctx.result(node, triangle(array, k, bool(node.get("upper"))))
 
 
