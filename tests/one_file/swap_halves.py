@@ -41,8 +41,6 @@ class SwapHalvesOperatorDesc(OperatorDesc):
 
     OPERATOR: ClassVar[str] = "SWAP_HALVES"
     TYPES: ClassVar[tuple[str, ...]] = ("MY_OPERATOR_SWAP_HALVES",)
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
 
     def constraints(self) -> Iterator[Problem]:
         """Same kind and sizes; an even axis."""

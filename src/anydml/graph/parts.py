@@ -176,8 +176,6 @@ class Graph(OperatorDesc):
     intermediate_edges: tuple[IntermediateGraphEdgeDesc, ...]
 
     OPERATOR: ClassVar[str] = NAME
-    INPUTS: ClassVar[tuple[str, ...]] = ()
-    OUTPUTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

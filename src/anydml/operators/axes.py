@@ -101,6 +101,9 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
 @rule
 def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
     """Each axis, or the flattened array, begins ``shift`` elements before its end."""
+    if make.is_empty(x):
+        make.result(make.sizes(x))
+        return
     if is_flat:
         to: View = make.result(make.sizes(x), make.ints(make.count(x)))
         _roll(make, to, make.flat(x), 0, shifts)
@@ -111,8 +114,6 @@ def roll_rule(make: Maker, x: View, shifts: Numbers, is_flat: bool) -> None:
 @rule
 def _roll(make: Maker, to: View, x: View, axis: int, shifts: Numbers) -> None:
     """Roll the axes from one on: what stays behind the shift, and what wraps around."""
-    if make.is_empty(x):
-        return
     if axis == shifts.count:
         make.copy(to, x)
         return

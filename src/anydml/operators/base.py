@@ -66,7 +66,8 @@ class OperatorDesc(Rules):
     Class attributes:
         OPERATOR: the operator's name in errors.
         SUPPORT: rows of the document's table, newest first; empty if no feature level restricts the operator.
-        INPUTS, OUTPUTS: names of the tensor fields, in binding order.
+        INPUTS, OUTPUTS: names of the tensor fields, in binding order; by default, those that begin with ``output`` are
+            outputs.
         HOST: names of the tensors that are in host memory on every device.
         TYPES: the operator's names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: alternative to suggest if no level supports a tensor.
@@ -90,6 +91,14 @@ class OperatorDesc(Rules):
     HOST: ClassVar[tuple[str, ...]] = ()
     TYPES: ClassVar[tuple[str, ...]] = ()
     UNSUPPORTED_HINT: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "INPUTS" not in vars(cls):
+            named = (name for base in reversed(cls.__mro__) for name in vars(base).get("__annotations__", ()))
+            tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
+            cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
+            cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
 
     @classmethod
     def types(cls) -> tuple[str, ...]:

@@ -72,8 +72,6 @@ class _DepthSpace(OperatorDesc):
     output_tensor: TensorDesc
     block_size: int
 
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     TO_SPACE: ClassVar[bool]
 
     @property

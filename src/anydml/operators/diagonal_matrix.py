@@ -122,8 +122,6 @@ class _DiagonalMatrix(OperatorDesc):
 
     output_tensor: TensorDesc
 
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
-
     @property
     def pattern(self) -> bytes:
         """The value's bytes."""
@@ -179,7 +177,6 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     value: float
 
     OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX"
-    INPUTS: ClassVar[tuple[str, ...]] = ()
     SUPPORT: ClassVar[SupportTable] = table(
         ("OutputTensor",),
         (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES),
@@ -236,7 +233,6 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     diagonal_fill_end: int
 
     OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX1"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES))
 
     def constraints(self) -> Iterator[Problem]:

@@ -45,8 +45,6 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     scale_bias: ScaleBias | None = None
 
     OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IDENTITY"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),

@@ -48,8 +48,6 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
 
     OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IF"
-    INPUTS: ClassVar[tuple[str, ...]] = ("condition_tensor", "a_tensor", "b_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("ATensor", "BTensor", "OutputTensor"),
         "ConditionTensor",

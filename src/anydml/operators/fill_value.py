@@ -51,8 +51,6 @@ class FillValueConstantOperatorDesc(OperatorDesc):
     value: Scalar
 
     OPERATOR: ClassVar[str] = "DML_FILL_VALUE_CONSTANT"
-    INPUTS: ClassVar[tuple[str, ...]] = ()
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("OutputTensor",),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
@@ -101,8 +99,6 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     value_delta: Scalar
 
     OPERATOR: ClassVar[str] = "DML_FILL_VALUE_SEQUENCE"
-    INPUTS: ClassVar[tuple[str, ...]] = ()
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("OutputTensor",),
         # Its page lists no FLOAT64.

@@ -52,8 +52,6 @@ class GatherOperatorDesc(OperatorDesc):
     index_dimensions: int
 
     OPERATOR: ClassVar[str] = "DML_GATHER"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("InputTensor", "OutputTensor"),
         "IndicesTensor",

@@ -51,8 +51,6 @@ class GatherElementsOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_GATHER_ELEMENTS"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("InputTensor", "OutputTensor"),
         "IndicesTensor",

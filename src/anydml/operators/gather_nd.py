@@ -56,9 +56,6 @@ class _GatherNd(OperatorDesc):
     indices_tensor: TensorDesc
     output_tensor: TensorDesc
 
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
-
     @property
     def counts(self) -> Counts:
         """Significant dimensions of the input and the indices, and batch dimensions."""

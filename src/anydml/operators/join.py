@@ -40,8 +40,6 @@ class JoinOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_JOIN"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensors", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),

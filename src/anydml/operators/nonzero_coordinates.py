@@ -60,8 +60,6 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     output_coordinates_tensor: TensorDesc
 
     OPERATOR: ClassVar[str] = "DML_NONZERO_COORDINATES"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_count_tensor", "output_coordinates_tensor")
     SUPPORT: ClassVar[SupportTable] = tuple(
         SupportRow(
             level,

@@ -66,8 +66,6 @@ class OneHotOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_ONE_HOT"
-    INPUTS: ClassVar[tuple[str, ...]] = ("indices_tensor", "values_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("ValuesTensor", "OutputTensor"),
         "IndicesTensor",

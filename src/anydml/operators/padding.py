@@ -129,9 +129,6 @@ class _Padding(OperatorDesc):
     start_padding: tuple[int, ...]
     end_padding: tuple[int, ...]
 
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
-
     @property
     def pattern(self) -> bytes:
         """The bytes of an element of padding in CONSTANT mode."""

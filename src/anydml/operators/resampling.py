@@ -52,8 +52,6 @@ class ResampleBase(OperatorDesc):
     interpolation_mode: InterpolationMode
     scales: tuple[float, ...]
 
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     HAS_OFFSETS: ClassVar[bool] = True
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:

@@ -52,8 +52,6 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_REVERSE_SUBSEQUENCES"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "sequence_lengths_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("InputTensor", "OutputTensor"),
         "SequenceLengthsTensor",

@@ -63,8 +63,6 @@ class ScatterOperatorDesc(OperatorDesc):
 
     OPERATOR: ClassVar[str] = "DML_SCATTER"
     TYPES: ClassVar[tuple[str, ...]] = ("DML_OPERATOR_SCATTER", "DML_OPERATOR_SCATTER_ELEMENTS")
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor", "updates_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("InputTensor", "UpdatesTensor", "OutputTensor"),
         "IndicesTensor",

@@ -78,8 +78,6 @@ class ScatterNdOperatorDesc(OperatorDesc):
     indices_dimension_count: int
 
     OPERATOR: ClassVar[str] = "DML_SCATTER_ND"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor", "updates_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = indexed_table(
         ("InputTensor", "UpdatesTensor", "OutputTensor"),
         "IndicesTensor",

@@ -44,8 +44,6 @@ class SliceOperatorDesc(OperatorDesc):
     strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),

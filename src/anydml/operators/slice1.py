@@ -100,8 +100,6 @@ class Slice1OperatorDesc(OperatorDesc):
     input_window_strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE1"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),

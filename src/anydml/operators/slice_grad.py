@@ -55,8 +55,6 @@ class SliceGradOperatorDesc(OperatorDesc):
     input_window_strides: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_SLICE_GRAD"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_gradient_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_gradient_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputGradientTensor", "OutputGradientTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),

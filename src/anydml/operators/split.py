@@ -38,8 +38,6 @@ class SplitOperatorDesc(OperatorDesc):
     axis: int
 
     OPERATOR: ClassVar[str] = "DML_SPLIT"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
     UNSUPPORTED_HINT: ClassVar[str] = (
         "; DirectML's release notes (1.7.0) and feature-level history list 64-bit types from 4_1, but its own page, "
         "which is the specification here, does not: anydml.split (the function) and SplitTraining split any data type"

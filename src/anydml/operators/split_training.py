@@ -45,8 +45,6 @@ class SplitTrainingOperatorDesc(OperatorDesc):
 
     OPERATOR: ClassVar[str] = "SplitTraining"
     TYPES: ClassVar[tuple[str, ...]] = ("ORT_OPERATOR_SPLIT_TRAINING",)
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "split_tensor")
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
     HOST: ClassVar[tuple[str, ...]] = ("SplitTensor",)
 
     @property

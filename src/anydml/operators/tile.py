@@ -49,8 +49,6 @@ class TileOperatorDesc(OperatorDesc):
     repeats: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_TILE"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"),
         # Its page lists no FLOAT64.

@@ -102,8 +102,6 @@ class UnfoldOperatorDesc(OperatorDesc):
     end_padding: ListOf[int]
 
     OPERATOR: ClassVar[str] = "DML_UNFOLD"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     # The page lists no data types: all are supported.
     SUPPORT: ClassVar[SupportTable] = (
         SupportRow(

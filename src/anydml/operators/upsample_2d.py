@@ -42,8 +42,6 @@ class Upsample2dOperatorDesc(OperatorDesc):
     interpolation_mode: Named[InterpolationMode]
 
     OPERATOR: ClassVar[str] = "DML_UPSAMPLE_2D"
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32)
     )
