@@ -49,3 +49,10 @@ def test_others_are_answered_as_before(capsys):
     assert "No such option" in said(capsys, "reshard", "in", "out", "--layuot", "x")
     assert "--layout" in said(capsys, "reshard", "in", "out", "--layuot", "x")
     assert "write --shard" not in said(capsys, "rechunk", "in", "out", "--max-shard-size", "x")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("stores", ""), ("reshard", "", "o"), ("reshard", "i", ""), ("verify", "i", ""), ("rechunk", "", "o")]
+)
+def test_an_empty_path_is_not_this_folder(arguments, capsys):
+    assert said(capsys, *arguments) == "anydml: a path is empty: this folder is written as .\n"

@@ -19,7 +19,21 @@ from anydml.text import printable
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class LocalPath(click.Path):
+class _Named(click.Path):
+    """A path that is no empty text, such as that of a shell's variable without a value, which would be this folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path.
+
+        Raises:
+            ClickException: it is empty.
+        """
+        if value == "":
+            raise click.ClickException("a path is empty: this folder is written as .")
+        return super().convert(value, param, ctx)
+
+
+class LocalPath(_Named):
     """The path of a file or folder on this machine."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -34,7 +48,7 @@ class LocalPath(click.Path):
         return found
 
 
-class AnyPath(click.Path):
+class AnyPath(_Named):
     """The path of a file or folder, or an address of arrays."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
