@@ -6,96 +6,51 @@ on arrays in one call. `copy` copies the elements of any view, and `fuse` turns 
 """
 
 # isort: off
-from anydml import _starting  # noqa: F401  # first: handles Ctrl-C during the imports below
+from anydml import _starting  # first: handles Ctrl-C during the imports below
 
 # isort: on
-import importlib
-from typing import TYPE_CHECKING
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING, Any
 
-from anydml._version import __version__
-from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
-from anydml.elsewhere import unknown
-from anydml.engines.cpu.threads import get_num_threads, set_num_threads
-from anydml.errors import BindingError, DescError, FuseError, ModelError
-from anydml.explain import explain
-from anydml.feature_level import FeatureLevel
-from anydml.functions.copying import copy
-from anydml.functions.finding import compress, nonzero_coordinates
-from anydml.graph.desc import GraphDesc
-from anydml.graph.parts import (
-    ConstantDataGraphNodeDesc,
-    ExecutionFlags,
-    InputGraphEdgeDesc,
-    IntermediateGraphEdgeDesc,
-    OperatorGraphNodeDesc,
-    OutputGraphEdgeDesc,
-)
-from anydml.memory.results import empty_cache, set_cache_limit
-from anydml.operators import OperatorDesc, Problem
-from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
-from anydml.operators.registry import DESCS, FUNCTIONS
-from anydml.tensor import DataType, TensorDesc, TensorFlags
-from anydml.tracing import fuse
+from anydml import _loading  # noqa: F401  # registers functions of higher packages
+from anydml._version import __version__ as __version__  # public
+
+_FOLDERS = __path__
 
 if TYPE_CHECKING:
+    from anydml._names import *  # noqa: F403
     from anydml.operators.registry import *  # noqa: F403
+    from anydml.tracing import fuse as fuse  # public
 else:
-    from anydml import _loading, functions, operators  # noqa: F401  # _loading registers hooks of higher packages
+    if not _starting.is_command(sys.argv):
+        # All together: threads that import modules of one package at the same time could wait for each other.
+        from anydml._names import *  # noqa: F403
 
-    globals().update({name: getattr(operators, name) for name in DESCS})
-    globals().update({name: getattr(functions, name) for name in FUNCTIONS})
+    def __getattr__(name: str) -> Any:
+        """Import `fuse` or a package when it is first used; in the command, which needs few of them, any name."""
+        globals()[name] = found = _found(name)
+        return found
 
-    _PACKAGES = ("dask", "dxdispatch", "onnx", "proving", "pydirectml", "slim", "stores", "torch")
+    def _found(name: str) -> Any:
+        if name == "fuse":
+            return import_module("anydml.tracing.fused").fuse
+        if name == "__all__":
+            return __dir__()
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if PathFinder.find_spec(f"{__name__}.{name}", _FOLDERS):
+            return import_module(f"{__name__}.{name}")
+        names = import_module("anydml._names")
+        if name in names.__all__:
+            return getattr(names, name)
+        from pkgutil import iter_modules
 
-    def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
-        """Import a package on first access."""
-        if name in _PACKAGES:
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(unknown(__name__, name, (*__all__, *_PACKAGES)))
+        from anydml.elsewhere import unknown
 
+        known = [*__dir__(), *(each.name for each in iter_modules(_FOLDERS))]
+        raise AttributeError(unknown(__name__, name, known))
 
-__all__ = [  # noqa: PLE0604  # the registry's keys are names
-    "AxisDirection",
-    "BindingError",
-    "BoundOperator",
-    "CompiledGraph",
-    "CompiledOperator",
-    "ConstantDataGraphNodeDesc",
-    "DataType",
-    "DepthSpaceOrder",
-    "DescError",
-    "Device",
-    "ExecutionFlags",
-    "FeatureLevel",
-    "FuseError",
-    "GraphDesc",
-    "InputGraphEdgeDesc",
-    "IntermediateGraphEdgeDesc",
-    "InterpolationMode",
-    "ModelError",
-    "OperatorDesc",
-    "OperatorGraphNodeDesc",
-    "OutputGraphEdgeDesc",
-    "PaddingMode",
-    "Problem",
-    "ScaleBias",
-    "Size2D",
-    "TensorDesc",
-    "TensorFlags",
-    "__version__",
-    "compress",
-    "copy",
-    "empty_cache",
-    "explain",
-    "fuse",
-    "get_num_threads",
-    "nonzero_coordinates",
-    "set_cache_limit",
-    "set_num_threads",
-    *DESCS,
-    *FUNCTIONS,
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return sorted(["__version__", "fuse", *import_module("anydml._names").__all__])

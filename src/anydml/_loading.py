@@ -1,30 +1,34 @@
-"""Hooks through which lower packages reach higher ones, imported on first use."""
+"""The functions of higher packages that lower ones call, which import their packages on first use."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from anydml.functions.traced import register_functions
-from anydml.tracing.fused import planned_by
+from anydml.higher import HIGHER
 
 
-def _torch_functions() -> Any:
+def _torch() -> Any:
     from anydml import torch
 
     return torch
 
 
-def _lazy_functions() -> Any:
+def _dask() -> Any:
     from anydml import dask
 
     return dask
 
 
-def _plan_function(*arguments: Any) -> Any:
+def _explain(thing: Any, **options: Any) -> Any:
+    from anydml.explain import explain
+
+    return explain(thing, **options)
+
+
+def _plan(*arguments: Any) -> Any:
     from anydml.stores.functions import plan_function
 
     return plan_function(*arguments)
 
 
-register_functions(torch=_torch_functions, dask=_lazy_functions)
-planned_by(_plan_function)
+HIGHER.update(torch=_torch, dask=_dask, explain=_explain, plan=_plan)

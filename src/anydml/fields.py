@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import operator
-import os
-import re
 import reprlib
 from typing import Any
 
 import numpy as np
 
-from anydml.errors import DescError, DescTypeError, ModelError
+from anydml.errors import DescError, DescTypeError
 
 MOST_DIMENSIONS = 64
 """Most dimensions of an array in NumPy (NPY_MAXDIMS) and PyTorch. NumPy's `take` crashes beyond it."""
@@ -31,17 +29,6 @@ def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     for name, each in items.items():
         found[name] = each
     return found
-
-
-_SCHEMES = "abfss?|adl|az|dbfs|file|ftps?|gcs|github|gs|hdfs|hf|https?|memory|oci|oss|r2|s3[an]?|sftp|smb|ssh|wasbs?"
-"""Of addresses; `pathlib.Path` makes one slash of the two behind them."""
-
-_CHAINED = "simplecache|filecache|blockcache|reference|tar|zip"
-
-_ADDRESS = re.compile(
-    rf"\s*([A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z0-9+.-]+)*://|({_SCHEMES}):/|({_SCHEMES}|{_CHAINED})::)", re.IGNORECASE
-)
-"""The beginning of an address. Drives of Windows are one letter."""
 
 
 def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
@@ -114,34 +101,6 @@ def check_length(name: str, field: str, values: Any) -> None:
     if count > MOST_ITEMS:
         message = f"{name}: {field} has {count} items that are not stored in memory"
         raise DescError(message, name, field, "a range or broadcast array must have at most 2²⁴ items")
-
-
-def path_text(name: str, value: object) -> str:
-    """Return the path of a local file or folder as text.
-
-    Raises:
-        TypeError: `value` is neither a `str` nor a `pathlib.Path`.
-        ModelError: it is an address, such as ``s3://bucket/x.zarr``.
-    """
-    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(found, str):
-        raise TypeError(f"{name} takes the path of a file, as a str or pathlib.Path, not {reprlib.repr(value)}")
-    if (said := address(found)) is not None:
-        raise ModelError(f"{name}: {found[:200]!r} {said}")
-    return found
-
-
-def address(path: str) -> str | None:
-    """Say that a path is the address of something that is no local file, and what to do; None if it is not."""
-    found = _ADDRESS.match(path)
-    if found is None:
-        return None
-    what = (
-        "copy it to this machine first, or write here and copy the result; a folder of this name needs its whole path"
-    )
-    if found[0].strip().lower().startswith("file:"):
-        what = f"write /{path[found.end() :].lstrip('/')[:200]}"
-    return f"is an address, and only files on this machine are read and written here: {what}"
 
 
 def check_dimensions(name: str, field: str, count: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 import anydml as dml
 from anydml import stores
 from anydml.cli import main
-from anydml.fields import address, path_text
+from anydml.paths import address, path_text
 
 ADDRESSES = [
     "s3://bucket/x.zarr", "hf://o/m/out.safetensors", "gs://b/x.npy", "file:///data/x.zarr", "https://h/x.safetensors",

@@ -25,7 +25,6 @@ from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores
-from anydml.engines import ENGINES
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -102,8 +101,16 @@ class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from cli
 
     name = "device"
 
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """All names, which the engines have."""
+        from anydml.engines import ENGINES
+
+        return f"[{'|'.join(ENGINES)}]"
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The engines' names."""
+        from anydml.engines import ENGINES
+
         return [CompletionItem(name) for name in ENGINES if name.startswith(incomplete)]
 
 
@@ -115,7 +122,7 @@ def anydml() -> None:
 
 @anydml.command(short_help="Run a model file (JSON or ONNX).")
 @click.argument("model", type=LocalPath())
-@click.option("--device", type=DeviceName(), default="cpu", show_default=True, metavar=f"[{'|'.join(ENGINES)}]",
+@click.option("--device", type=DeviceName(), default="cpu", show_default=True,
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
 @feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",

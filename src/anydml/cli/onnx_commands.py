@@ -10,7 +10,7 @@ import click
 
 from anydml.cli.output import LocalPath, overwrites, say
 from anydml.errors import ModelError
-from anydml.fields import path_text
+from anydml.paths import path_text
 from anydml.text import printable
 
 if TYPE_CHECKING:

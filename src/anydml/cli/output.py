@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from anydml.fields import address
+from anydml.paths import address
 from anydml.text import printable
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -19,10 +19,10 @@ from anydml.dxdispatch.model_text import lines_of, read_text
 from anydml.dxdispatch.onnx_models import OnnxModel, load_onnx
 from anydml.dxdispatch.unknown import unknown_fields
 from anydml.feature_level import FeatureLevel
-from anydml.fields import path_text
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import OperatorDesc, Problem
+from anydml.paths import path_text
 from anydml.tensor import DataType
 from anydml.text import counted, did_you_mean
 

@@ -6,7 +6,6 @@ it supports functions on arrays, ``array_engine(name, arrays)``, which returns a
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
@@ -21,9 +20,6 @@ ENGINES: Mapping[str, str] = {
     "cuda": "anydml.engines.cuda",
 }
 """Packages by device name, without the part after a colon, as in ``"cuda:1"``, which the engine parses."""
-
-HOST, ON_DEVICE = ENGINES["cpu"], ENGINES["cuda"]
-"""The engines of functions on arrays in host memory, and on a GPU."""
 
 
 def open_engine(device: str) -> Engine:
@@ -51,10 +47,13 @@ def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
         BindingError: the arrays are in different memories.
         ValueError: the engine's driver or library is missing.
     """
-    package = ON_DEVICE if DeviceArray in map(type, arrays) else HOST
-    module = sys.modules.get(package) or import_module(package)
-    engine: ArrayEngine = module.array_engine(name, arrays)
-    return engine
+    if DeviceArray in map(type, arrays):
+        from anydml.engines import cuda
+
+        return cuda.array_engine(name, arrays)
+    from anydml.engines import cpu
+
+    return cpu.array_engine(name, arrays)
 
 
 def gpu() -> tuple[str, str]:
@@ -63,7 +62,7 @@ def gpu() -> tuple[str, str]:
     Raises:
         ValueError: a GPU, its driver or a library is missing.
     """
-    found: tuple[str, str] = import_module(ON_DEVICE).machine()
+    found: tuple[str, str] = import_module(ENGINES["cuda"]).machine()
     return found
 
 

@@ -5,12 +5,10 @@ They are made from programs and their moves alone, so the same code explains ope
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anydml.notebooks import shown_by
 from anydml.text import a, printable
 
 if TYPE_CHECKING:
@@ -64,9 +62,9 @@ class Explanation:
         from pathlib import Path
 
         from anydml.errors import ModelError
-        from anydml.fields import path_text
         from anydml.files.folder import write_whole
         from anydml.files.json_path import JsonPath
+        from anydml.paths import path_text
 
         makers = {".html": self.html, ".svg": self.svg}
         target = Path(path_text("save", path))
@@ -130,6 +128,8 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
           elements: 1 move in 1 part
             2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
     """
+    from inspect import isroutine
+
     from anydml.device import BoundOperator, CompiledOperator
     from anydml.dxdispatch.model import Model
     from anydml.explain import subjects
@@ -137,7 +137,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     from anydml.operators.base import OperatorDesc
     from anydml.tracing.fused import Fused, fuse
 
-    is_called = inspect.isroutine(thing) and (arguments or keywords)
+    is_called = isroutine(thing) and (arguments or keywords)
     if isinstance(thing, Fused) or is_called:
         return _of_one(subjects.of_fused(fuse(thing) if is_called else thing, arguments, keywords))
     if type(thing).__name__ == "ModelProto" and not arguments:
@@ -152,7 +152,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     made = thing.program() if callable(getattr(thing, "program", None)) else thing
     if isinstance(made, Program):
         return _of_one(subjects.of_program(made, arguments, device))
-    if inspect.isroutine(thing):
+    if isroutine(thing):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
         raise TypeError(f"explain takes arrays for descs, operators and programs, not for {a(type(thing).__name__)}")
@@ -178,7 +178,5 @@ def _of_several(title: str, found: Any) -> Explanation:
     sections, notes = subjects.first_sections(found)
     return Explanation(title, sections, notes if sections or notes else ["Nothing moves."])
 
-
-shown_by(explain)
 
 __all__ = ["Explanation", "explain"]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from anydml.fields import address
 from anydml.files.json_path import JsonPath, show
 from anydml.files.modes import ACCESS_LIST, allowed_by
+from anydml.paths import address
 
 IMAGES = (".png", ".jpg", ".jpeg")
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from anydml.errors import ModelError
-from anydml.fields import address, path_text
 from anydml.files.addresses import KNOWN, Address
 from anydml.files.json_path import JsonPath
+from anydml.paths import address, path_text
 
 KINDS = "s3://, gs://, az://, https://, memory:// and file://"
 

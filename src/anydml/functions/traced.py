@@ -6,7 +6,7 @@ becomes part of the program; on a Dask array, it becomes tasks that run later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,8 @@ import numpy as np
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
 from anydml.functions.arguments import check_count, check_out_list
+from anydml.higher import HIGHER
 from anydml.text import a
-
-_REGISTERED: dict[str, Callable[[], Any]] = {}
-"""Functions that load a module of functions, by the name of its library."""
-
-
-def register_functions(**loads: Callable[[], Any]) -> None:
-    """Register the modules whose functions handle tensors that PyTorch compiles, and Dask arrays.
-
-    They are on a higher floor, so this package does not import them.
-    """
-    _REGISTERED.update(loads)
 
 
 def is_lazy(x: Any) -> bool:
@@ -35,7 +25,7 @@ def is_lazy(x: Any) -> bool:
 
 def lazy_functions() -> Any:
     """Return `anydml.dask`, which has the functions on Dask arrays."""
-    return _REGISTERED["dask"]()
+    return HIGHER["dask"]()
 
 
 def registered_for(x: Any) -> Any:
@@ -50,8 +40,8 @@ def registered_for(x: Any) -> Any:
     if not torch.compiler.is_compiling():
         from anydml.arrays.pytorch import has_modes, is_recorded
 
-        return _REGISTERED["torch"]() if is_recorded() or has_modes() else None
-    return _REGISTERED["torch"]()
+        return HIGHER["torch"]() if is_recorded() or has_modes() else None
+    return HIGHER["torch"]()
 
 
 def fused_functions(*arrays: Any) -> Any:

@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from anydml.higher import HIGHER
 from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
-from anydml.notebooks import page
 from anydml.records import Record, record
 from anydml.text import counted
 
@@ -179,7 +179,7 @@ class Program(Record):
         return f"Program({self.name}: {counted(len(self.operands), 'operand')}, {counted(len(self.moves), 'move')})"
 
     def _repr_html_(self) -> str | None:
-        return page(self, device="")
+        return HIGHER["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {counted(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]

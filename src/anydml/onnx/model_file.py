@@ -12,7 +12,6 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import IR_VERSION, ModelProto
 
-from anydml.fields import path_text
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
@@ -20,6 +19,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names
 from anydml.onnx.wire import count_messages
+from anydml.paths import path_text
 from anydml.text import bytes_text
 
 MOST_BYTES = 2**31 - 1

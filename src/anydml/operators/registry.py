@@ -39,9 +39,9 @@ from anydml.operators.axes import broadcast_to as broadcast_to, flip as flip, pe
 from anydml.operators.triangles import tril as tril, triu as triu
 from anydml.operators.repeating import repeat as repeat, upsample as upsample
 
+import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
-from pathlib import Path as _Path
 from typing import Any as _Any
 
 from anydml.operators.base import OperatorDesc as _OperatorDesc
@@ -59,9 +59,10 @@ def _is_desc(found: _Any, module: str) -> bool:
     )
 
 
-for _path in sorted(_Path(__file__).parent.glob("[a-z]*.py")):
-    _name = f"{__package__}.{_path.stem}"
-    if _name not in _sys.modules and _path.stem != "computing":
+for _file in sorted(_os.listdir(_os.path.dirname(__file__))):
+    _stem = _file.removesuffix(".py")
+    _name = f"{__package__}.{_stem}"
+    if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "computing":
         globals().update({name: each for name, each in vars(_import_module(_name)).items() if _is_desc(each, _name)})
 
 DESCS: dict[str, type[_OperatorDesc]] = {

@@ -11,13 +11,13 @@ import numpy as np
 from onnx import ModelProto
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.folder import Folder, check_replaceable, write_whole
 from anydml.files.json_path import JsonPath
 from anydml.onnx.checks import check, serialized
 from anydml.onnx.external import external_files
 from anydml.onnx.tensors import bits_of
 from anydml.onnx.values import Array
+from anydml.paths import path_text
 from anydml.slim.slimming import Slimmed
 
 LARGE = 1024

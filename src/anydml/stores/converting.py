@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
+from anydml.paths import path_text
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.model_layouts import asked

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.fields import path_text
 from anydml.files.folder import check_replaceable, write_whole
 from anydml.files.json_path import JsonPath, show
+from anydml.paths import path_text
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
+from anydml.paths import path_text
 from anydml.stores.checkpoints.apply_rules import apply_rule
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import ComposedTensors, MadeTensors, described, program_of

@@ -14,8 +14,8 @@ from typing import Any
 
 from anydml._version import __version__
 from anydml.errors import BindingError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
+from anydml.paths import path_text
 from anydml.stores.formats.inside_files import placed, whole
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.planning.boxes import size_of

@@ -1,5 +1,18 @@
 """`fuse`: tracing of Python functions into programs of moves."""
 
-from anydml.tracing.fused import Fused, fuse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anydml.tracing.fused import Fused, fuse
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import `fuse` when it is first used: graphs of ONNX need traced arrays alone."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from anydml.tracing import fused
+
+        return getattr(fused, name)
+
 
 __all__ = ["Fused", "fuse"]

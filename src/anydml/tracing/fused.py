@@ -18,6 +18,7 @@ from anydml.arrays.quick import BRIDGES, is_native
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import FuseError
 from anydml.functions.traced import lazy_functions
+from anydml.higher import HIGHER
 from anydml.moves import Program
 from anydml.tracing.as_numbers import Place, has_others, with_numbers
 from anydml.tracing.bridging import MISSED, bridged
@@ -87,15 +88,6 @@ def fuse(function: Callable[P, R]) -> Fused[P, R]:
     if not callable(function):
         raise TypeError(f"fuse takes a function, such as lambda x: x.T, not {type(function).__name__}")
     return Fused(function)
-
-
-_PLAN: list[Callable[..., Any]] = []
-"""The function registered by `planned_by`."""
-
-
-def planned_by(plan: Callable[..., Any]) -> None:
-    """Register the implementation of `Fused.plan`, which belongs to a higher package."""
-    _PLAN[:] = [plan]
 
 
 class Fused(Calls, Generic[P, R]):
@@ -248,7 +240,7 @@ class Fused(Calls, Generic[P, R]):
             FuseError: as for a call.
             BindingError: targets do not fit the results, `memory` is too small, or an output is an input.
         """
-        return _PLAN[0](self._function, self._name, inputs, outputs, memory, overwrite)
+        return HIGHER["plan"](self._function, self._name, inputs, outputs, memory, overwrite)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method: the instance becomes a hashed argument."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, names
+from anydml.paths import path_text
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.target import Content

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
+from anydml.paths import path_text
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.casting import changed_dtypes, dtype_of
 from anydml.stores.checkpoints.composed import ComposedTensors, Parts, described, program_of

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
-from anydml.fields import path_text
 from anydml.files.json_path import JsonPath, show
+from anydml.paths import path_text
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined, parts_of
