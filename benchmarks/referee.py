@@ -44,8 +44,8 @@ def main() -> None:
     options = parser.parse_args()
     index = json.loads((options.cases / "cases.json").read_text(encoding="utf-8"))
     judged = [json.loads(path.read_text(encoding="utf-8")) for path in options.judged]
-    if wrong := [each["engine"] for each in judged if sum(each["counts"].values()) != index["cases"]]:
-        sys.exit(f"{', '.join(wrong)}: not all cases were judged")
+    if any(sum(each["counts"].values()) > index["cases"] for each in judged):
+        sys.exit(f"more cases were judged than {options.cases} has")
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     RESULTS.write_text(json.dumps(kept(index, judged, today), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -261,7 +261,7 @@ def verdicts() -> str:
         return NOT_MEASURED
     found = json.loads(path.read_text(encoding="utf-8"))
     facts = [(key, str(found[key])) for key in ("date", "cases", "command")]
-    engines = [each["engine"] for each in found["engines"]]
+    engines = [f"{each['engine']}: {sum(each['counts'].values()):,} cases" for each in found["engines"]]
     names = list(found["engines"][0]["operators"])
     rows = [[name, *(_counts(each["operators"][name]) for each in found["engines"])] for name in names]
     rows.append(["all", *(_counts(each["counts"]) for each in found["engines"])])
