@@ -31,5 +31,7 @@ def test_one_file(tmp_path):
 
 
 def test_few_files_name_an_operator():
-    named = [path for path in SOURCES.rglob("*.py") if re.search(r"\bgather", path.read_text(encoding="utf-8"))]
+    # The referee has formulas of its own, which judge engines.
+    paths = [path for path in SOURCES.rglob("*.py") if "referee" not in path.relative_to(SOURCES).parts]
+    named = [path for path in paths if re.search(r"\bgather", path.read_text(encoding="utf-8"))]
     assert len(named) <= 10, named
