@@ -268,7 +268,7 @@ def test_check_says_nothing_is_wrong(folder, anydml):
 
 
 def test_check_lists_every_problem(folder, anydml):
-    model("""g (int64[6] x, string[2] t, int64[2] i) => (int64[A] a, int64[B] b) {
+    model("""g (double[6] x, string[2] t, int32[2] i) => (double[A] a, double[B] b) {
         [cut] a, b = Split <num_outputs = 2> (x)
         [text] u = Concat <axis = 0> (t, t)
         [pick] v = Gather (x, i)
@@ -277,7 +277,7 @@ def test_check_lists_every_problem(folder, anydml):
     assert (code, err) == (1, "")
     verdict, *lines = out.splitlines()
     assert verdict == "model.onnx: 6 problems in 3 nodes"
-    assert lines[0].startswith("model.onnx: cut.InputTensor.DataType: DML_SPLIT: InputTensor.DataType is INT64")
+    assert lines[0].startswith("model.onnx: cut.InputTensor.DataType: DML_SPLIT: InputTensor.DataType is FLOAT64")
     assert "split" in lines[0]
     assert lines[2] == "    no feature level allows it"
     assert any(line.startswith('model.onnx: node "text" (Concat): moves STRING, and DirectML has') for line in lines)

@@ -38,6 +38,7 @@ OUTSIDE = b"nobody may touch this"
 PAGE = "page.html"
 TAGS = {
     *(
+        "a",
         "html",
         "head",
         "meta",
@@ -160,7 +161,10 @@ class Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """An element begins."""
         self.tags[tag] += 1
-        self.attributes |= {name for name, _ in attrs}
+        # Links lead to places in the page alone.
+        self.attributes |= {
+            name for name, value in attrs if name != "href" or not re.fullmatch(r"#section-\d+", value or "")
+        }
 
 
 def look_at_page(page: Path) -> None:

@@ -100,6 +100,9 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any]:
 def _opened(function: Any, package: str, callers: set[Any]) -> Any:
     if type(function) is not types.FunctionType or function in callers or _package(function) != package:
         return function
+    if package == _OWN:
+        # They tell what is traced from what is not.
+        return function
     if _assigns_globals(function.__code__):
         return function
     names, callers = {*_names(function.__code__)}, {*callers, function}
@@ -130,6 +133,7 @@ def _package(function: Any) -> str:
     return module.partition(".")[0]
 
 
+_OWN = __name__.partition(".")[0]
 _ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
 
 
