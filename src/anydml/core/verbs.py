@@ -11,7 +11,8 @@ class RefusedError(Exception):
     """The call is left to Python."""
 
 
-REFUSED = RefusedError()
+REFUSED = RefusedError
+"""The class, since an instance that is raised again keeps all tracebacks from Python 3.12 on."""
 
 
 def _refuse():
