@@ -66,7 +66,8 @@ def _shares_an_element(dimensions: list[tuple[int, int]], element_size: int) -> 
 
 def shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     """Whether two arrays share a byte. Exact, except that strides too hard to decide count as sharing."""
+    bound: Any = OVERLAP_WORK  # types of NumPy 2.4 name two of all that are allowed
     try:
-        return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]  # any bound is allowed
+        return np.shares_memory(a, b, max_work=bound)
     except np.exceptions.TooHardError:
         return True

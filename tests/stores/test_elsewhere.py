@@ -420,6 +420,15 @@ def test_sources_that_change_leave_nothing(s3, local):
     assert names(s3.folder) == []
 
 
+def test_the_environment_may_name_another_server_meanwhile(s3, local):
+    url = f"{s3.folder}/x"
+    written(url, array())
+    assert stores.open(url).shape == (35, 22)
+    with s3_server(), pytest.raises(ModelError):
+        stores.open(url)
+    assert stores.open(url).shape == (35, 22)
+
+
 def test_where_nothing_is_written(s3, local, capsys):
     np.save("x.npy", array())
     for target, wrong in {

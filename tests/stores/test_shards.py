@@ -99,7 +99,9 @@ def test_a_source_whose_shards_are_not_whole_chunks(tmp_path):
     written(tmp_path / "x.zarr", CODECS["two levels"])
     text = (tmp_path / "x.zarr" / "zarr.json").read_text().replace("[1, 2, 4]", "[1, 3, 4]")
     (tmp_path / "x.zarr" / "zarr.json").write_text(text)
-    with pytest.raises(ModelError, match=r"shards of \[2, 4, 8\] are not whole chunks of \[1, 3, 4\]"):
+    with pytest.raises(
+        ModelError, match=r"shards of \[2, 4, 8\] are not whole chunks of \[1, 3, 4\]|not divisible by the shard"
+    ):
         stores.open(tmp_path / "x.zarr")
 
 

@@ -258,7 +258,7 @@ def test_a_transpose_before_shards_goes_into_them(tmp_path, order):
     [
         ({"chunk_grid": {"name": "hexagonal", "configuration": {"chunk_shapes": [[24], [10, 7]]}}}, "hexagonal"),
         ({"storage_transformers": [{"name": "foo"}]}, 'storage transformer "foo"'),
-        ({"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "mine"}]}, 'codec "mine"'),
+        ({"codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "mine"}]}, r"codec [\"']mine"),
         (
             {
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [24, 10]}},

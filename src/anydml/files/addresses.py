@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
@@ -320,9 +321,19 @@ def first_line(error: Exception) -> str:
     return lines[0][:300] if lines else type(error).__name__
 
 
-@cache
 def _store(scheme: str, root: str) -> Any:
     """The store of a bucket, container or server; what is in memory lasts as long as this process."""
+    # Credentials and servers may change while a process runs.
+    settings = () if scheme == "memory" else [each for each in os.environ.items() if each[0].startswith(_SETTINGS)]
+    return _store_by(scheme, root, tuple(settings))
+
+
+_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT")
+"""The beginnings of the names of variables by which obstore is set."""
+
+
+@cache
+def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
     from obstore.store import MemoryStore, from_url
 
     if scheme == "memory":

@@ -172,7 +172,7 @@ class _Fingerprints:
         seed = seed_of(_description(op, ("axis", "axes", "keepdims")))
         if op.kind.startswith("Reduce"):
             return mixed(seed, row).reshape(self.tensor(op.outputs[0]).shape)
-        return mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, op.inputs[1:]))
+        return mixed(seed, marks, np.expand_dims(row, tuple(axes)), *map(self.of, op.inputs[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Return the fingerprints of the rows or columns of matrices."""

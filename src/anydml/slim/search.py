@@ -177,7 +177,7 @@ class Search:
             )
             to, there = FlatPiece(0, piece.at // row, piece.offset // row, rows).elements()
             indices[to] = there
-        if indices.min() < 0 or indices.max() >= available:
+        if np.min(indices) < 0 or np.max(indices) >= available:
             return
         table = self._builder.reshape(source, [n for n in (outer, available, row) if n > 1] or [1])
         if table is not None:

@@ -168,9 +168,9 @@ def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array
     access = Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups)
     offsets, valid = offsets_of(access, narrow, operands)
     # The extent's upper end includes the whole axes of lookups; the actual offsets of the chunk may be lower.
-    low = int(offsets.min())
+    low = int(np.min(offsets))
     raw = window(
-        operands[lookup.operand], low, (int(offsets.max()) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize))
+        operands[lookup.operand], low, (int(np.max(offsets)) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize))
     )
     offsets -= low
     return np.asarray(raw[offsets]).view(dtype), valid

@@ -200,7 +200,7 @@ def _pieces(composer: Composer, placed: Placed) -> tuple[list[tuple[Parts, Numbe
     values, every = list[int](), list[NewPiece]()
     alike: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Value] = {}
     made, files = placed.made, list[tuple[Parts, Numbers]]()
-    counts = [0] * (int(placed.kinds.max()) + 1)
+    counts = [0] * (int(np.max(placed.kinds)) + 1)
     for rank in range(placed.placement.ranks):
         of_kinds: list[list[int]] = [[] for _ in counts]
         for kind, cuts in placed.shares(rank).items():

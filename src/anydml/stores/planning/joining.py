@@ -123,7 +123,7 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: J
     wholes = [places.interval(int(own[0]), int(own[-1])) for own in groups]
     ends_of = np.array([places.offset[own[-1]] for own in groups])
     copied, others = [*_rows(writers, places, ends_of)], [*_moves(writers, places, ends_of)]
-    ends = [(*key, int(at.min()), int((at + lengths).max())) for key, _, at, lengths in copied]
+    ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
     for group, file, low, high in ends:

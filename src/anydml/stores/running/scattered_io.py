@@ -39,7 +39,7 @@ def request(descriptor: int, buffer: Array, starts: Numbers, length: int, at: in
         OSError: the request failed.
     """
     calls = _calls()
-    if calls is None or not 0 < starts.size <= MOST_RUNS or starts.min() < 0 or starts.max() + length > buffer.size:
+    if calls is None or not 0 < starts.size <= MOST_RUNS or np.min(starts) < 0 or np.max(starts) + length > buffer.size:
         raise AssertionError("these runs are no request")
     runs = np.empty((starts.size, 2), np.uintp)
     np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")
