@@ -62,6 +62,13 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def pytest_runtest_teardown(item):
+    """What a test, or code that it runs, switches off is on again for others."""
+    if not gc.isenabled():
+        gc.enable()
+        pytest.fail(f"{item.nodeid} left the garbage collector switched off")
+
+
 def pytest_unconfigure():
     """Let the end of the process find everything: some libraries tell what is left then."""
     gc.unfreeze()

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -323,9 +323,10 @@ def first_line(error: Exception) -> str:
 
 def _store(scheme: str, root: str) -> Any:
     """The store of a bucket, container or server; what is in memory lasts as long as this process."""
+    if scheme == "memory":
+        return _memory(root)
     # Credentials and servers may change while a process runs.
-    settings = () if scheme == "memory" else [each for each in os.environ.items() if each[0].startswith(_SETTINGS)]
-    return _store_by(scheme, root, tuple(settings))
+    return _store_by(scheme, root, tuple([each for each in os.environ.items() if each[0].startswith(_SETTINGS)]))
 
 
 _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT")
@@ -333,11 +334,17 @@ _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT")
 
 
 @cache
-def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
-    from obstore.store import MemoryStore, from_url
+def _memory(_root: str) -> Any:
+    from obstore.store import MemoryStore
 
-    if scheme == "memory":
-        return MemoryStore()
+    return MemoryStore()
+
+
+@lru_cache(maxsize=64)
+def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
+    """The store by settings of the environment, with its connections."""
+    from obstore.store import from_url
+
     # Options would replace those that the environment has for the other kinds.
     options: Any = {"client_options": {"allow_http": True}} if scheme == "http" else {}
     try:

@@ -36,8 +36,8 @@ AT_ONCE = 16 << 20
 def uncollected() -> Iterator[None]:
     """Pause the garbage collector while a hundred thousand objects are made, each of which it would look at often."""
     was_enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was_enabled:
