@@ -23,6 +23,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """NumPy's threads for linear algebra, which no test asks for, are two fifths of what importing it costs a process."""
 
 
+THRESHOLDS = gc.get_threshold()
+
+
 def keep_bytecode(cache):
     """Where Python is told to keep nothing beside sources, keep it in pytest's cache: hundreds of processes follow."""
     if sys.dont_write_bytecode and cache is not None:
@@ -36,8 +39,9 @@ def pytest_configure(config):
     keep_bytecode(getattr(config, "cache", None))
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
-    # What is read while tests are collected stays: the collector would look through it all, again and again.
-    gc.disable()
+    # What is read while tests are collected stays: the collector would look through it all, again and again. It is
+    # not switched off, for Dask remembers whether it was when dask.array was imported.
+    gc.set_threshold(1_000_000)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +63,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Let the garbage collector pass over what stays to the end."""
     gc.freeze()
-    gc.enable()
+    gc.set_threshold(*THRESHOLDS)
 
 
 def pytest_runtest_teardown(item):
