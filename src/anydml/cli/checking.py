@@ -11,7 +11,7 @@ from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
 from anydml.cli.onnx_commands import is_onnx, refuse_options
-from anydml.cli.options import allow_outside, feature_level
+from anydml.cli.options import allow_outside, exclude, feature_level
 from anydml.cli.output import LocalPath, fail, say
 from anydml.cli.remarks import Report
 
@@ -48,8 +48,7 @@ def check(
 
     level = FeatureLevel.parse(feature_level)
     chosen = [name for name, wanted in forms.items() if wanted]
-    if len(chosen) > 1:
-        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
+    exclude(*forms)
     given = read_sizes(sizes)
     if not any(map(is_onnx, models)):
         refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")

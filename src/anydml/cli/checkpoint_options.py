@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath
 from anydml.cli.plan_output import json_option
 
@@ -68,16 +70,30 @@ def ranks_of(given: Mapping[str, int | None]) -> dict[str, int] | None:
 
 def extras_of(extras_from: str | None, no_extras: bool) -> bool | str:
     """Whether small files are copied, or from which folder."""
-    if extras_from is not None and no_extras:
-        raise click.UsageError("--extras-from and --no-extras exclude each other", click.get_current_context())
+    exclude("extras_from", "no_extras")
     return not no_extras if extras_from is None else extras_from
 
 
-def check_shards(shards: int | None) -> None:
-    """Refuse a number and a size of files together."""
+def check_options(output: str) -> None:
+    """Refuse options of `writes` that cannot be obeyed together, or not for this output."""
     context = click.get_current_context()
-    if shards is not None and context.get_parameter_source("shard_size") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--shards and --shard-size exclude each other", context)
+    exclude("shards", "shard_size")
+    for name in ("dcp", *dict(RANKS)):
+        exclude("shard_size", name, why="each rank gets one file")
+    is_sized = context.get_parameter_source("shard_size") is ParameterSource.COMMANDLINE
+    if is_sized and Path(output).suffix.lower() in (".safetensors", ".gguf", ".npz"):
+        raise click.UsageError(f"--shard-size is for the files of a folder, and {output} is one file", context)
+    check_dry_run()
+
+
+def check_dry_run() -> None:
+    """Refuse options that do not go with --dry-run, or only with it."""
+    context = click.get_current_context()
+    exclude("dry_run", "verify", why="nothing is written that could be verified")
+    exclude("dry_run", "scheduler", why="nothing is written, here or on a cluster")
+    exclude("verbose", "quiet")
+    if context.params.get("verbose") and not context.params["dry_run"]:
+        raise click.UsageError("--verbose lists tensors of --dry-run: give it, too", context)
 
 
 def selects(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
+from anydml.cli.options import exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrites, say
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import counted, printable
@@ -59,6 +60,7 @@ def verify(
 
     If they differ, print the first differences and their number, and exit with code 1.
     """
+    exclude("is_all", "most")
     from anydml.stores.verifying import compare
     from anydml.stores.verifying_arrays import is_of_arrays
 

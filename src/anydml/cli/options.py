@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,3 +22,22 @@ def allow_outside(function: F) -> F:
     """Add the option --allow-outside."""
     text = "Let sourcePath and targetPath leave the model's folder."
     return click.option("--allow-outside", is_flag=True, help=text)(function)
+
+
+def exclude(*names: str, why: str = "") -> None:
+    """Refuse options of the current command that exclude each other, instead of ignoring one of them.
+
+    Args:
+        names: parameter names of the options.
+        why: what is added to the error.
+
+    Raises:
+        UsageError: several of them were given.
+    """
+    context = click.get_current_context()
+    given = [
+        max(each.opts, key=len) for name in names for each in context.command.params
+        if each.name == name and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]  # fmt: skip
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other{why and ': '}{why}", context)

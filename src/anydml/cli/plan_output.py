@@ -45,15 +45,20 @@ class PlanOutput:
         self._difference: str | None = None
         self._output, self._says, self._as_json = output, not quiet and not as_json, as_json
 
-    def list(self, plan: Plan, has_arrays: bool) -> None:
+    def list(self, plan: Plan, has_arrays: bool, is_dry: bool = True) -> None:
         """Print what a plan would do.
 
         Args:
             plan: not run.
             has_arrays: whether each array is named.
+            is_dry: whether nothing was written, so that it is said if names are taken.
         """
+        from anydml.stores.running.run import taken
+
+        refused = taken(plan) if is_dry else None
         if self._as_json:
-            say_json({**self._report(plan), "written": False, "files": _files(plan, has_arrays)})
+            refusal = {"refused": refused} if is_dry else {}
+            say_json({**self._report(plan), "written": False, **refusal, "files": _files(plan, has_arrays)})
             return
         self._describe(plan)
         for file, own in plan.by_file():
@@ -65,6 +70,9 @@ class PlanOutput:
             for target in own if has_arrays else ():
                 said = array_as_json(target)
                 self._say(f"    {said['name']}: {said['dtype']} {said['shape']}")
+        if refused is not None:
+            # Also said if quiet, for it is an error of the command that writes.
+            say(printable(f"would be refused: {refused}"))
 
     def run_and_verify(self, plan: Plan, scheduler: str | None) -> int:
         """Describe a plan, run it, compare its outputs with its inputs, and report both; the exit code."""

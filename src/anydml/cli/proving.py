@@ -12,6 +12,7 @@ import click
 
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
+from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath, check_target, overwrites, say
 from anydml.cli.plan_output import say_json
 from anydml.text import counted, printable
@@ -46,8 +47,7 @@ def prove(
     The exit code is 0 if it is proved, 1 if they differ, 2 if a file cannot be read, and 3 if neither is known, or if
     numbers may be rounded otherwise and --rounding is not given.
     """
-    if as_json and as_junit:
-        raise click.UsageError("--json and --junit exclude each other", click.get_current_context())
+    exclude("as_json", "as_junit")
     for model in (first, second):
         if not is_onnx(model):
             raise click.ClickException(f"{model}: its name must end in .onnx")

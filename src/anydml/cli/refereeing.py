@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath, check_target, overwrites, say
 from anydml.text import counted
 
@@ -105,8 +106,7 @@ def judge(
     2 if DIR or ENGINE cannot be used.
     """
     chosen = [name for name, wanted in forms.items() if wanted]
-    if len(chosen) > 1:
-        raise click.UsageError(f"--{chosen[0]} and --{chosen[1]} exclude each other", click.get_current_context())
+    exclude(*forms)
     check_target("--html", html, ".html", [], overwrite)
     from anydml.referee.documents import FORMS, lines_of, page
     from anydml.referee.judging import judge as judged_by

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from anydml.cli.checkpoint_options import LAYOUTS, check_shards, extras_of, ranks_of, renames, selects, writes
+from anydml.cli.checkpoint_options import (
+    LAYOUTS,
+    check_dry_run,
+    check_options,
+    extras_of,
+    ranks_of,
+    renames,
+    selects,
+    writes,
+)
 from anydml.cli.output import AnyPath, LocalPath, say
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
@@ -65,7 +74,7 @@ def reshard(
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    check_shards(shards)
+    check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("reshard: plans", not quiet):
         plan = make(inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename), vocab_size)
@@ -101,7 +110,7 @@ def convert(
     """
     from anydml.stores.converting import convert as make
 
-    check_shards(shards)
+    check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("convert: plans", not quiet):
         plan = make(model, output, to, ranks_of(ranks), *options)
@@ -192,13 +201,14 @@ def rechunk(
             raise click.UsageError("--plan takes no --dry-run, --verify or --scheduler: its tasks are run later")
         with waiting("rechunk: plans", not quiet):
             plan = plan_tasks(plan_file, source, output, tasks, **options)
-        PlanOutput(output, quiet, as_json).list(plan, False)
+        PlanOutput(output, quiet, as_json).list(plan, False, is_dry=False)
         return 0
     if tasks is not None:
         raise click.UsageError("--tasks is the number of tasks that --plan FILE writes")
+    check_dry_run()
     with waiting("rechunk: plans", not quiet):
         plan = make(source, output, **options)
-    if dry_run or not verify:
+    if not verify:
         _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run)
         return 0
     return PlanOutput(output, quiet, as_json).run_and_verify(plan, scheduler)

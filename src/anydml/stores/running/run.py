@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from anydml.errors import BindingError
+from anydml.errors import BindingError, ModelError
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.progress import shown, waiting
@@ -40,6 +40,18 @@ def writer_of(plan: Planned) -> BlocksWriter:
     from anydml.stores.running.grid_blocks import GridBlocks
 
     return GridBlocks(plan, staging.scratch, staging.part)
+
+
+def taken(plan: Planned) -> str | None:
+    """Say why `run` would refuse the names of the outputs; None where it would not."""
+    staging = staging_of(plan)
+    if staging.is_begun():
+        return None
+    try:
+        staging.check_free()
+    except ModelError as error:
+        return None if not plan.overwrite and staging.is_of(plan.digest()) else str(error)
+    return None
 
 
 def run(

@@ -1,0 +1,80 @@
+"""Options that cannot be obeyed together are refused, and a dry run says what the run would refuse."""
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+from safetensors.numpy import save_file
+
+from anydml.cli import main
+
+
+def said(capsys, *arguments):
+    try:
+        code = main([str(each) for each in arguments]) or 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(24, dtype=np.float32).reshape(4, 6))
+    (tmp_path / "m").mkdir()
+    save_file({"model.norm.weight": np.ones(8, np.float32), "b": np.ones(8, np.float32)}, "m/model.safetensors")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("rechunk", "x.npy", "x.zarr", "--dry-run", "--verify"), "--dry-run and --verify exclude each other"),
+        (("rechunk", "x.npy", "x.zarr", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
+        (("reshard", "m", "o", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
+        (("convert", "m", "o", "--dry-run", "--scheduler", "tcp://127.0.0.1:1"), "--dry-run and --scheduler"),
+        (("reshard", "m", "o", "--verbose"), "--verbose lists tensors of --dry-run"),
+        (("reshard", "m", "o", "--dry-run", "-v", "-q"), "--verbose and --quiet"),
+        (("reshard", "m", "o", "--dcp", "--shard-size", "1MB"), "--shard-size and --dcp"),
+        (("reshard", "m", "o", "--shard-size", "1MB", "--fsdp", "2"), "--shard-size and --fsdp"),
+        (("convert", "m", "o", "--shard-size", "1MB", "--tp", "2"), "--shard-size and --tp"),
+        (("reshard", "m", "o.safetensors", "--shard-size", "1MB"), "--shard-size is for the files of a folder"),
+        (("verify", "m", "m", "--all", "--first", "3"), "--all and --first"),
+    ],
+)
+def test_they_are_refused_by_name(folder, capsys, arguments, words):
+    code, out, err = said(capsys, *arguments)
+    assert (code, out, words in err, len(err.splitlines())) == (2, "", True, 1), err
+    assert {path.name for path in folder.iterdir()} == {"x.npy", "m"}
+
+
+@pytest.mark.parametrize("kind", ["file", "array", "group", "checkpoint", "again"])
+def test_a_dry_run_says_what_the_run_would_refuse(folder, capsys, kind):
+    command = ["rechunk", "x.npy", "x.zarr", "--chunks", "2,3"]
+    if kind == "file":
+        np.save("y.npy", np.ones(2))
+        command = ["rechunk", "x.npy", "y.npy", "--permute", "1,0"]
+    elif kind == "array":
+        zarr.create_array("x.zarr", shape=(3,), dtype="i4")
+    elif kind == "group":
+        zarr.create_group("x.zarr")
+    elif kind == "checkpoint":
+        assert said(capsys, "reshard", "m", "o", "--quiet")[0] == 0
+        command = ["reshard", "m", "o", "--fsdp", "2"]
+    else:
+        assert said(capsys, *command, "--quiet")[0] == 0
+    code, out, _ = said(capsys, *command, "--dry-run")
+    refused = json.loads(said(capsys, *command, "--dry-run", "--json")[1])["refused"]
+    failed, _, err = said(capsys, *command, "--quiet")
+    assert code == 0
+    if kind == "again":
+        # It has been written by this very command, which then does nothing.
+        assert (failed, refused, "would be refused" in out) == (0, None, False)
+    else:
+        assert failed == 2
+        assert err == f"anydml: {refused}\n"
+        assert out.splitlines()[-1] == f"would be refused: {refused}"
+        more = json.loads(said(capsys, *command, "--dry-run", "--overwrite", "--json")[1])["refused"]
+        assert (more is None) == (said(capsys, *command, "--overwrite", "--quiet")[0] == 0)
