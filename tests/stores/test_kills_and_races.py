@@ -78,6 +78,61 @@ def test_an_input_that_changes_meanwhile_is_refused_and_nothing_is_kept(tmp_path
     assert sorted(os.listdir(tmp_path)) == sorted(CASES[case][:2])
 
 
+def describing(folder, kind):
+    """A checkpoint, one of its files whose tensors are not read, and a name that is read elsewhere."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    folders = importlib.import_module("stores.trained_folders")
+    tensors = {name: torch.from_numpy(array) for name, array in TENSORS.items()}
+    if kind == "zero":
+        folders.write_zero(folder / "in", tensors, 2, 3)
+        return folder / "in" / "zero_pp_rank_0_mp_rank_00_model_states.pt", "layers.0.weight"
+    if kind == "zero2":
+        folders.write_zero(folder / "in", tensors, 2, 2)
+        return folder / "in" / "mp_rank_00_model_states.pt", "layers.0.weight"
+    if kind == "megatron":
+        name = "decoder.layers.{}.self_attention.linear_qkv.weight"
+        folders.write_megatron(folder / "in", {name.format(k): each for k, each in enumerate(tensors.values())}, 2, 2)
+        return folder / "in" / "mp_rank_00_000" / "model_optim_rng.pt", name.format(15)
+    written(folder / "x.safetensors", TENSORS)
+    stores.reshard(folder / "x.safetensors", folder / "in", ranks={"fsdp": 2}, dcp=True).run()
+    return folder / "in" / ".metadata", "layers.0.weight"
+
+
+DOORS = {
+    "reshard": lambda folder, name: stores.reshard(folder / "in", folder / "y", only=name, memory="15kB").run,
+    "load": lambda folder, name: stores.plan_load(folder / "in").load,
+    "verify": lambda folder, name: lambda: stores.compare(folder / "in", folder / "in", only=name),
+    "manifest": lambda folder, name: lambda: stores.manifest(folder / "in", only=name),
+}
+
+
+@pytest.mark.parametrize("kind", ["zero", "zero2", "megatron", "dcp"])
+@pytest.mark.parametrize("door", DOORS)
+def test_a_file_that_says_where_elements_lie_is_watched(tmp_path, kind, door, monkeypatch):
+    file, name = describing(tmp_path, kind)
+    run, write = DOORS[door](tmp_path, name), file_blocks.FileBlocks._block
+
+    def block(self, number, finished):
+        write(self, number, finished)
+        os.utime(file, ns=(1, number + 1))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(file_blocks.FileBlocks, "_block", block)
+        with pytest.raises(BindingError, match=rf"{file.name} has changed since it was opened"):
+            run()
+    assert not (tmp_path / "y").exists()
+    run = DOORS["reshard"](tmp_path, name)
+    os.utime(file, ns=(1, 5))
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        run()
+    for _ in range(2):
+        # What was written of the file before its change is no reason to stop.
+        os.utime(file)
+        plan = stores.reshard(tmp_path / "in", tmp_path / "y", only=name, overwrite=True)
+        plan.run()
+        assert not plan.was_there
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_of_two_at_once_one_writes_and_the_other_says_so(tmp_path, case, monkeypatch):
     write_input(tmp_path, case)

@@ -72,6 +72,42 @@ def test_complex_numbers_in_other_formats(tmp_path):
     assert all(torch.equal(loaded[name], each) for name, each in given.items())
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_old", [False, True])
+def test_complex32_is_moved_where_formats_have_it(tmp_path, capsys, is_old):
+    import torch.distributed.checkpoint as dcp
+
+    given = {
+        "x": torch.randn(6, 4, dtype=torch.complex64).to(torch.complex32),
+        "turned": torch.randn(4, 6, dtype=torch.complex64).to(torch.complex32).t(),
+        "one": torch.tensor(1 + 2j, dtype=torch.complex32),
+        "none": torch.zeros(0, 3, dtype=torch.complex32),
+    }
+    torch.save(given, tmp_path / "x.pt", _use_new_zipfile_serialization=not is_old)
+    assert_same(tmp_path / "x.pt", given)
+    layout = tmp_path / "turn.toml"
+    layout.write_text("[[rules]]\nmatch = 'x'\npermute = [1, 0]\n")
+    stores.reshard([tmp_path / "x.pt"], tmp_path / "dcp", layout, ranks={"fsdp": 2}, dcp=True).run()
+    loaded = {name: torch.zeros_like(each).contiguous() for name, each in {**given, "x": given["x"].t()}.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dcp.load(loaded, checkpoint_id=tmp_path / "dcp", no_dist=True)
+        dcp.save(loaded, checkpoint_id=tmp_path / "theirs", no_dist=True)
+    assert all(bits(loaded[name]) == bits(each) for name, each in {**given, "x": given["x"].t()}.items())
+    assert stores.verify(tmp_path / "dcp", tmp_path / "theirs") is None
+    stores.manifest(tmp_path / "x.pt", tmp_path / "x.json")
+    assert stores.verify(tmp_path / "x.json", tmp_path / "x.pt") is None
+    given["x"][3, 2] += 1
+    torch.save(given, tmp_path / "y.pt")
+    assert "differs at [3, 2]" in stores.verify(tmp_path / "x.pt", tmp_path / "y.pt")
+    for name in "x.safetensors", "x.npz", "x.gguf":
+        with pytest.raises(ModelError, match=r"is complex32, which|cannot say dtype complex32:"):
+            stores.reshard([tmp_path / "x.pt"], tmp_path / name, extras=False)
+    code, out, _ = anydml(capsys, "stores", tmp_path / "x.pt")
+    assert code == 0
+    assert "x       complex32  [6, 4]" in out
+
+
 class Outer(torch.nn.Module):
     """A module with parameters, buffers and modules, some of which have neither."""
 
@@ -112,7 +148,8 @@ OTHERS = {
     "of the device meta": lambda: X.to("meta"),
     "of the class test_torch_files.Sub": lambda: X.as_subclass(Sub),
     "strides [12, 4, 2]": lambda: X[:, :, ::2],
-    'of dtype "torch.complex32"': lambda: X.to(torch.complex32),
+    "signs are left for later": lambda: X.to(torch.complex32).conj(),
+    'of dtype "torch.bits8"': lambda: X.to(torch.uint8).view(torch.bits8),
 }
 
 
@@ -127,7 +164,7 @@ def test_what_is_not_dense_is_refused_by_name_only_where_it_is_asked_for(tmp_pat
         given = {"w": X, "odd": OTHERS[what]()}
         torch.save(given, path)
         if is_distributed:
-            if what in ("sparse", "of the device meta", "strides [12, 4, 2]"):
+            if what in ("sparse", "of the device meta", "strides [12, 4, 2]", 'of dtype "torch.bits8"'):
                 pytest.skip("PyTorch saves no such tensors, or as others")
             path = tmp_path / "dcp"
             dcp.save(given, checkpoint_id=path, no_dist=True)

@@ -114,7 +114,7 @@ def conversion(
 
     def change(tensors: ComposedTensors) -> ComposedTensors:
         if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
-            raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements are not whole bytes: not converted")
+            raise JsonPath(str(folder)).error(f"has {show(blocks)}, whose elements NumPy does not have: not converted")
         stores = {id(store): store for each in tensors.values() for store in each.sources}
         numbers = {known: k for k, known in enumerate(stores)}
         numbered = {

@@ -15,7 +15,7 @@ from anydml.stores.checkpoints.sources import read_sources, sources_of
 from anydml.stores.converting import conversion
 from anydml.stores.formats.store import Checkpoint, uncollected
 from anydml.stores.load_plan import LoadPlan
-from anydml.stores.planning.identities import identities_of
+from anydml.stores.planning.identities import identities_of_stores
 from anydml.stores.resharding import change_of
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
@@ -84,6 +84,5 @@ def plan_load(
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
-    # By id, because hashing a path is slow.
-    identities = identities_of({id(each.path): each.path for each in inputs}.values())
+    identities = identities_of_stores("plan_load", inputs)
     return LoadPlan(dict(parts.in_file.items()), program, inputs, identities, remarks)

@@ -26,7 +26,7 @@ from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_el
 from anydml.stores.formats.opening import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
-from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.reading import ReadTensors, read_tensors
 from anydml.stores.streaming import Streamed, memory_of, parts_of
 
@@ -70,7 +70,7 @@ def hashes_of(
         advance: is called with bytes that are done.
     """
     streamed = Streamed(read.composer, read.tensors, memory // 2)
-    identities = identities_of(streamed.paths)
+    identities = identities_of_stores("manifest", streamed.sources)
     sums = {name: hashlib.sha256() for name in described}
 
     def update(name: str, contents: Sequence[Array]) -> None:

@@ -14,7 +14,7 @@ from anydml.errors import BindingError
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, MadeTensors, program_of
-from anydml.stores.formats.store import Array
+from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.planned import Planned
@@ -117,9 +117,9 @@ class Streamed:
         self._composer, self.tensors, self._memory = composer, tensors, memory
 
     @property
-    def paths(self) -> list[Path]:
-        """The files of the tensors."""
-        return [*{id(store.path): store.path for each in self.tensors.values() for store in each.sources}.values()]
+    def sources(self) -> list[Store]:
+        """The stores of the tensors."""
+        return [store for each in self.tensors.values() for store in each.sources]
 
     def read(self, every: Iterable[list[Part]]) -> Generator[tuple[list[Part], list[Array]]]:
         """Lists of parts, each with the bytes of its parts; files are opened once for many lists.

@@ -17,10 +17,10 @@ from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
 from anydml.stores.differences import Comparison, Difference
-from anydml.stores.formats.block_types import in_elements, is_of_blocks, name_of
+from anydml.stores.formats.block_types import elements_of, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.store import Array, uncollected
 from anydml.stores.manifests import Manifest, hashes_of, is_manifest, read_manifest
-from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.reading import ReadTensors, read_tensors
 from anydml.stores.streaming import Part, Streamed, ahead, memory_of, parts_of
 from anydml.stores.verifying_arrays import compare_arrays, is_of_arrays
@@ -226,7 +226,7 @@ def _by_elements(
 ) -> list[Difference]:
     """Differences of elements; the first one, or one of each tensor."""
     sides = [Streamed(each.composer, each.tensors, memory * 3 // 10) for each in (one, other)]
-    identities = identities_of(path for side in sides for path in side.paths)
+    identities = identities_of_stores("verify", [store for side in sides for store in side.sources])
     found: dict[str, Difference] = {}
     with ExitStack() as opened:
         pairs = list[Iterator[tuple[list[Part], list[Array]]]]()
@@ -263,9 +263,9 @@ def _where(part: Part, kind: tuple[tuple[int, ...], np.dtype[Any]], here: Array,
     first = int(differing.argmax())
     index = [*map(int, np.unravel_index(part.first + first, shape))]
     elements = [each[first * dtype.itemsize :][: dtype.itemsize] for each in (here, there)]
-    is_block = is_of_blocks(dtype)
-    values = [] if is_block else [str(each.view(dtype)[0]) for each in elements]
-    if is_block or values[0] == values[1]:
+    is_kept = is_of_blocks(dtype)
+    values = [] if is_kept else [str(each.view(dtype)[0]) for each in elements]
+    if is_kept or values[0] == values[1]:
         values = [each.tobytes().hex()[:80] for each in elements]
-    what = "block " if is_block else ""
+    what = "block " if elements_of(dtype) > 1 else ""
     return f"{show(part.name)} differs at {what}{index}: {' and '.join(values)}", int(differing.sum())

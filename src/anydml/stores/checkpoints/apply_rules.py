@@ -14,7 +14,7 @@ from anydml.moves.value import Value
 from anydml.stores.checkpoints.composed import ComposedTensor, ComposedTensors, picked, put, sliced, together
 from anydml.stores.checkpoints.patterns import Pattern
 from anydml.stores.checkpoints.rules import Action, Rule
-from anydml.stores.formats.block_types import elements_of, is_of_blocks
+from anydml.stores.formats.block_types import elements_of
 
 FEW = 200
 """Most tensors, and characters of their names, that are searched for a name similar to an unknown one."""
@@ -80,7 +80,7 @@ def _for_none(rule: Rule, tensors: ComposedTensors) -> ModelError:
 def _changed(composer: Composer, name: str, tensor: ComposedTensor, rule: Rule) -> list[Value]:
     """The results of a rule for one tensor, and for those that share its value."""
     place, said, value = rule.place / rule.action, rule.fields, tensor.value
-    if is_of_blocks(tensor.dtype) and _cuts_blocks(name, tensor, rule):
+    if elements_of(tensor.dtype) > 1 and _cuts_blocks(name, tensor, rule):
         raise place.error(
             f"changes the last axis of {show(name)}, whose elements lie there in blocks of {elements_of(tensor.dtype)}"
         )

@@ -71,6 +71,8 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
     """
     place = JsonPath(str(folder))
     files, args = _files(folder, place)
+    # Numbers of layers depend on the stages before.
+    described_by = tuple((each.path, each.seen) for each in files.values())
     tp, pp, ep = (1 + max(each) for each in zip(*files, strict=True))
     chunks = sorted({match[1] for file in files.values() for name in file.tensors.stores
                      if (match := _MODEL.match(name))}, key=lambda each: int(each or 0))  # fmt: skip
@@ -87,6 +89,7 @@ def read_megatron(folder: Path, axes: Axes) -> tuple[StoredTensors, dict[str, Mo
                 own = files[at].under(f"model{chunk}")
                 numbers.see(own)
                 for name, store in own.items():
+                    store.described_by = described_by
                     if name.endswith("_extra_state"):
                         left[name] = None
                     else:

@@ -58,7 +58,7 @@ def apply_python(trace: Trace, tensors: ComposedTensors, function: LayoutFunctio
     """
     place = JsonPath(str(path))
     if (blocks := next((name for name, each in tensors.items() if is_of_blocks(each.dtype)), None)) is not None:
-        raise place.error(f"is given {show(blocks)}, whose elements are not whole bytes: use rules in TOML, or drop it")
+        raise place.error(f"is given {show(blocks)}, whose elements NumPy does not have: use rules in TOML, or drop it")
     values, sources = together([*tensors.values()])
     for store in sources:
         trace.composer.input(store.name, store.shape, store.strides, store.dtype.itemsize)

@@ -1,4 +1,4 @@
-"""Types whose elements are not whole bytes: blocks of elements along the last axis are moved as they are.
+"""Types that NumPy does not have: blocks of elements along the last axis are moved as they are.
 
 An array of such a type has a dtype whose elements are blocks, and along its last axis as many of them as make its
 elements.
@@ -20,8 +20,9 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
     "Q8_K": (256, 292), "IQ2_XXS": (256, 66), "IQ2_XS": (256, 74), "IQ3_XXS": (256, 98), "IQ1_S": (256, 50),
     "IQ4_NL": (32, 18), "IQ3_S": (256, 110), "IQ2_S": (256, 82), "IQ4_XS": (256, 136), "IQ1_M": (256, 56),
     "TQ1_0": (256, 54), "TQ2_0": (256, 66), "MXFP4": (32, 17), "NVFP4": (64, 36), "Q1_0": (128, 18),
+    "complex32": (1, 4),
 }  # fmt: skip
-"""Elements and bytes of a block, by the names of types in safetensors and GGUF."""
+"""Elements and bytes of a block, by the names of types in safetensors, GGUF and PyTorch."""
 
 DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype([(name, f"V{size}")]) for name, (_, size) in BLOCKS.items()
@@ -31,13 +32,12 @@ DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
 
 def elements_of(dtype: np.dtype[Any]) -> int:
     """The number of elements in what a dtype calls one: 1 unless it is of blocks."""
-    is_block = dtype.names is not None and len(dtype.names) == 1 and dtype.names[0] in BLOCKS
-    return BLOCKS[dtype.names[0]][0] if is_block and dtype.names else 1
+    return BLOCKS[dtype.names[0]][0] if dtype.names and is_of_blocks(dtype) else 1
 
 
 def is_of_blocks(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is one of blocks."""
-    return elements_of(dtype) > 1
+    return dtype.names is not None and len(dtype.names) == 1 and dtype.names[0] in BLOCKS
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
@@ -52,6 +52,8 @@ def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, 
         ModelError: rows are not whole blocks.
     """
     count = BLOCKS[name][0]
+    if count == 1:
+        return shape
     if not shape or shape[-1] % count:
         raise place.error(
             f"has shape {[*shape]} of {name}, whose rows are not whole blocks of {count} elements: they are not moved"
@@ -61,4 +63,5 @@ def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, 
 
 def in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The shape in elements of a shape in what the dtype calls elements."""
-    return (*shape[:-1], shape[-1] * elements_of(dtype)) if is_of_blocks(dtype) else shape
+    count = elements_of(dtype)
+    return (*shape[:-1], shape[-1] * count) if count > 1 else shape

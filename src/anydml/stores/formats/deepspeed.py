@@ -95,6 +95,11 @@ def read_zero(folder: Path) -> Distributed:
     ]
     tensors |= _frozen(model, stage, place)
     remarks += _others(first, own, tensors, stage)
+    # Shapes in the files of the model say where the shards are cut.
+    described_by = tuple((each.path, each.seen) for each in (*model, *shards))
+    for _, pieces in tensors.values():
+        for store, _ in pieces:
+            store.described_by = described_by
     return Distributed(tensors, [], {}, remarks)
 
 

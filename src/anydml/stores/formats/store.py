@@ -139,6 +139,7 @@ class Store(StoredArray):
         stored: dtype of the elements in the file, where they are cast when they are read; otherwise None. If it has a
             field, this says what is done first: as in `resolved`.
         seen: what changes with the file, when its header was read; None if that is not known.
+        described_by: other files that say where its elements lie, and what changes with each, when it was read.
         packed: what unpacks its content, in which `offset` is, where that is compressed; `stored` is then a dtype, too.
 
     Examples:
@@ -158,6 +159,7 @@ class Store(StoredArray):
     stored: np.dtype[Any] | None = None
     seen: tuple[Any, ...] | None = None
     packed: Packed | None = None
+    described_by: tuple[tuple[Path, tuple[Any, ...]], ...] = ()
 
     @property
     def pieces(self) -> tuple[StoredPiece, ...]:

@@ -5,6 +5,7 @@ Each piece is a file of ``torch.save`` inside a file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
     sizes_of,
 )
-from anydml.stores.formats.store import Store
+from anydml.stores.formats.store import Store, state_of
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 METADATA = ".metadata"
@@ -60,6 +61,7 @@ def read_distributed(folder: Path) -> Distributed:
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
+        described_by = ((folder / METADATA, state_of(os.fstat(file.fileno()))),)
         content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
     state = fields_of(content)
     found = Distributed({}, [], {}, [])
@@ -86,6 +88,9 @@ def read_distributed(folder: Path) -> Distributed:
         raise place.error(f"has no place for a piece of {show(next(iter(chunks))[0])}")
     for name in found.refused:
         del found.tensors[name]
+    for _, own in found.tensors.values():
+        for store, _ in own:
+            store.described_by = described_by
     return found
 
 
@@ -110,7 +115,7 @@ def _add_pieces(
     Raises:
         ModelError: a piece is not declared, or is broken.
     """
-    place, files = JsonPath(str(folder / METADATA)), dict[str, Path]()
+    place, files = JsonPath(str(folder / METADATA)), dict[str, tuple[Path, tuple[int, ...]]]()
     for index, info in _pairs(places):
         said = fields_of(index)
         name, start = said.get("fqn"), sizes_of(said.get("offset"))
@@ -132,7 +137,7 @@ def _add_pieces(
 
 
 def _piece(
-    own: tuple[AlikePieces, dict[str, Path], Path],
+    own: tuple[AlikePieces, dict[str, tuple[Path, tuple[int, ...]]], Path],
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,
@@ -147,10 +152,13 @@ def _piece(
         raise place.error("is compressed or changed in another way: save without extensions")
     pieces, files, folder = own
     if written not in files:
-        files[written] = inside(folder, written, place)
+        path = inside(folder, written, place)
+        with place.reading():
+            files[written] = path, state_of(path.stat())
+    path, seen = files[written]
     try:
         with place.reading():
-            found = pieces.read(files[written], place, offset, length)
+            found = pieces.read(path, place, offset, length)
             if isinstance(found, Store):
                 store = found
             else:
@@ -165,7 +173,7 @@ def _piece(
         raise place.error(f"has shape {[*store.shape]} at {offset} of {show(written)}, where {[*shape]} is expected")
     if dtype is not None and store.dtype != dtype:
         raise place.error(f"has {store.dtype} at {offset} of {show(written)}, where {dtype} is declared")
-    return replace(store, name=name)
+    return replace(store, name=name, seen=seen)
 
 
 def _declared(properties: Any) -> np.dtype[Any] | None:

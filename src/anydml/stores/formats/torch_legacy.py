@@ -17,8 +17,8 @@ MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 MOST_STORAGES = 1 << 20
 
 SIZES = {
-    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8), **dict.fromkeys(("Float", "Int", "QInt32"), 4),
-    **dict.fromkeys(("Half", "BFloat16", "Short"), 2), "ComplexDouble": 16,
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8), "ComplexDouble": 16,
+    **dict.fromkeys(("Float", "Int", "QInt32", "ComplexHalf"), 4), **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
     **dict.fromkeys(("Char", "Byte", "Bool", "QInt8", "QUInt8", "Untyped"), 1),
 }  # fmt: skip
 """Bytes of an element of a storage, by the beginning of its class's name."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, is_of_blocks
 from anydml.stores.formats.npz import ZipEntry, entries
 from anydml.stores.formats.pickle_reader import (
     PickledCall,
@@ -40,11 +40,11 @@ BY_TORCH = {
 _STORAGES = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
     "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
-    "ComplexDouble": "complex128",
+    "ComplexDouble": "complex128", "ComplexHalf": "complex32",
 }  # fmt: skip
 DTYPES_OF_TORCH: Mapping[str, np.dtype[Any]] = {
     **{name: DTYPES[key] for name, key in BY_TORCH.items()}, "complex128": np.dtype("<c16"),
-    "float4_e2m1fn_x2": DTYPES_OF_BLOCKS["F4"],
+    "float4_e2m1fn_x2": DTYPES_OF_BLOCKS["F4"], "complex32": DTYPES_OF_BLOCKS["complex32"],
 }  # fmt: skip
 """By the names of PyTorch."""
 
@@ -99,11 +99,13 @@ class TorchDict(NamedTuple):
         path: of the file.
         said: the items of the dict; empty if it is none.
         tensors: all of them.
+        seen: what changes with the file, when it was read.
     """
 
     path: Path
     said: dict[str, Any]
     tensors: FileContent
+    seen: tuple[Any, ...]
 
     def under(self, key: str) -> dict[str, Store]:
         """The tensors below a key, by the rest of their names."""
@@ -124,7 +126,7 @@ def read_torch_dict(path: Path) -> TorchDict:
     tensors = found.tensors(place)
     for store in tensors.stores.values():
         store.seen = seen
-    return TorchDict(path, dict_of(found.content), tensors)
+    return TorchDict(path, dict_of(found.content), tensors, seen)
 
 
 class TorchFile(NamedTuple):
@@ -297,6 +299,8 @@ def _store(path: Path, storages: Mapping[str, ZipEntry], name: str, call: Pickle
     offset = entry.offset + start * dtype.itemsize
     # From the largest stride to the smallest, such as (0, 2, 3, 1) of channels_last.
     order = tuple(sorted(range(len(shape)), key=lambda axis: -stride[axis] if shape[axis] > 1 else -(1 << 48)))
+    if lazy and is_of_blocks(dtype):
+        raise place.error(f"is {dtype_name} of which signs are left for later: save its resolve_conj().resolve_neg()")
     stored = np.dtype([("_".join(lazy), dtype)]) if lazy else None
     store = Store(path, name, shape, dtype, offset, None if _is_rising(order) else order, stored)
     if not _is_like(store, stride):

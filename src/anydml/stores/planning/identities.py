@@ -42,6 +42,32 @@ def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
     return dict(zip(known, _each(identity, known), strict=True))
 
 
+def identities_of_stores(name: str, stores: Iterable[Any], more: Iterable[object] = ()) -> dict[Path, tuple[Any, ...]]:
+    """Identities of the files of stores, and of those that say where their elements lie.
+
+    Args:
+        name: of the plan, for errors.
+        stores: `Store` objects or Zarr arrays.
+        more: further values, of which paths are taken.
+
+    Raises:
+        BindingError: one cannot be read, or has changed since its header was read.
+    """
+    # By id, because hashing a path is slow.
+    files = {id(store.path): (store.path, getattr(store, "seen", None)) for store in stores}
+    beside = {id(found): found for store in stores if (found := getattr(store, "described_by", ()))}
+    every = [*files.values(), *(each for found in beside.values() for each in found)]
+    identities = identities_of([*(path for path, _ in every), *more])
+    for path, seen in every:
+        if seen not in (None, identities[path]):
+            raise _changed(name, path)
+    return identities
+
+
+def _changed(name: str, path: Path) -> BindingError:
+    return BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
+
+
 def _each(function: Callable[[Path], R], paths: Sequence[Path]) -> list[R]:
     """The results of a function of paths, of many addresses at once."""
     is_elsewhere = sum(isinstance(path, Address) for path in paths) > 1
@@ -62,7 +88,7 @@ def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> No
     paths = [*identities]
     for path, is_other in zip(paths, _each(is_changed, paths), strict=True):
         if is_other:
-            raise BindingError(f"{name}: {path} has changed since it was opened: open it again", name)
+            raise _changed(name, path)
 
 
 def _of_folder(path: Path) -> tuple[int, int]:

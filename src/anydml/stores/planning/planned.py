@@ -24,7 +24,7 @@ from anydml.stores.planning.alike import AlikeProgram
 from anydml.stores.planning.blocking import Totals
 from anydml.stores.planning.file_blocking import FileBlocking
 from anydml.stores.planning.grid_blocking import GridBlocking
-from anydml.stores.planning.identities import identities_of
+from anydml.stores.planning.identities import identities_of_stores
 from anydml.text import bytes_text, counted, parse_size
 
 LEAST = 4 << 10
@@ -65,12 +65,7 @@ class Planned:
             )
         # By id, because hashing a path is slow.
         paths = {id(store.path): store.path for store in self.inputs}.values()
-        self.identities = identities_of([*paths, *self.others.values()])
-        for store in {id(store.path): store for store in self.inputs if isinstance(store, Store)}.values():
-            if store.seen not in (None, self.identities[store.path]):
-                raise BindingError(
-                    f"{self.name}: {store.path} has changed since it was opened: open it again", self.name
-                )
+        self.identities = identities_of_stores(self.name, self.inputs, self.others.values())
         if isinstance(self.outputs, Targets):
             self.files, self.arrays = tuple(self.outputs.files), tuple[ZarrTarget, ...]()
         else:

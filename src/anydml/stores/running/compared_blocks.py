@@ -21,7 +21,7 @@ from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.block_list import MOST_CHUNKS
 from anydml.stores.planning.boxes import block_count, parts, sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
-from anydml.stores.planning.identities import check_unchanged, identities_of
+from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.planning.planned import Planned
 from anydml.stores.running.chunked_arrays import ChunkReader
 from anydml.stores.running.files import Opened
@@ -72,7 +72,7 @@ def compare(
     plan = Planned(program, inputs, [*map(_target, outputs)], memory * 3 // 4, is_apart=False)
     if not isinstance(plan.blocking, GridBlocking):
         plan.blocking = GridBlocking(program, inputs, plan.outputs, memory * 3 // 4 - program.constant_bytes)
-    identities = identities_of(each.path for each in (*inputs, *outputs))
+    identities = identities_of_stores(program.name, [*inputs, *outputs])
     with (
         tempfile.TemporaryDirectory(prefix="anydml-") as folder,
         _ComparedBlocks(plan, [*zip(outputs, dtypes, strict=True)], Path(folder)) as blocks,
