@@ -43,7 +43,7 @@ def parting(first: Read, second: Read, output: str, marks: Mapping[int, Marks | 
     own, other = (needed([read.outputs[output]]) for read in (first, second))
     a, b = _first(own, other, marks), _first(other, own, marks)
     places = [a or own[-1], b or other[-1]]
-    return Parting(output, (_node(first, places[0]), _node(second, places[1])), (text(places[0]), text(places[1])))
+    return Parting(output, (first.node(places[0]), second.node(places[1])), (text(places[0]), text(places[1])))
 
 
 def _first(terms: Sequence[Term], others: Sequence[Term], marks: Mapping[int, Marks | None]) -> Term | None:
@@ -74,10 +74,6 @@ def same(first: Term, second: Term, marks: Mapping[int, Marks | None]) -> bool:
     if first is second or one is None or other is None:
         return first is second
     return bool((first.dtype, first.shape) == (second.dtype, second.shape) and (one == other).all())
-
-
-def _node(read: Read, term: Term) -> str:
-    return next(iter(read.nodes.get(term.number, ())), "")
 
 
 def text(term: Term, depth: int = DEPTH) -> str:

@@ -163,7 +163,7 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
 
     known = {each for term in a.refusing.values() if (each := elements(term)) is not None}
     left = (term for number, term in b.refusing.items() if number not in a.refusing)
-    return [b.nodes[term.number][0] for term in left if elements(term) not in known]
+    return [b.node(term) for term in left if elements(term) not in known]
 
 
 def _sample(found: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known) -> None:

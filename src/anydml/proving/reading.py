@@ -40,14 +40,18 @@ class Read:
     Attributes:
         outputs: terms by name, in order.
         values: terms of all values outside bodies by name; None for what is left out.
-        nodes: by a term's number, the nodes that compute it, as messages name them.
+        nodes: by a term's number, the nodes that compute it: operator and name.
         refusing: by their numbers, terms of all its values that some inputs may be refused for.
     """
 
     outputs: dict[str, Term] = field(default_factory=dict)
     values: dict[str, Term | None] = field(default_factory=dict)
-    nodes: dict[int, list[str]] = field(default_factory=dict)
+    nodes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     refusing: dict[int, Term] = field(default_factory=dict)
+
+    def node(self, term: Term) -> str:
+        """Return the first node that computes a term, as messages name it; empty if none does."""
+        return next((f"{operator} {show(label)}" for operator, label in self.nodes.get(term.number, ())), "")
 
     def refuses_all(self) -> bool:
         """Whether no input is taken, since sizes of values that outputs are computed of fit for none."""
@@ -150,9 +154,18 @@ class Reader:
             content = sparse.SerializeToString(deterministic=True)
             dtype = numpy_type(sparse.values.data_type)
             values[sparse.values.name] = self.terms.make("sparse", (), content, dtype, tuple(sparse.dims))
+        versions = tuple(sorted(opsets.items()))
         for node in graph.node:
-            call = Call(node, opsets, [values[name] if name else None for name in node.input])
-            terms = self._terms(call, values, found, level)
+            inputs = [values[name] if name else None for name in node.input]
+            # Graphs that are rewritten step by step have most nodes in common.
+            given = tuple([None if each is None else each.number for each in inputs])
+            key = node.SerializeToString(deterministic=True), given, versions
+            terms = self._called.get(key)
+            if terms is None:
+                call = Call(node, opsets, inputs)
+                terms = self._terms(call, values, found, level)
+                if self._is_function(call):
+                    self._called[key] = terms
             label = node.name or next((name for name in node.output if name), "")
             for k, output in enumerate(node.output):
                 term = terms[k] if k < len(terms) else self.terms.unique(call.kind, *UNKNOWN)
@@ -160,9 +173,13 @@ class Reader:
                     values[output] = term
                     if refuses(term):
                         found.refusing[term.number] = term
-                    for each in {term, self.mover.source(term)[0]} if term.shape is not None else {term}:
-                        if each.kind not in ("constant", "input"):
-                            found.nodes.setdefault(each.number, []).append(f"{node.op_type} {show(label)}")
+                    for each in (term, *term.inputs) if term.kind == "moved" else (term,):
+                        if each is not None and each.kind not in ("constant", "input"):
+                            found.nodes.setdefault(each.number, []).append((node.op_type, label))
+
+    def _is_function(self, call: Call) -> bool:
+        """Whether a node's results depend on its inputs alone."""
+        return not (_draws(call) or any(subgraphs(call.proto)))
 
     def _terms(self, call: Call, values: Mapping[str, Term | None], found: Read, level: int) -> Sequence[Term]:
         if call.operator == "Constant" and not call.domain:
@@ -170,14 +187,9 @@ class Reader:
         own = [*subgraphs(call.proto)]
         if own:
             return self._with_bodies(call, own, values, found, level)
-        if not call.domain and (call.operator in RANDOM or _trains(call)):
+        if _draws(call):
             return [self.terms.unique(call.kind, *kind) for kind in call.types()]
-        # Graphs that are rewritten step by step have most nodes in common.
-        given = tuple(None if each is None else each.number for each in call.inputs)
-        key = call.proto.SerializeToString(deterministic=True), given, tuple(sorted(call.opsets.items()))
-        if key not in self._called:
-            self._called[key] = self._computed(call)
-        return self._called[key]
+        return self._computed(call)
 
     def _computed(self, call: Call) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
@@ -243,8 +255,10 @@ class Reader:
         return self._outputs(call, [*call.inputs, *results], detail, types)
 
 
-def _trains(call: Call) -> bool:
-    """Whether a node may leave out elements at random."""
+def _draws(call: Call) -> bool:
+    """Whether a node's results are drawn, or it may leave out elements at random."""
+    if call.domain or call.operator in RANDOM:
+        return not call.domain
     if call.operator != "Dropout":
         return False
     return call.version < 7 or (call.version >= 12 and call.term(2) is not None and call.known(2) is not False)

@@ -8,7 +8,7 @@ from onnx import ModelProto
 
 from anydml.proving.constants import Constants
 from anydml.proving.proof import equal_outputs, may_refuse
-from anydml.proving.reading import Reader
+from anydml.proving.reading import Read, Reader
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term
 
@@ -25,6 +25,7 @@ class Proofs:
     def __init__(self, constants: Constants, names: Sequence[str], reads_files: bool = True) -> None:
         self._constants, self._names, self._reads_files = constants, names, reads_files
         self._readers: dict[tuple[str, int], Reader] = {}
+        self._last: dict[tuple[str, int], list[tuple[ModelProto, Read]]] = {}
 
     def are_proved(self, first: ModelProto, second: ModelProto) -> bool:
         """Whether what a model takes is computed alike by another one.
@@ -45,10 +46,20 @@ class Proofs:
 
     def terms(self, model: ModelProto) -> dict[str, Term | None]:
         """Return what a model's values are computed of, by name."""
-        return self._reader().read(model, self._constants, {each: name(each) for each in self._names}).values
+        return self._read(model).values
 
     def _reader(self, own: str = "", above: int = 0) -> Reader:
         return self._readers.setdefault((own, above), Reader(reads_files=self._reads_files))
+
+    def _read(self, model: ModelProto, own: str = "", above: int = 0) -> Read:
+        """Read a model, unless it is one of the last two: one is often rewritten, which is then proved."""
+        last = self._last.setdefault((own, above), [])
+        found = next((read for known, read in last if known is model), None)
+        if found is None:
+            sizes: dict[str, Size] = {each: name(each) + above * (each == own) for each in self._names}
+            found = self._reader(own, above).read(model, self._constants, sizes)
+        self._last[own, above] = [*(each for each in last if each[0] is not model), (model, found)][-2:]
+        return found
 
     def _proved_below(
         self, first: ModelProto, second: ModelProto, own: str = "", above: int = 0
@@ -61,10 +72,8 @@ class Proofs:
             own: the name of a size of which only values above a number are meant, if any.
             above: that number.
         """
-        reader = self._reader(own, above)
-        sizes: dict[str, Size] = {each: name(each) + above * (each == own) for each in self._names}
-        a, b = (reader.read(model, self._constants, sizes) for model in (first, second))
+        a, b = (self._read(model, own, above) for model in (first, second))
         if a.refuses_all():
             return {}
         is_proved = all(equal_outputs(a, b).values()) and not may_refuse(a, b, {})
-        return reader.mover.assumed if is_proved else None
+        return self._reader(own, above).mover.assumed if is_proved else None

@@ -36,6 +36,8 @@ class Polynomial:
         return _made([*self.parts, *_parts(other)])
 
     def __mul__(self, other: Any) -> Size:
+        if type(other) is int and other:
+            return self if other == 1 else Polynomial(tuple((names, count * other) for names, count in self.parts))
         return _made(
             ((*sorted((*names, *more)),), count * times) for names, count in self.parts for more, times in _parts(other)
         )
@@ -90,10 +92,14 @@ def _made(parts: Iterable[tuple[Product, int]]) -> Size:
 
 def product(sizes: Iterable[Size]) -> Size:
     """Return the product of sizes."""
+    number: int = 1
     found: Size = 1
     for size in sizes:
-        found = size * found
-    return found
+        if isinstance(size, int):
+            number *= size
+        else:
+            found = size * found
+    return found * number
 
 
 def divided(size: Size, by: Size) -> Size | None:
@@ -102,6 +108,8 @@ def divided(size: Size, by: Size) -> Size | None:
         return 1
     if by == 0:
         return None
+    if isinstance(size, int) and isinstance(by, int):
+        return None if size % by else size // by
     names, count = _leading(by)
     rest, found = size, list[tuple[Product, int]]()
     while rest != 0:
@@ -124,7 +132,10 @@ MOST_PARTS = 64
 
 def _leading(size: Size) -> tuple[Product, int]:
     """Return the last product of a size in an order that multiplication keeps."""
-    return max(_parts(size), key=lambda part: (len(part[0]), part[0]))
+    parts = _parts(size)
+    if len(parts) == 1:
+        return parts[0]
+    return max(parts, key=lambda part: (len(part[0]), part[0]))
 
 
 def least(size: Size) -> int | None:

@@ -66,6 +66,10 @@ class Viewer:
 
     def along(self, term: Term) -> tuple[Term, Sizes, list[list[Entry]]]:
         """Return what a value is a view of, the factors of that, and the view's factors by its axes."""
+        if term.kind != "moved" and 0 not in term.sizes:
+            left = [size for size in term.sizes if size != 1]
+            places = iter(range(len(left)))
+            return term, tuple(left), [[] if size == 1 else [(next(places), size)] for size in term.sizes]
         source, order = self.source(term)
         split = order.along(term.sizes)
         if split is None:

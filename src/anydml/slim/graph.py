@@ -135,8 +135,9 @@ class Graph:
         """Return the name of a constant that equals an array; a new one is named after `base`."""
         return self.constants.new(array, lambda: self._fresh.new(base, "constant"))
 
+    @cached_property
     def bare(self) -> ModelProto:
-        """Return the model of this graph without constants."""
+        """The model of this graph without constants."""
         model = self.model
         graph = GraphProto(input=model.graph.input, output=model.graph.output, node=[op.proto for op in self.ops])
         graph.sparse_initializer.extend(model.graph.sparse_initializer)

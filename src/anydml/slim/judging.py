@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from anydml.errors import ModelError
 from anydml.onnx.checks import inlined
 from anydml.proving.rewrites import Proofs
+from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
 from anydml.slim.folding import Folding, plain
@@ -37,24 +38,31 @@ class Judge:
         if self._proofs is None:
             return None
         found = plain(graph)
-        ops = Folding(found, self._proofs.terms(found.bare()), with_sizes).folded()
+        ops = Folding(found, {**self._proofs.terms(found.bare)}, with_sizes).folded()
         found = found if ops is None else found.with_ops(ops)
-        return found if found is not graph and self._proofs.are_proved(graph.bare(), found.bare()) else None
+        return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else None
 
-    def wrong(self, before: Sequence[Analysis], after: Sequence[Analysis], is_compared: bool = True) -> set[str]:
+    def is_constant(self, graph: Graph, name: str) -> bool | None:
+        """Whether a value of a graph is a constant for all sizes; None if that is not known."""
+        if self._proofs is None or not self._names:
+            return None
+        term = self._proofs.terms(graph.bare).get(name)
+        return term.is_constant if term is not None and term.kind in ("constant", "sizes") else None
+
+    def wrong(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
         """Return names of what is not known to be the same.
 
         Args:
-            before: analyses of a graph, one for each set of symbolic sizes.
+            before: the analyses of a graph.
             after: those of another graph, whose nodes that compute are the same.
             is_compared: whether to compare them at the sizes of these analyses, too.
         """
-        if self._are_proved(before[0].graph, after[0].graph):
+        if self._are_proved(before.graph, after.graph):
             return set()
-        pairs = zip(before, after, strict=True) if is_compared else ()
+        pairs = zip(before.all, after.all, strict=True) if is_compared else ()
         wrong = {name for old, new in pairs for name in differing(old, new)}
         # What differs at these sizes is written anew, and then compared at others.
-        return wrong or self._wrong_at_other_sizes(before[0].graph, after[0].graph)
+        return wrong or self._wrong_at_other_sizes(before.graph, after.graph)
 
     def are_equal(self, before: Analysis, after: Analysis) -> bool:
         """Whether two graphs are known to have the same results."""
@@ -62,10 +70,10 @@ class Judge:
             return True
         # Fingerprints are quicker where all sizes are numbers, and proofs know more operators.
         proofs = None if self._names else self._proofs
-        return proofs is not None and proofs.are_proved(before.graph.bare(), after.graph.bare())
+        return proofs is not None and proofs.are_proved(before.graph.bare, after.graph.bare)
 
     def _are_proved(self, before: Graph, after: Graph) -> bool:
-        return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare(), after.bare())
+        return bool(self._names) and self._proofs is not None and self._proofs.are_proved(before.bare, after.bare)
 
     def _wrong_at_other_sizes(self, before: Graph, after: Graph) -> set[str]:
         """Return names of what differs for sizes that are small, large, and in another order than in the analyses.
@@ -89,7 +97,7 @@ class Judge:
 def _is_inlined(graph: Graph) -> bool:
     """Whether proofs can read a graph, which they do without its functions."""
     try:
-        inlined(graph.bare())
+        inlined(graph.bare)
     except ModelError:
         return False
     return True

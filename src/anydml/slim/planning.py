@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 
 import numpy as np
 
-from anydml.slim.analysis import Analysis
+from anydml.slim.analyses import Analyses
 from anydml.slim.costs import RESHAPES, Cost
 from anydml.slim.expressions import Expr, cost, in_order, operators_of, with_splits
 from anydml.slim.graph import Op
+from anydml.slim.judging import Judge
 from anydml.slim.regions import Key, Region, Regions, sliced_at_once
 from anydml.slim.search import Search
 from anydml.slim.sizes import StandIns
@@ -31,10 +32,11 @@ class Plan:
     """The expressions of a graph's values.
 
     Args:
-        analyses: the analysis of the graph, and those for other sizes.
+        analyses: the analyses of the graph.
         stand_ins: the sizes of the first analysis.
         settled: costs of regions that have been planned before.
         kept: names of results whose regions must stay.
+        judge: knows what is the same for all sizes.
 
     Attributes:
         analysis: the first analysis.
@@ -46,9 +48,9 @@ class Plan:
     """
 
     def __init__(
-        self, analyses: Sequence[Analysis], stand_ins: StandIns, settled: Mapping[Key, Cost], kept: Set[str]
+        self, analyses: Analyses, stand_ins: StandIns, settled: Mapping[Key, Cost], kept: Set[str], judge: Judge
     ) -> None:
-        self.analysis, *self._others = analyses
+        self.analysis, self._analyses, self._judge = analyses.first, analyses, judge
         self._stand_ins, self._kept = stand_ins, kept
         self._regions = Regions(self.analysis, stand_ins)
         self.builder, self.regions = self._regions.builder, self._regions.all
@@ -86,7 +88,9 @@ class Plan:
         found = self.analysis.values.get(name)
         if found is None or found.is_constant or found.array is None:
             return False
-        arrays = [analysis.values[name].array for analysis in self._others]
+        if (is_constant := self._judge.is_constant(self.analysis.graph, name)) is not None:
+            return is_constant
+        arrays = [analysis.values[name].array for analysis in self._analyses.all[1:]]
         return all(array is not None and np.array_equal(array, found.array) for array in arrays)
 
     def _choose(self, region: Region) -> None:

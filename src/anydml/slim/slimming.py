@@ -12,6 +12,7 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.proving.names import show_size, size_names
+from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.costs import CALL, NOTHING, Cost
 from anydml.slim.graph import Graph
@@ -111,7 +112,7 @@ class _Composed:
     """A graph whose movement is composed.
 
     Attributes:
-        analyses: the analyses of the graph, one per set of stand-ins.
+        analyses: the analyses of the graph.
         regions: the regions of the graph that it was made of.
         settled: costs of its own regions.
         before: cost of all movement before.
@@ -119,7 +120,7 @@ class _Composed:
         is_proved: whether it equals the graph before; otherwise it is that graph.
     """
 
-    analyses: list[Analysis]
+    analyses: Analyses
     regions: list[Region]
     settled: dict[Key, Cost]
     before: Cost
@@ -128,7 +129,7 @@ class _Composed:
 
     @property
     def graph(self) -> Graph:
-        return self.analyses[0].graph
+        return self.analyses.graph
 
     def stage(self, title: str = "", before: Cost | None = None, is_exact: bool = True) -> Stage:
         return Stage(self.graph, title, (before or self.before, self.after), is_exact)
@@ -157,12 +158,12 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
     graph, stand_ins = Graph.of(model, folder), several[0]
     judge = Judge(graph, names)
-    analyses = [Analysis(graph, each.sizes) for each in several]
+    analyses = original = Analyses(graph, several)
     stages, moved = list[Stage](), None
     if (folded := judge.folded(graph, with_sizes=False)) is not None:
-        known = [Analysis(folded, each.sizes, each) for each in analyses]
-        moved = _movement(analyses[0], stand_ins)
-        stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known[0], stand_ins))))
+        known = analyses.of(folded)
+        moved = _movement(analyses.first, stand_ins)
+        stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known.first, stand_ins))))
         graph, analyses = folded, known
     first = last = _composed(analyses, stand_ins, {}, judge)
     if first.graph is not graph:
@@ -176,16 +177,15 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
 
     rewrite = partial(_rewritten, last, stand_ins, judge, exact, first.before.nodes)
     rewritten, final = rewrite(False)
-    if rewritten and not judge.are_equal(last.analyses[0], final.analyses[0]):
+    if rewritten and not judge.are_equal(last.analyses.first, final.analyses.first):
         rewritten, final = rewrite(True)
     stages += rewritten
     after = final.after
     if names and (folded := judge.folded(final.graph, with_sizes=True)) is not None:
-        known = [Analysis(folded, final.analyses[0].sizes, final.analyses[0])]
-        after = _movement(known[0], stand_ins)
+        after = _movement(final.analyses.of(folded).first, stand_ins)
         stages.append(Stage(folded, _folding(final.graph, folded), (final.after, after)))
     notes = [] if first.is_proved else ["nothing is changed: it could not be proved"]
-    return Slimmed(model, first.regions, notes, analyses[0], stages, after, moved)
+    return Slimmed(model, first.regions, notes, original.first, stages, after, moved)
 
 
 def _movement(analysis: Analysis, stand_ins: StandIns) -> Cost:
@@ -227,22 +227,22 @@ def _rewritten(
     for rewrite in REWRITES:
         if exact and not rewrite.is_exact:
             continue
-        ops = rewrite(current.analyses[0], stand_ins, most - current.after.nodes).rewritten()
+        ops = rewrite(current.analyses.first, stand_ins, most - current.after.nodes).rewritten()
         if ops is None:
             continue
         graph = current.graph.with_ops(ops)
-        analyses = [Analysis(graph, each.sizes, each) for each in current.analyses]
+        analyses = current.analyses.of(graph)
         made = _composed(analyses, stand_ins, current.settled, judge, is_compared=False)
         before, after = current.after, made.after
         is_cheaper = after.moved <= before.moved and after.weight < before.weight
-        if is_cheaper and (not is_judged or judge.are_equal(current.analyses[0], made.analyses[0])):
+        if is_cheaper and (not is_judged or judge.are_equal(current.analyses.first, made.analyses.first)):
             stages.append(made.stage(rewrite.title, before, rewrite.is_exact))
             current = made
     return stages, current
 
 
 def _composed(
-    analyses: list[Analysis],
+    analyses: Analyses,
     stand_ins: StandIns,
     settled: dict[Key, Cost],
     judge: Judge,
@@ -250,18 +250,18 @@ def _composed(
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
     kept: set[str] = set()
-    reshaped = _of_products(analyses[0])
+    reshaped = _of_products(analyses.first)
     for _ in range(MOST_TRIES):
-        plan = Plan(analyses, stand_ins, settled, kept)
+        plan = Plan(analyses, stand_ins, settled, kept, judge)
         before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
             return _Composed(analyses, plan.regions, costs, before, before)
         graph = Writer(plan).written()
-        written = [Analysis(graph, each.sizes, each) for each in analyses]
+        written = analyses.of(graph)
         wrong = judge.wrong(analyses, written, is_compared)
         if not wrong:
-            regions = Regions(written[0], stand_ins)
+            regions = Regions(written.first, stand_ins)
             known = {**settled, **{region.key: region.before for region in plan.regions}}
             costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
