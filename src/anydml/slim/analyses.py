@@ -1,0 +1,39 @@
+"""The analyses of one graph: for the sizes that it is planned for, and for others, where these are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from anydml.slim.analysis import Analysis
+from anydml.slim.graph import Graph
+from anydml.slim.sizes import StandIns
+
+
+class Analyses:
+    """The analyses of a graph.
+
+    Args:
+        graph: the graph.
+        several: sets of sizes that stand for symbolic ones.
+        before: the analyses of another graph of this model.
+
+    Attributes:
+        graph: the graph.
+        first: the analysis for the first set.
+    """
+
+    def __init__(self, graph: Graph, several: Sequence[StandIns], before: Analyses | None = None) -> None:
+        self.graph, self._several, self._before = graph, several, before
+        self.first = Analysis(graph, several[0].sizes, None if before is None else before.first)
+
+    @cached_property
+    def all(self) -> list[Analysis]:
+        """The analyses for all sets, which are only made where nothing is proved for all sizes."""
+        before = None if self._before is None else self._before.__dict__.get("all")
+        rest = enumerate(self._several[1:], 1)
+        return [self.first, *(Analysis(self.graph, each.sizes, before and before[k]) for k, each in rest)]
+
+    def of(self, graph: Graph) -> Analyses:
+        """Return the analyses of another graph of this model."""
+        return Analyses(graph, self._several, self)
