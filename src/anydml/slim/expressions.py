@@ -108,9 +108,14 @@ class Builder:
         for axis, (size, (first, count, step)) in enumerate(zip(expr.sizes, window, strict=True)):
             if (first, count, step) != (0, size, 1):
                 last = first + (count - 1) * step
-                cut.append((first, LAST if last + step >= size else last + 1, axis, step))
+                end = LAST if last + step >= size else self._edge(last + 1, size)
+                cut.append((self._edge(first, size), end, axis, step))
         steps = [step for _, _, step in window]
         return self._move("Slice", expr, sizes, width, tuple(zip(*cut, strict=True)), steps)
+
+    def _edge(self, place: int, size: int) -> int:
+        """Return where a window begins or ends: counted from the end if it is near the end of a symbolic size."""
+        return place if self._stand_ins.is_constant(size) or 2 * place <= size else place - size
 
     def split(self, expr: Expr, axis: int, lengths: Sequence[int], width: int) -> list[Expr]:
         """Split; all parts are outputs of one node."""

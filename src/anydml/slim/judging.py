@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from anydml.errors import ModelError
 from anydml.onnx.checks import inlined
+from anydml.proving.orders import numbers
 from anydml.proving.rewrites import Proofs
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
@@ -47,7 +48,9 @@ class Judge:
         if self._proofs is None or not self._names:
             return None
         term = self._proofs.terms(graph.bare).get(name)
-        return term.is_constant if term is not None and term.kind in ("constant", "sizes") else None
+        if term is None or term.kind in ("constant", "sizes"):
+            return None if term is None else term.is_constant
+        return False if term.shape is not None and numbers(term.shape) is None else None
 
     def wrong(self, before: Analyses, after: Analyses, is_compared: bool = True) -> set[str]:
         """Return names of what is not known to be the same.

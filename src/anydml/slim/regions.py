@@ -61,7 +61,7 @@ class Regions:
     """
 
     def __init__(self, analysis: Analysis, stand_ins: StandIns) -> None:
-        self.analysis = analysis
+        self.analysis, self._stand_ins = analysis, stand_ins
         self.builder = Builder(stand_ins)
         self._costs: dict[Op, Cost] = {}
         self._of: dict[Op, Region] = {}
@@ -80,6 +80,13 @@ class Regions:
                 data = self.analysis.values[name].data
                 found[name] = self.original(name, {each: found.get(each) or self.original(each, {}) for each in data})
         return {name: found[name] for name in region.results}
+
+    def windows(self, op: Op) -> list[Window] | None:
+        """Return what each output of a Slice or Split takes; None for other nodes, or if that depends on sizes."""
+        found = windows(op, self.analysis)
+        sizes = self.analysis.values[op.inputs[0]].sizes
+        parts = [part for each in found or () for part, n in zip(each, sizes, strict=True) if part != (0, n, 1)]
+        return found if all(self._stand_ins.is_constant(*part) for part in parts) else None
 
     def cost(self, region: Region) -> Cost:
         """Return the cost of a region's own nodes."""
@@ -170,7 +177,7 @@ def sliced_at_once(regions: Regions, region: Region) -> dict[str, Expr]:
     unshaped: dict[str, Expr] = {}
     values = regions.analysis.values
     for op in region.ops:
-        taken = windows(op, regions.analysis)
+        taken = regions.windows(op)
         for k, name in enumerate(op.outputs):
             if not name:
                 continue
