@@ -46,6 +46,15 @@ SAME = [
     ("g (float[N,4] x) => (float[A,B] y)",
      "<int64[1] s = {-3}, int64[1] e = {9223372036854775807}, int64[1] one = {1}> { y = Slice (x, s, e, one) }",
      "<int64[1] n = {1}, int64[2] m = {1, 3}> { a, y = Split <axis = 1> (x, m) }"),
+    # What is taken of parts that are joined.
+    ("g (float[N,6,2] x, float[N,10,2] z) => (float[A,B,C] y)",
+     "<int64[1] s = {1}, int64[1] e = {99}, int64[1] k = {3}> { c = Concat <axis = 1> (x, z) "
+      "y = Slice (c, s, e, s, k) }",
+     "<int64[1] s = {1}, int64[1] e = {99}, int64[1] k = {3}> { a = Slice (x, s, e, s, k) b = Slice (z, s, e, s, k) "
+      "y = Concat <axis = 1> (a, b) }"),
+    ("g (float[N,4] x, float[S,4] z) => (float[A,B] y)",
+     "<int64[1] s = {0}> { c = Concat <axis = 0> (x, z) n = Shape <start = 0, end = 1> (x) y = Slice (c, s, n, s) }",
+     "{ y = Identity (x) }"),
     # Shapes that are computed.
     ("g (float[N,S,4] x) => (float[A,B] y)",
      "<int64 zero = {0}, int64 one = {1}, int64[1] at = {0}, int64[1] open = {-1}> { s = Shape (x) n = Gather "

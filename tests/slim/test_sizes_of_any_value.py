@@ -27,6 +27,8 @@ MODELS = {
         p = Tile(x, t)  q = Slice(p, s, e, a)  y = Relu(q) }""",
     "joined": """g (float[N] x, float[M] z) => (float[P] y) <int64[1] s={0}, int64[1] e={2}, int64[1] a={0}> {
         p = Concat<axis=0>(x, z)  q = Slice(p, s, e, a)  y = Relu(q) }""",
+    "all but the last": """g (float[N,4] x) => (float[P,4] y) <float[1,4] z = {5, 6, 7, 8}, int64[1] s={0}> {
+        p = Concat<axis=0>(z, x)  e = Shape<start=0, end=1>(x)  q = Slice(p, s, e, s)  y = Relu(q) }""",
 }
 SIZES = [1, 2, 3, 4, 5, 6, 98, 100, 101, 213, 300, 511, 513, 1001]
 
@@ -50,6 +52,12 @@ def test_results_are_the_same_for_every_size(text):
         }
         for a, b in zip(first.run(None, feeds), second.run(None, feeds), strict=True):
             np.testing.assert_array_equal(a, b, str(sizes))
+
+
+def test_ends_near_that_of_a_size_with_a_name_are_counted_from_it():
+    """In the original, N + 1 rows are joined before N of them are taken."""
+    found = slim(onnx.parser.parse_model(BEGIN + MODELS["all but the last"]))
+    assert [op.op_type for op in found.model.graph.node] == ["Slice", "Concat", "Relu"]
 
 
 @pytest.mark.parametrize("shape", ["M,3,N", "M,1,N,4", "2,M,N", "M,N", "N,4,3"])

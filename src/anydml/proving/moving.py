@@ -15,7 +15,7 @@ from anydml.proving.orders import REPEATED, Entry, aligned, numbers
 from anydml.proving.sizes import Size, Sizes, product
 from anydml.proving.terms import Term, Terms, elements_of
 from anydml.proving.views import Viewer, own_axes
-from anydml.proving.windows import Window, by_factor, outward
+from anydml.proving.windows import Window, by_factor, outward, parts_of
 
 MOST_DEEP = 100
 """Most nodes, one behind the other, of whose inputs slices are taken."""
@@ -117,14 +117,17 @@ class Mover(Viewer):
         # Factors of size 1 are on no axis.
         groups = [[k for k, _ in own] for own in split[1]]
         joined = term.detail if term.kind == "concat" else -1
-        if joined >= 0 and (len(groups[joined]) != 1 or groups[joined][0] in windows):
+        if joined >= 0 and len(groups[joined]) != 1:
             return None
+        parts = parts_of(term, joined, windows.get(groups[joined][0]) if joined >= 0 else None)
         added = term.detail if term.kind == "dot" else ()
         inputs, rank = list[Term | None](), len(groups) + len(added)
-        if any(each is not None and (each.shape is None or len(each.shape) != rank) for each in term.inputs):
+        if parts is None or any(
+            each is not None and (each.shape is None or len(each.shape) != rank) for each, _ in parts
+        ):
             return None
         places = [axis for axis in range(rank) if axis not in added]
-        for each in term.inputs:
+        for each, part in parts:
             if each is None:
                 inputs.append(None)
                 continue
@@ -133,6 +136,8 @@ class Mover(Viewer):
                 if axis in added:
                     shape.append(size)
                     continue
+                if axis == joined:
+                    own.append((len(shape), *part))
                 for k in groups[places.index(axis)]:
                     is_whole = size != 1 and axis != joined
                     if is_whole and k in windows:

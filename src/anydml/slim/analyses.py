@@ -25,7 +25,7 @@ class Analyses:
 
     def __init__(self, graph: Graph, several: Sequence[StandIns], before: Analyses | None = None) -> None:
         self.graph, self._several, self._before = graph, several, before
-        self.first = Analysis(graph, several[0].sizes, None if before is None else before.first)
+        self.first: Analysis = Analysis(graph, several[0].sizes, None if before is None else before.first)
 
     @cached_property
     def all(self) -> list[Analysis]:

@@ -31,10 +31,10 @@ LARGE_BITS = (20, 16, 12, 8)
 
 
 def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
-    """Yield analyses for small symbolic sizes, and for large ones, falling and rising in the names' order."""
+    """Yield analyses for small symbolic sizes, and for others, first falling and then rising in the names' order."""
     if not names:
         return
-    for sizes in (dict.fromkeys(names, 1), *small_sizes(names)):
+    for sizes in (*small_sizes(names), dict.fromkeys(names, 1)):
         yield Analysis(graph, sizes)
     for bits in LARGE_BITS:
         large = (1 << bits) + 7
@@ -45,18 +45,13 @@ def at_other_sizes(graph: Graph, names: Sequence[str]) -> Iterator[Analysis]:
     yield Analysis(graph, {name: large + n for n, name in enumerate(names)})
 
 
-def compute_the_same(before: Analysis, after: Analysis, names: Sequence[str]) -> bool:
+def compute_the_same(pairs: Sequence[tuple[Analysis, Analysis]]) -> bool:
     """Whether two graphs of one model have the same results, by fingerprints; False if there are none.
 
     Args:
-        before: the analysis of a graph.
-        after: the analysis of the other graph.
-        names: symbolic sizes; if there are any, both graphs are analysed for small sizes instead.
+        pairs: the analyses of both graphs, for each set of sizes.
     """
-    pairs = [(before, after)]
-    if names:
-        pairs = [(Analysis(before.graph, sizes), Analysis(after.graph, sizes)) for sizes in small_sizes(names)]
-    first, second = _matrices(before.graph), _matrices(after.graph)
+    first, second = (_matrices(each.graph) for each in pairs[0])
     shared = frozenset(name for name, *_ in first & second) - {name for name, *_ in first ^ second}
     try:
         return all(fingerprints(a, shared) == fingerprints(b, shared) for a, b in pairs)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from anydml.errors import ModelError
 from anydml.onnx.checks import inlined
+from anydml.proving.names import small_sizes
 from anydml.proving.orders import numbers
 from anydml.proving.rewrites import Proofs
 from anydml.slim.analyses import Analyses
@@ -21,10 +22,14 @@ class Judge:
     Args:
         graph: the graph of the model.
         names: names of symbolic sizes.
+
+    Attributes:
+        refused: names of what was composed and not known to be the same, which is composed in later graphs alike.
     """
 
     def __init__(self, graph: Graph, names: Sequence[str]) -> None:
         self._names = names
+        self.refused: set[str] = set()
         self._proofs = Proofs(graph.constants, names, bool(names)) if _is_inlined(graph) else None
         self._graph: Graph | None = None
         self._others: list[Analysis] = []
@@ -69,7 +74,16 @@ class Judge:
 
     def are_equal(self, before: Analysis, after: Analysis) -> bool:
         """Whether two graphs are known to have the same results."""
-        if self._are_proved(before.graph, after.graph) or compute_the_same(before, after, self._names):
+        if self._are_proved(before.graph, after.graph):
+            return True
+        pairs = [(before, after)]
+        if self._names:
+            known = self._others if self._graph is before.graph else []
+            small = [
+                known[k] if known else Analysis(before.graph, each) for k, each in enumerate(small_sizes(self._names))
+            ]
+            pairs = [(each, Analysis(after.graph, each.sizes, each)) for each in small]
+        if compute_the_same(pairs):
             return True
         # Fingerprints are quicker where all sizes are numbers, and proofs know more operators.
         proofs = None if self._names else self._proofs

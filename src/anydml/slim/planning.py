@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -35,8 +35,7 @@ class Plan:
         analyses: the analyses of the graph.
         stand_ins: the sizes of the first analysis.
         settled: costs of regions that have been planned before.
-        kept: names of results whose regions must stay.
-        judge: knows what is the same for all sizes.
+        judge: knows what is the same for all sizes, and which regions must stay.
 
     Attributes:
         analysis: the first analysis.
@@ -47,11 +46,9 @@ class Plan:
         after: cost of all movement with the plan.
     """
 
-    def __init__(
-        self, analyses: Analyses, stand_ins: StandIns, settled: Mapping[Key, Cost], kept: Set[str], judge: Judge
-    ) -> None:
+    def __init__(self, analyses: Analyses, stand_ins: StandIns, settled: Mapping[Key, Cost], judge: Judge) -> None:
         self.analysis, self._analyses, self._judge = analyses.first, analyses, judge
-        self._stand_ins, self._kept = stand_ins, kept
+        self._stand_ins = stand_ins
         self._regions = Regions(self.analysis, stand_ins)
         self.builder, self.regions = self._regions.builder, self._regions.all
         self.chosen: dict[str, Expr] = {}
@@ -81,7 +78,7 @@ class Plan:
     def is_folded(self, name: str) -> bool:
         """Whether a value becomes a constant, because its elements are known and do not depend on symbolic sizes."""
         if name not in self._folded:
-            self._folded[name] = name not in self._kept and self._is_known(name)
+            self._folded[name] = name not in self._judge.refused and self._is_known(name)
         return self._folded[name]
 
     def _is_known(self, name: str) -> bool:
@@ -96,7 +93,7 @@ class Plan:
     def _choose(self, region: Region) -> None:
         old = self._regions.originals(region)
         region.before = region.after = cost(*old.values())
-        if not self._kept.isdisjoint(region.results):
+        if not self._judge.refused.isdisjoint(region.results):
             region.refused = "it could not be proved"
             return
         if len(region.ops) == 1 and self._is_needed(region.ops[0]):

@@ -249,10 +249,9 @@ def _composed(
     is_compared: bool = True,
 ) -> _Composed:
     """Compose the movement of a graph, and compare the result unless the caller does."""
-    kept: set[str] = set()
     reshaped = _of_products(analyses.first)
     for _ in range(MOST_TRIES):
-        plan = Plan(analyses, stand_ins, settled, kept, judge)
+        plan = Plan(analyses, stand_ins, settled, judge)
         before, after = (Cost.sum([cost, reshaped]) for cost in (plan.before, plan.after))
         if plan.after == plan.before:
             costs = {region.key: region.after for region in plan.regions}
@@ -265,7 +264,7 @@ def _composed(
             known = {**settled, **{region.key: region.before for region in plan.regions}}
             costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
-        kept |= wrong
+        judge.refused |= wrong
     return _Composed(analyses, plan.regions, {}, before, before, False)
 
 
