@@ -22,6 +22,14 @@ def said(capsys, *arguments):
     return capsys.readouterr().err
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder in which there is what the lines name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("in", "i", "FOLDER"):
+        (tmp_path / name).mkdir()
+
+
 @pytest.mark.parametrize("option", ANSWERS)
 def test_the_answer_is_one_line_with_options_that_exist(option, capsys):
     assert option not in OWN["reshard"]

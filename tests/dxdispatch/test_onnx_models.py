@@ -39,7 +39,7 @@ def pair(rows, **more):
 
 
 @pytest.fixture
-def run(folder):
+def run(folder, plain):
     """Runs a graph's model; what it prints, without the lines of timing."""
 
     def running(*commands, graph=CONCAT, resources=RESOURCES, device="cpu", **fields):
@@ -50,7 +50,7 @@ def run(folder):
         lines = []
         model = dxdispatch.load(folder.write(json.dumps(text)))
         run.results = dxdispatch.run(model, device=device, log=lines.append, warn=lines.append)
-        return [line for line in lines if not line.startswith(("Running", "Dispatch"))]
+        return [plain(line) for line in lines if not line.startswith(("Running", "Dispatch"))]
 
     run = running
     return running

@@ -21,8 +21,8 @@ def test_lines(folder, device):
     lines: list[str] = []
     dxdispatch.run(dxdispatch.load(folder.edit(lambda m: None)), device=device, log=lines.append)
     assert lines[0] == f"Running on '{device}'"
-    assert re.fullmatch(r"Dispatch 'every other': 1 iteration, \d+\.\d{4} ms median \(CPU\)", lines[1])
-    assert lines[2:] == ["Resource 'B': 1, 3, 5, 0, 0, 0"]
+    assert re.fullmatch(r"Dispatch 'every other': 1 iteration, \d+\.\d{4} ms \(CPU\)", lines[1])
+    assert lines[2:] == ["Resource 'B' (float32 [6]): 1, 3, 5, 0, 0, 0"]
 
 
 def test_verbose_lines(folder):
@@ -32,7 +32,22 @@ def test_verbose_lines(folder):
     assert re.fullmatch(r"Initialize 'every other': \d+\.\d{4} ms", lines[1])
     assert lines[2].startswith("every other: DML_SLICE")
     assert lines[3] == "Dispatch 'every other': 2 iterations"
-    assert lines[-1].startswith("Resource 'B':\n[0] 1 (0x3F800000)\n[1] 3 (0x40400000)\n")
+    assert lines[-1].startswith("Resource 'B' (float32 [6]):\n[0] 1 (0x3F800000)\n[1] 3 (0x40400000)\n")
+
+
+@pytest.mark.parametrize("sizes, strides, room, shown", [
+    ([1, 2, 2], None, 4, "[1, 2, 2]"), ([2, 2], None, 4, "[2, 2]"), ([2, 2], [1, 2], 4, "[4]"), ([2], None, 4, "[4]"),
+])  # fmt: skip
+def test_resources_are_printed_with_the_shape_of_the_tensor_that_fills_them(folder, sizes, strides, room, shown):
+    tensor = {"DataType": "INT16", "Sizes": sizes} | ({"Strides": strides} if strides else {})
+    desc = {"InputTensor": tensor, "OutputTensor": tensor}
+    resources = {"A": values(*range(room), kind="INT16"), "B": values(*[0] * room, kind="INT16")}
+    commands = [dispatch("d", InputTensor="A", OutputTensor="B"), show("A"), show("B")]
+    lines = []
+    file = folder.edit(model(resources, {"d": {"type": "ELEMENT_WISE_IDENTITY", "desc": desc}}, *commands))
+    dxdispatch.run(dxdispatch.load(file), log=lines.append)
+    head = [line.partition(":")[0] for line in lines if line.startswith("Resource")]
+    assert head == ["Resource 'A' (int16 [4])", f"Resource 'B' (int16 {shown})"]
 
 
 def test_contents_are_returned(folder):

@@ -93,7 +93,7 @@ def test_model_file(tmp_path, capsys):
     path = tmp_path / "swap.json"
     path.write_text(json.dumps(model), encoding="utf-8")
     run("run", path)
-    assert "Resource 'output': 3, 4, 1, 2" in capsys.readouterr().out
+    assert "Resource 'output' (float32 [4]): 3, 4, 1, 2" in capsys.readouterr().out
 
 
 def test_operator_table(capsys):

@@ -5,6 +5,7 @@ Everything beyond click is imported by the command that needs it, so that each s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.checking import check
+from anydml.cli.command import Group, document_of_error
 from anydml.cli.comparing import manifest, verify
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
@@ -21,6 +23,7 @@ from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_on
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.other_options import answer_of
 from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
+from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
@@ -73,26 +76,38 @@ def _main(given: list[str]) -> int | str | None:
             answer = answer_of(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
         stop = "" if message.endswith((".", "?")) else "."
-        code = fail(f"{message}{stop} See '{command} --help'.")
+        code = _failed(given, f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:
-        code = fail(error.format_message())
+        code = _failed(given, error.format_message())
     except (click.Abort, KeyboardInterrupt) as error:
         # click raises its own error from the one that says what is kept.
         said = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-        fail(str(said or "") or "interrupted")
+        _failed(given, str(said or "") or "interrupted")
         code = INTERRUPTED
     except MemoryError:
-        code = fail("there is not enough memory")
+        code = _failed(given, "there is not enough memory")
     except (ValueError, OSError) as error:
-        code = fail(str(error))
+        code = _failed(given, str(error))
     return code
+
+
+def _failed(given: list[str], message: str) -> int:
+    """Print an error, and the document of it that --json, --junit or --sarif ask for; return its exit code."""
+    if (document := document_of_error(anydml, given, message)) is not None:
+        # Standard output may be what failed.
+        with contextlib.suppress(OSError, SystemExit):
+            for line in document.splitlines():
+                say(line)
+    return fail(message)
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from importlib.metadata import version
+        from anydml.cli.doctor import versions
 
-        say(f"anydml {version('anydml')}")
+        own, *others = versions()
+        say(f"anydml {own[1]}")
+        say(", ".join(f"{name} {number}" for name, number in others))
         context.exit()
 
 
@@ -114,14 +129,14 @@ class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from cli
         return [CompletionItem(name) for name in ENGINES if name.startswith(incomplete)]
 
 
-@click.group(context_settings=_SETTINGS)
+@click.group(cls=Group, context_settings=_SETTINGS)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 def anydml() -> None:
     """Run, check and explain data movement: model files of DirectML and ONNX, checkpoints and Zarr arrays."""
 
 
 @anydml.command(short_help="Run a model file (JSON or ONNX).")
-@click.argument("model", type=LocalPath())
+@click.argument("model", type=LocalPath(is_read=True))
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True,
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
 @feature_level
@@ -185,8 +200,12 @@ anydml.add_command(judge)
 
 
 @anydml.command(short_help="Show the operators, and what each feature level supports.")
-def ops() -> None:
+@json_option
+def ops(as_json: bool) -> None:
     """Show every operator: feature levels, tensors, dimension counts, data types."""
-    from anydml.cli.operator_table import operator_table
+    from anydml.cli.operator_table import operator_table, rows_of_operators
 
-    say(operator_table(sys.stdout.isatty()).rstrip())
+    if as_json:
+        say_json({"operators": rows_of_operators()})
+    else:
+        say(operator_table(sys.stdout.isatty()).rstrip())

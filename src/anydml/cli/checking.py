@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.json_checking import check_json
 from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
@@ -22,8 +23,8 @@ UNREADABLE = 2
 """Exit code for a file that cannot be read."""
 
 
-@click.command(short_help="List the problems of model files without running them.")
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=LocalPath())
+@click.command(cls=Command, short_help="List the problems of model files without running them.")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=LocalPath(reads_input=True))
 @feature_level
 @allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")

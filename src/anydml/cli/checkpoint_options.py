@@ -49,7 +49,7 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         click.option(
             "--extras-from",
             metavar="FOLDER",
-            type=LocalPath(),
+            type=LocalPath(is_read=True),
             help="Copy config.json, tokenizers and so on from it.",
         ),
         click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),

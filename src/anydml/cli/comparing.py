@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
 from anydml.cli.options import exclude
 from anydml.cli.output import AnyPath, LocalPath, overwrites, say
@@ -29,12 +30,12 @@ _memory = click.option(
 )
 
 
-@click.command(short_help="Compare two checkpoints, or two Zarr arrays or groups.")
-@click.argument("first", metavar="A", type=AnyPath())
-@click.argument("second", metavar="B", type=AnyPath())
+@click.command(cls=Command, short_help="Compare two checkpoints, or two Zarr arrays or groups.")
+@click.argument("first", metavar="A", type=AnyPath(is_read=True))
+@click.argument("second", metavar="B", type=AnyPath(is_read=True))
 @selects
-@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
-@click.option("--layout-b", type=LocalPath(), metavar="FILE", help="Rules for B.")
+@click.option("--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
+@click.option("--layout-b", type=LocalPath(is_read=True), metavar="FILE", help="Rules for B.")
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
 @click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
@@ -94,8 +95,8 @@ def _summary(found: Comparison, what: str) -> str:
     return f"{counted(len(found.differences), 'difference')}: {said}; {counted(found.compared, what)} compared"
 
 
-@click.command(short_help="Write the SHA-256 of every tensor of a checkpoint.")
-@click.argument("model", type=LocalPath())
+@click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")
+@click.argument("model", type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--only", multiple=True, metavar="NAME", help="Take these tensors, as for reshard.")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave these tensors out, as for reshard.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import warnings
@@ -10,24 +11,32 @@ from pathlib import Path
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.output import say
+from anydml.cli.plan_output import json_option, say_json
 from anydml.text import bytes_text, counted, printable
 
-LIBRARIES = ("numpy", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
+LIBRARIES = (
+    "numpy", "ml_dtypes", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime", "zarr", "h5py", "dask", "transformers",
+)  # fmt: skip
 
 Fact = tuple[str, str]
 Facts = tuple[list[Fact], list[str]]
 """Facts, and causes of slowness with remedies."""
 
 
-@click.command(short_help="Show versions, threads, fast paths, and causes of slowness.")
-def doctor() -> None:
+@click.command(cls=Command, short_help="Show versions, threads, fast paths, and causes of slowness.")
+@json_option
+def doctor(as_json: bool) -> None:
     """Show versions, cores, threads, memory, the compiled core and the GPU, and what makes anydml slow here."""
     facts, slow = [*_versions()], list[str]()
     for probe in (_threads, _core, _libraries, _gpu):
         found, causes = probe()
         facts += found
         slow += causes
+    if as_json:
+        say_json({"facts": dict(facts), "slow": slow})
+        return
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         say(printable(f"{name:{width}}  {value}"))
@@ -35,6 +44,17 @@ def doctor() -> None:
     say("What is slow here:" if slow else "Nothing that anydml knows of is slow here.")
     for line in slow:
         say(printable(f"- {line}"))
+
+
+def versions() -> Iterator[Fact]:
+    """Yield the names and versions of anydml, Python and the libraries that are installed."""
+    from importlib import metadata
+
+    yield "anydml", metadata.version("anydml")
+    yield "Python", platform.python_version()
+    for name in LIBRARIES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
 
 
 def _versions() -> Iterator[Fact]:

@@ -7,14 +7,15 @@ from typing import Any
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
 from anydml.cli.output import LocalPath, check_target, overwrites, say, warn
 from anydml.text import printable
 
 
-@click.command(short_help="Explain the data movement of a model file without running it.")
-@click.argument("model", type=LocalPath())
+@click.command(cls=Command, short_help="Explain the data movement of a model file without running it.")
+@click.argument("model", type=LocalPath(is_read=True))
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with pictures and tables.")
 @click.option("--svg", metavar="FILE.svg", type=LocalPath(), help="Write the picture of the first operator.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")

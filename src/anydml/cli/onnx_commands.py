@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from anydml.cli.command import Group
 from anydml.cli.output import LocalPath, overwrites, say
 from anydml.errors import ModelError
 from anydml.paths import path_text
@@ -131,13 +132,13 @@ def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
     return _placed(JsonPath(model), lambda: work(load(model, external_data=False)))
 
 
-@click.group(name="onnx", no_args_is_help=False)
+@click.group(cls=Group, name="onnx", no_args_is_help=False)
 def onnx_group() -> None:
     """Rewrite ONNX files."""
 
 
 @onnx_group.command(short_help="Replace training operators by standard ones.")
-@click.argument("source", metavar="IN.onnx", type=LocalPath())
+@click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True))
 @click.argument("target", metavar="OUT.onnx", type=LocalPath())
 @overwrites
 def portable(source: str, target: str, overwrite: bool) -> None:

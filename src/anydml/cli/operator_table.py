@@ -43,6 +43,16 @@ def operator_table(colour: bool = False) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
+def rows_of_operators() -> dict[str, list[dict[str, object]]]:
+    """Return what each operator supports, for JSON: lists of `tensors`, `dimensions` and `data_types` at a level."""
+    return {name: [_row_as_json(row) for row in _rows(kind)] for name, kind in sorted(REGISTRY.items())}
+
+
+def _row_as_json(row: Row) -> dict[str, object]:
+    level, tensors, dimensions, types = row
+    return {"level": level, "tensors": tensors.split("\n"), "dimensions": dimensions, "data_types": types.split("\n")}
+
+
 def _table(rows: Iterable[Row], widths: Sequence[int]) -> Padding:
     table = Table.grid(padding=(0, 2, 0, 0))
     for width in widths:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 _GROUPS: tuple[tuple[str, str], ...] = (
     (
         "IN and OUT are written without options: anydml reshard IN OUT",
-        "--input --input-dir --input-path --output --output-dir --output-path --outfile --out --local-dir "
+        "--input --input-dir --input-path --output-dir --output-path --outfile --out --local-dir "
         "--load --save --checkpoint-dir --checkpoint-path --model --model-path --src --dst --save-path "
         "--load-dir --save-dir --target-dir --staging-dir --ckpt-dir --output-fname --megatron-path --hf-path "
         "--checkpoint",

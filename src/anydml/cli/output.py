@@ -20,17 +20,48 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Named(click.Path):
-    """A path that is no empty text, such as that of a shell's variable without a value, which would be this folder."""
+    """A path that is no empty text, such as that of a shell's variable without a value, which would be this folder.
+
+    Args:
+        is_read: whether it must be there, and may be read.
+        reads_input: whether - is standard input.
+    """
+
+    def __init__(self, is_read: bool = False, reads_input: bool = False) -> None:
+        super().__init__(readable=False)
+        self.is_read, self.reads_input = is_read, reads_input
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path.
 
         Raises:
-            ClickException: it is empty.
+            ClickException: it is empty, is -, or must be read but cannot be.
         """
         if value == "":
             raise click.ClickException("a path is empty: this folder is written as .")
-        return super().convert(value, param, ctx)
+        if value == "-" and self.reads_input:
+            return value
+        if value == "-":
+            what = "standard input is not read" if self.is_read else "nothing is written to standard output"
+            raise click.ClickException(f"-: {what} here: name a file, or write ./- for the file of this name")
+        path = super().convert(value, param, ctx)
+        if self.is_read and isinstance(path, str) and address(path) is None:
+            _check_readable(path)
+        return path
+
+
+def _check_readable(path: str) -> None:
+    try:
+        if any(parent.is_file() for parent in Path(path).parents):
+            # An array in a file, such as in HDF5's, is looked for by its reader.
+            return
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise click.ClickException(f"{path}: there is no such file or folder") from None
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from None
+    if Path(path).exists() and not os.access(path, os.R_OK):
+        raise click.ClickException(f"{path}: this user may not read it")
 
 
 class LocalPath(_Named):
@@ -40,12 +71,11 @@ class LocalPath(_Named):
         """Return the path.
 
         Raises:
-            ClickException: it is an address.
+            ClickException: as of `_Named`, or it is an address.
         """
-        found = super().convert(value, param, ctx)
-        if isinstance(found, str) and (said := address(found)) is not None:
-            raise click.ClickException(f"{found[:200]!r} {said}")
-        return found
+        if isinstance(value, str) and (why := address(value)) is not None:
+            raise click.ClickException(f"{value[:200]!r} {why}")
+        return super().convert(value, param, ctx)
 
 
 class AnyPath(_Named):
@@ -55,12 +85,12 @@ class AnyPath(_Named):
         """Return the path.
 
         Raises:
-            ClickException: it is an address in the memory of this process, which ends with the command.
+            ClickException: as of `_Named`, or it is an address in the memory of this process, which ends with the
+                command.
         """
-        found = super().convert(value, param, ctx)
-        if isinstance(found, str) and found.lower().startswith("memory:/"):
-            raise click.ClickException(f"{found[:200]!r} is in the memory of a process, and this one ends at once")
-        return found
+        if isinstance(value, str) and value.lower().startswith("memory:/"):
+            raise click.ClickException(f"{value[:200]!r} is in the memory of a process, and this one ends at once")
+        return super().convert(value, param, ctx)
 
 
 MOST_CHARACTERS = 2000

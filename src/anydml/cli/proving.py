@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import exclude
@@ -24,9 +25,9 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 """Exit codes of `anydml prove` for files that can be read."""
 
 
-@click.command(short_help="Prove that two ONNX models compute the same.")
-@click.argument("first", metavar="A.onnx", type=LocalPath())
-@click.argument("second", metavar="B.onnx", type=LocalPath())
+@click.command(cls=Command, short_help="Prove that two ONNX models compute the same.")
+@click.argument("first", metavar="A.onnx", type=LocalPath(is_read=True))
+@click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True))
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a symbolic size.")
 @click.option("--rounding", is_flag=True, help="Allow what is equal for real numbers, but may be rounded otherwise.")
 @click.option("--no-run", is_flag=True, help="Do not look for an input that tells them apart by running both.")

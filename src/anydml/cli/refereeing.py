@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath, check_target, overwrites, say
 from anydml.text import counted
@@ -15,7 +16,7 @@ FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
 
 
-@click.command(short_help="Write random cases of operators with their results.")
+@click.command(cls=Command, short_help="Write random cases of operators with their results.")
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
 @click.option("--out", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
@@ -75,8 +76,8 @@ def _other_cases(operators: tuple[str, ...], out: Path, count: int, seed: int, f
     say(f"{counted(written, 'case')} of {counted(number, 'operator')} written to '{out}'")
 
 
-@click.command(short_help="Run an engine over cases and compare.")
-@click.argument("folder", metavar="DIR", type=LocalPath())
+@click.command(cls=Command, short_help="Run an engine over cases and compare.")
+@click.argument("folder", metavar="DIR", type=LocalPath(is_read=True))
 @click.option("--engine", required=True, metavar="ENGINE",
               help="anydml, onnxruntime, reference, openvino, tract, command:PROGRAM, or outputs:FOLDER.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")

@@ -67,7 +67,8 @@ def _suite(report: Report) -> ElementTree.Element:
     counts = {"tests": str(len(names)), "failures": str(len(failed)), "skipped": str(len(skipped))}
     if report.error is not None:
         counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
-    suite = ElementTree.Element("testsuite", {"name": printable(f"{report.model} at {report.level}"), **counts})
+    name = f"{report.model} at {report.level}" if report.level else report.model
+    suite = ElementTree.Element("testsuite", {"name": printable(name), **counts})
     if report.error is not None:
         case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name="file")
         ElementTree.SubElement(case, "error", message=printable(report.error))
@@ -110,6 +111,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
                     "notChecked": [each.node for each in report.unchecked],
                 }
                 for report in reports
+                if report.level
             ],
         },
     }
@@ -118,7 +120,8 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
 def _notification(report: Report) -> dict[str, Any]:
     place = {"physicalLocation": {"artifactLocation": {"uri": _uri(report)}}}
-    return {"level": "error", "message": {"text": report.error}, "locations": [place]}
+    # Without a level it is not of a file, but of the command.
+    return {"level": "error", "message": {"text": report.error}, "locations": [place] if report.level else []}
 
 
 def _uri(report: Report) -> str:

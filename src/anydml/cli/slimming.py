@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.cli.command import Command
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.output import LocalPath, check_target, overwrites, say
 from anydml.text import bytes_text, counted, printable
@@ -22,8 +23,8 @@ SHOWN = 20
 """Regions that are listed individually."""
 
 
-@click.command(short_help="Rewrite an ONNX model to move fewer bytes.")
-@click.argument("model", metavar="MODEL.onnx", type=LocalPath())
+@click.command(cls=Command, short_help="Rewrite an ONNX model to move fewer bytes.")
+@click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True))
 @click.option("-o", "--output", required=True, metavar="OUT.onnx", type=LocalPath(), help="Where to write it.")
 @click.option(
     "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."

@@ -17,6 +17,7 @@ from anydml.cli.checkpoint_options import (
     selects,
     writes,
 )
+from anydml.cli.command import Command
 from anydml.cli.output import AnyPath, LocalPath, say
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from anydml.stores import Plan
 
 
-@click.command(short_help="List the arrays of a file or checkpoint.")
-@click.argument("model", type=AnyPath())
+@click.command(cls=Command, short_help="List the arrays of a file or checkpoint.")
+@click.argument("model", type=AnyPath(is_read=True))
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @json_option
 def stores(model: str, no_follow: bool, as_json: bool) -> None:
@@ -45,11 +46,11 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
         say(line)
 
 
-@click.command(short_help="Consolidate, reshard or rearrange a checkpoint.")
-@click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath())
+@click.command(cls=Command, short_help="Consolidate, reshard or rearrange a checkpoint.")
+@click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @selects
-@click.option("--layout", type=LocalPath(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
+@click.option("--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @click.option("--vocab-size", type=int, metavar="N", help="Keep N rows of embeddings and output layers.")
 @writes("IN")
 def reshard(
@@ -89,8 +90,8 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
         output.run(plan, scheduler)
 
 
-@click.command(short_help="Convert a model between the layout of transformers and its original layout.")
-@click.argument("model", type=LocalPath())
+@click.command(cls=Command, short_help="Convert a model between the layout of transformers and its original layout.")
+@click.argument("model", type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
@@ -117,8 +118,8 @@ def convert(
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
-@click.command(short_help="Rewrite an array with other chunks or another axis order.")
-@click.argument("source", metavar="IN", type=AnyPath(), required=False)
+@click.command(cls=Command, short_help="Rewrite an array with other chunks or another axis order.")
+@click.argument("source", metavar="IN", type=AnyPath(is_read=True), required=False)
 @click.argument("output", metavar="OUT", type=AnyPath(), required=False)
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
               help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "

@@ -226,10 +226,9 @@ def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object]
 def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None:
     stop = len(buffer) if step.count is None else step.count * step.data_type.itemsize
     elements = buffer[:stop].view(step.data_type.dtype)
-    if step.verbose:
-        log(f"Resource '{printable(step.resource.name)}':\n{format_verbose(elements)}")
-    else:
-        log(f"Resource '{printable(step.resource.name)}': {format_elements(elements)}")
+    shape = [*step.sizes] or [len(elements)]
+    name = f"Resource '{printable(step.resource.name)}' ({elements.dtype} {shape})"
+    log(f"{name}:\n{format_verbose(elements)}" if step.verbose else f"{name}: {format_elements(elements)}")
 
 
 def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None:

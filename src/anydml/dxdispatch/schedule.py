@@ -5,7 +5,8 @@ The type and sizes of a deferred resource follow from the dispatch that last wri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
@@ -15,7 +16,7 @@ from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
 from anydml.dxdispatch.steps import BoundTensor, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
 from anydml.files.folder import extension
 from anydml.files.json_path import JsonPath, names, show
-from anydml.tensor import TensorDesc, TensorFlags
+from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 MOST_BOUND = 250_000
 """Largest total of tensors that commands bind: a command of 60 bytes can bind as many as its dispatchable has."""
@@ -65,6 +66,7 @@ def schedule(model: Model) -> Schedule:
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
     made: dict[Resource, Contents] = {}
+    shapes: dict[Resource, tuple[DataType, tuple[int, ...]]] = {}
     steps: list[Step] = []
     bound_tensors = 0
     for command in model.commands:
@@ -78,8 +80,9 @@ def schedule(model: Model) -> Schedule:
                 steps.append(onnx_step(command, run, sizes, made))
             else:
                 steps.append(_dispatch(command, run, sizes, made))
+            shapes.update(_shapes_written(steps[-1]))
         elif isinstance(command, Print):
-            steps.append(_print(command, made))
+            steps.append(_print(command, made, shapes))
         else:
             steps.append(_write(command, made))
     ranges = [
@@ -199,7 +202,21 @@ def _at_point(
     return bindings, chosen is initial
 
 
-def _print(command: Print, made: Mapping[Resource, Contents]) -> PrintStep:
+def _shapes_written(step: Step) -> Iterator[tuple[Resource, tuple[DataType, tuple[int, ...]]]]:
+    """Yield the data types and sizes of the packed tensors that a dispatch writes at the start of a resource."""
+    if isinstance(step, DispatchStep):
+        for (_, tensor), written in zip(step.dispatchable.desc.outputs, step.outputs, strict=True):
+            is_whole = written.start == 0 and tensor.strides is None
+            yield written.resource, (tensor.data_type, tensor.sizes if is_whole else ())
+    elif isinstance(step, OnnxStep):
+        for output in step.outputs:
+            if output.at is not None:
+                yield output.at.resource, (output.tensor.data_type, output.shape or ())
+
+
+def _print(
+    command: Print, made: Mapping[Resource, Contents], shapes: Mapping[Resource, tuple[DataType, tuple[int, ...]]]
+) -> PrintStep:
     resource = command.resource
     data_type, size, *_ = _contents(resource, made, command.place / "resource")
     if data_type is None:
@@ -208,7 +225,9 @@ def _print(command: Print, made: Mapping[Resource, Contents]) -> PrintStep:
         )
     # Padding is not printed.
     count = None if size is None else size // data_type.itemsize
-    return PrintStep(resource, data_type, count, command.verbose)
+    written_type, sizes = shapes.get(resource, (data_type, ()))
+    is_known = count is not None and written_type == data_type and math.prod(sizes) == count
+    return PrintStep(resource, data_type, count, command.verbose, sizes if is_known else ())
 
 
 def _write(command: WriteFile, made: Mapping[Resource, Contents]) -> WriteStep:

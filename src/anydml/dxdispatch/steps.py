@@ -57,12 +57,13 @@ class DispatchStep:
 
 @dataclass(frozen=True)
 class PrintStep:
-    """Print the first `count` elements of a resource; all of them if `count` is None."""
+    """Print the first `count` elements of a resource, a tensor of `sizes`; all elements if `count` is None."""
 
     resource: Resource
     data_type: DataType
     count: int | None
     verbose: bool
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]
     cold, hot = samples[:cold_count], samples[cold_count:]
     head = f"Dispatch '{name}': {counted(len(samples), 'iteration')}"
     if timing.verbosity == 0:
-        yield f"{head}, {_median(hot):.4f} ms median (CPU)"
+        yield f"{head}, {_median(hot):.4f} ms{' median' if len(hot) > 1 else ''} (CPU)"
         return
     yield head
     if cold:

@@ -1,0 +1,85 @@
+"""What every command of `anydml` has in common: OUT as an option, and documents of what went wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+OUTPUT = ("-o", "--output")
+
+
+class Command(click.Command):
+    """A command whose argument OUT, if it has one, may also be written as -o OUT."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        output = next((each for each in self.params if isinstance(each, click.Argument) and each.name == "output"), None)
+        self._name_of_output = output and (output.metavar or "OUT")
+        if output is not None:
+            text = f"{self._name_of_output}, if it is not the last argument."
+            self.params.append(click.Option((*OUTPUT, "output_option"), expose_value=False, metavar=self._name_of_output, help=text))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; what -o names becomes the last one."""
+        return super().parse_args(ctx, self._with_output_last(ctx, args) if self._name_of_output else args)
+
+    def _with_output_last(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        others, outputs = list[str](), list[str]()
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                others += [word, *words]
+            elif word in OUTPUT:
+                if (value := next(words, None)) is None:
+                    raise click.UsageError(f"Option '{word}' requires an argument", ctx)
+                outputs.append(value)
+            elif word.startswith("--output="):
+                outputs.append(word.removeprefix("--output="))
+            elif word.startswith("-o") and len(word) > 2:
+                outputs.append(word[2:])
+            else:
+                others.append(word)
+        if len(outputs) > 1:
+            raise click.UsageError(f"-o is given {len(outputs)} times, but one {self._name_of_output} is written", ctx)
+        return [*others, *(() if "--" in others or not outputs else ["--"]), *outputs]
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+
+
+def all_commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield the words of each command, and the command."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from all_commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def document_of_error(group: click.Group, args: Sequence[str], message: str) -> str | None:
+    """Return the document that a command prints of an error, in the form that was asked for; None if none was.
+
+    Args:
+        group: all commands.
+        args: the words after `anydml`.
+        message: the error.
+    """
+    for path, command in all_commands(group):
+        if tuple(args[: len(path)]) != path:
+            continue
+        options = {name for each in command.params for name in each.opts}
+        form = next((name for name in ("json", "junit", "sarif") if f"--{name}" in args and f"--{name}" in options), None)
+        if form == "json":
+            return json.dumps({"command": " ".join(path), "error": message})
+        if form is not None:
+            from anydml.cli.remarks import Report
+            from anydml.cli.reports import FORMS
+
+            return FORMS[form]([Report(f"anydml {' '.join(path)}", "", (), (), error=message)])
+    return None
