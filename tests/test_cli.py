@@ -372,7 +372,9 @@ def test_a_process_without_output_still_works(arguments, closed, code):
     done = subprocess.run(shell, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stderr == ("anydml: none.json: there is no such file or folder\n" if (closed, code) == (">&-", 2) else "")
+    assert done.stderr == (
+        "anydml: none.json: there is no such file or folder\n" if (closed, code) == (">&-", 2) else ""
+    )
 
 
 def test_nothing_is_imported_before_interruptions_are_handled():

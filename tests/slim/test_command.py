@@ -35,7 +35,7 @@ def save(text, name="model.onnx"):
 
 def test_writes_the_model_and_says_what_is_less(anydml):
     save(PAIR)
-    code, out, err = anydml("model.onnx", "-o", "out.onnx", "--prove", "--report", "page.html")
+    code, out, err = anydml("model.onnx", "-o", "out.onnx", "--prove", "--html", "page.html")
     assert (code, err) == (0, "")
     assert out == (
         "model.onnx: 96 B moved by 2 nodes before, 0 B by 0 after, written to 'out.onnx'\n"
@@ -107,9 +107,9 @@ def test_external_data_stays_external_and_what_moves_goes_beside_it(anydml, tmp_
     ("arguments", "expected"),
     [
         (["none.onnx", "-o", "out.onnx"], "none.onnx: there is no such file"),
-        (["model.onnx", "-o", "none/out.onnx"], "-o none/out.onnx: there is no folder none"),
-        (["model.onnx", "-o", "out.txt"], "-o out.txt: its name must end in .onnx"),
-        (["model.onnx", "-o", "out.onnx", "--report", "page.txt"], "--report page.txt: its name must end in .html"),
+        (["model.onnx", "-o", "none/out.onnx"], "OUT.onnx none/out.onnx: there is no folder none"),
+        (["model.onnx", "-o", "out.txt"], "OUT.onnx out.txt: its name must end in .onnx"),
+        (["model.onnx", "-o", "out.onnx", "--html", "page.txt"], "--html page.txt: its name must end in .html"),
         (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is no ONNX model, or is truncated"),
         (["cycle.onnx", "-o", "out.onnx"], "cycle.onnx: the model breaks a rule of ONNX"),
     ],
@@ -144,8 +144,8 @@ def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
                 (tmp_path / name).symlink_to("model.onnx")
             code, out, err = anydml("model.onnx", "-o", name, *options)
             assert (code, out) == (2, "")
-            assert err == f"anydml: -o {name}: is the file that is read: write to another one\n"
-    for option, name in (("-o", "out.onnx"), ("--report", "page.html")):
+            assert err == f"anydml: OUT.onnx {name}: is the file that is read: write to another one\n"
+    for option, name in (("OUT.onnx", "out.onnx"), ("--html", "page.html")):
         (tmp_path / name).write_text("kept")
         others = () if option == "-o" else ("-o", "other.onnx")
         code, out, err = anydml("model.onnx", option, name, *others)
@@ -153,7 +153,7 @@ def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
         assert f"{option} {name}: exists already: name another, or let it be replaced by --overwrite" in err
         assert (tmp_path / name).read_text() == "kept"
         assert not (tmp_path / "other.onnx").exists()
-    code, _, err = anydml("model.onnx", "-o", "out.onnx", "--report", "page.html", "--overwrite")
+    code, _, err = anydml("model.onnx", "-o", "out.onnx", "--html", "page.html", "--overwrite")
     assert (code, err) == (0, "")
     assert (tmp_path / "out.onnx").read_bytes() != b"kept"
     assert (tmp_path / "model.onnx").read_bytes() == given
@@ -182,7 +182,7 @@ def test_sizes_that_have_names_are_said(anydml, tmp_path):
     """Each counts as a prime, which is no batch that anybody has."""
     save("""g (float[batch,3] x, float[?,2] y) => (float[A,B] z, float[C,D] u)
         { a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) z = Relu (b) u = Relu (y) }""")
-    code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--report", "page.html")
+    code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--html", "page.html")
     assert code == 0
     first = out.splitlines()[0]
     assert first == (

@@ -22,7 +22,7 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.options import allow_outside, feature_level
 from anydml.cli.other_options import answer_of
-from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, say, warn
+from anydml.cli.output import LocalPath, fail, libraries_warnings, overwrites, quiet_option, say, tell, warn
 from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
@@ -158,29 +158,25 @@ def anydml() -> None:
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
 @overwrites
-@click.option("--quiet", is_flag=True, help="Show no progress of long work.")
+@json_option
+@quiet_option
 def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
-    outputs: tuple[str, ...], overwrite: bool, quiet: bool, **timing: Any,
+    outputs: tuple[str, ...], overwrite: bool, as_json: bool, quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
     """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, or an ONNX file (.onnx)."""
     if is_onnx(model):
         refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
-        run_onnx(model, inputs, outputs, allow_outside, overwrite, say, explain)
-        return
-    refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
-    from anydml import dxdispatch
+        document = run_onnx(model, inputs, outputs, allow_outside, overwrite, tell, explain)
+    else:
+        refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
+        from anydml.cli.json_running import run_json
 
-    dxdispatch.run(
-        dxdispatch.load(model, allow_outside=allow_outside),
-        device=device,
-        feature_level=feature_level,
-        timing=dxdispatch.Timing(**timing),
-        explain=explain,
-        log=say,
-        warn=warn,
-        progress=not quiet,
-    )
+        document = run_json(
+            model, device, feature_level, allow_outside, explain, log=tell, warn=warn, progress=not quiet, **timing
+        )
+    if as_json:
+        say_json({"model": model, **document})
 
 
 anydml.add_command(check)

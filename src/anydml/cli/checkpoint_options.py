@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath
+from anydml.cli.output import LocalPath, overwrites, quiet_option
 from anydml.cli.plan_output import json_option
 
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
@@ -54,11 +54,11 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         ),
         click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
         click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
-        click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
+        overwrites,
         click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
         click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
         json_option,
-        click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
+        quiet_option,
     ]
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 

@@ -16,11 +16,15 @@ class Command(click.Command):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        output = next((each for each in self.params if isinstance(each, click.Argument) and each.name == "output"), None)
+        output = next(
+            (each for each in self.params if isinstance(each, click.Argument) and each.name == "output"), None
+        )
         self._name_of_output = output and (output.metavar or "OUT")
         if output is not None:
             text = f"{self._name_of_output}, if it is not the last argument."
-            self.params.append(click.Option((*OUTPUT, "output_option"), expose_value=False, metavar=self._name_of_output, help=text))
+            self.params.append(
+                click.Option((*OUTPUT, "output_option"), expose_value=False, metavar=self._name_of_output, help=text)
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments; what -o names becomes the last one."""
@@ -74,7 +78,8 @@ def document_of_error(group: click.Group, args: Sequence[str], message: str) -> 
         if tuple(args[: len(path)]) != path:
             continue
         options = {name for each in command.params for name in each.opts}
-        form = next((name for name in ("json", "junit", "sarif") if f"--{name}" in args and f"--{name}" in options), None)
+        asked = (name for name in ("json", "junit", "sarif") if f"--{name}" in options.intersection(args))
+        form = next(asked, None)
         if form == "json":
             return json.dumps({"command": " ".join(path), "error": message})
         if form is not None:

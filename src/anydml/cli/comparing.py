@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from anydml.cli.command import Command
 from anydml.cli.checkpoint_options import LAYOUTS, renames, selects
+from anydml.cli.command import Command
 from anydml.cli.options import exclude
-from anydml.cli.output import AnyPath, LocalPath, overwrites, say
+from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option, say
 from anydml.cli.plan_output import json_option, say_json
 from anydml.text import counted, printable
 
@@ -34,7 +34,9 @@ _memory = click.option(
 @click.argument("first", metavar="A", type=AnyPath(is_read=True))
 @click.argument("second", metavar="B", type=AnyPath(is_read=True))
 @selects
-@click.option("--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
+@click.option(
+    "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard."
+)
 @click.option("--layout-b", type=LocalPath(is_read=True), metavar="FILE", help="Rules for B.")
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
@@ -45,7 +47,7 @@ _memory = click.option(
 @_memory
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors and differences.")
+@quiet_option
 def verify(
     first: str, second: str, layout: str | None, layout_b: str | None, to: str | None, dtype: str | None,
     metadata: bool, most: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
@@ -104,7 +106,7 @@ def _summary(found: Comparison, what: str) -> str:
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 @overwrites
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@quiet_option
 def manifest(
     model: str, output: str, only: tuple[str, ...], drop: tuple[str, ...], memory: str, no_follow: bool,
     overwrite: bool, as_json: bool, quiet: bool,

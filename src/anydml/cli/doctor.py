@@ -17,7 +17,8 @@ from anydml.cli.plan_output import json_option, say_json
 from anydml.text import bytes_text, counted, printable
 
 LIBRARIES = (
-    "numpy", "ml_dtypes", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime", "zarr", "h5py", "dask", "transformers",
+    "numpy", "ml_dtypes", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime", "zarr", "h5py", "dask",
+    "transformers",
 )  # fmt: skip
 
 Fact = tuple[str, str]

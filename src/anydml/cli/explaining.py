@@ -10,7 +10,8 @@ import click
 from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
-from anydml.cli.output import LocalPath, check_target, overwrites, say, warn
+from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell, warn
+from anydml.cli.plan_output import json_option, say_json
 from anydml.text import printable
 
 
@@ -21,9 +22,12 @@ from anydml.text import printable
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
 @click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
 @overwrites
+@json_option
+@quiet_option
 def explain(
-    model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool, overwrite: bool
-) -> None:
+    model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool, overwrite: bool,
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
     """Explain the data movement of MODEL, a JSON or ONNX file, without running it.
 
     Without --html and --svg, print tensors, moves and kernels as text. Pages and pictures show every element of small
@@ -31,7 +35,7 @@ def explain(
     """
     from anydml.errors import ModelError
     from anydml.explain import explain as explained
-    from anydml.explain.terminal import notation
+    from anydml.explain.terminal import as_document, notation
 
     check_target("--html", html, ".html", [model], overwrite)
     check_target("--svg", svg, ".svg", [model], overwrite)
@@ -51,8 +55,10 @@ def explain(
         raise ModelError(f"{model}: nothing moves, so there is no picture")
     for target in filter(None, (html, svg)):
         found.save(target)
-        say(printable(f"'{model}' is explained in '{target}'"))
-    if html is None and svg is None:
+        tell(printable(f"'{model}' is explained in '{target}'"))
+    if as_json:
+        say_json({"model": model, "html": html, "svg": svg, **as_document(found.sections, found.notes)})
+    elif html is None and svg is None:
         for line in str(found).splitlines():
             say(line)
         if found.sections:

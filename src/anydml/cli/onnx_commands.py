@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from anydml.cli.command import Group
-from anydml.cli.output import LocalPath, overwrites, say
+from anydml.cli.output import LocalPath, overwrites, quiet_option, tell
+from anydml.cli.plan_output import json_option, say_json, values_as_json
 from anydml.errors import ModelError
 from anydml.paths import path_text
 from anydml.text import printable
@@ -57,7 +58,7 @@ def run_onnx(
     overwrite: bool,
     log: Log,
     explain: bool = False,
-) -> None:
+) -> dict[str, Any]:
     """Run an ONNX file.
 
     Args:
@@ -68,6 +69,10 @@ def run_onnx(
         overwrite: whether existing files may be replaced.
         log: called with each line of output.
         explain: whether to log the nodes and moves of each program.
+
+    Returns:
+        `outputs`: the `dtype` and `shape` of each, and `values`, or the `file` that it was written to; lists of these
+        for sequences.
 
     Raises:
         ModelError: a file or the graph is invalid, or an input does not match the graph.
@@ -103,8 +108,10 @@ def run_onnx(
     many = next((name for name in listed if name in targets), None)
     if many is not None:
         raise ModelError(f"--output {many}: it is a sequence, and a .npy file holds one array", field=many)
+    documents = dict[str, Any]()
     for name, array in zip(program.outputs, results, strict=True):
         if isinstance(array, list):
+            documents[name] = [_as_document(each) for each in array]
             for k, each in enumerate(array):
                 log(printable(f"Output '{name}', {k} ({each.dtype} {list(each.shape)}): {_text(each)}"))
             log(printable(f"Output '{name}' is a sequence of {len(array)}"))
@@ -114,9 +121,20 @@ def run_onnx(
                 size = 8 * array.size * max(map(len, array.flat), default=0)
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
             npy.write(targets[name], array, JsonPath(f"--output {name}"), [Path(model), *sources.values()])
+            documents[name] = {**_as_document(array, False), "file": str(targets[name])}
             log(printable(f"Output '{name}' written to '{targets[name]}'"))
         else:
+            documents[name] = _as_document(array)
             log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
+    return {"outputs": documents}
+
+
+def _as_document(array: Any, has_values: bool = True) -> dict[str, Any]:
+    """Return an array for JSON."""
+    found: dict[str, Any] = {"dtype": str(array.dtype), "shape": [*array.shape]}
+    if has_values:
+        found["values"] = values_as_json((array.astype("f4") if array.dtype.kind == "V" else array).tolist())
+    return found
 
 
 def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
@@ -139,9 +157,11 @@ def onnx_group() -> None:
 
 @onnx_group.command(short_help="Replace training operators by standard ones.")
 @click.argument("source", metavar="IN.onnx", type=LocalPath(is_read=True))
-@click.argument("target", metavar="OUT.onnx", type=LocalPath())
+@click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @overwrites
-def portable(source: str, target: str, overwrite: bool) -> None:
+@json_option
+@quiet_option
+def portable(source: str, output: str, overwrite: bool, as_json: bool, quiet: bool) -> None:
     """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
 
     The two operators are replaced by standard Split, Concat and shape arithmetic. Nothing else changes; a model without
@@ -156,18 +176,20 @@ def portable(source: str, target: str, overwrite: bool) -> None:
     from anydml.onnx.external import external_files, external_tensors
     from anydml.onnx.portable import training_nodes
 
-    place, out = JsonPath(source), Path(target)
+    place, out = JsonPath(source), Path(output)
     model = load(source, external_data=False)
-    check_replaceable(out, [Path(source), *external_files(model, Path(source).parent)], overwrite, JsonPath(target))
+    check_replaceable(out, [Path(source), *external_files(model, Path(source).parent)], overwrite, JsonPath(output))
     count = len(training_nodes(model))
     _placed(place, lambda: check(model))
     if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:
-        raise place.error(f"has external data beside it; write {target} into the same folder")
+        raise place.error(f"has external data beside it; write {output} into the same folder")
     result = _placed(place, lambda: make_portable(model))
     data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
-    write_whole(out, lambda file: file.write(data), JsonPath(target), [Path(source)])
+    write_whole(out, lambda file: file.write(data), JsonPath(output), [Path(source)])
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
-    say(printable(f"{source}: {what}, written to '{target}'"))
+    if as_json:
+        say_json({"model": source, "output": output, "nodes_rewritten": count})
+    tell(printable(f"{source}: {what}, written to '{output}'"))
 
 
 def _need_onnx() -> None:

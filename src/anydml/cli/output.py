@@ -142,9 +142,21 @@ def libraries_warnings() -> Iterator[None]:
         yield
 
 
+def tell(line: str) -> None:
+    """Print a line about what was done, unless only errors, or a document, are asked for."""
+    context = click.get_current_context(silent=True)
+    if context is None or not (context.params.get("quiet") or context.params.get("as_json")):
+        say(line)
+
+
+def quiet_option(command: F) -> F:
+    """Add the option --quiet."""
+    return click.option("-q", "--quiet", is_flag=True, help="Print errors and differences only.")(command)
+
+
 def overwrites(command: F) -> F:
     """Add the option --overwrite to a command that writes files."""
-    return click.option("--overwrite", is_flag=True, help="Replace files that exist.")(command)
+    return click.option("--overwrite", is_flag=True, help="Replace what exists.")(command)
 
 
 def check_target(option: str, path: str | None, suffix: str, sources: Iterable[str | Path], overwrite: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one li
 
 
 def say_json(report: dict[str, Any]) -> None:
-    """Print one line of JSON, in ASCII."""
-    say(json.dumps(report))
+    """Print one line of JSON, in ASCII; its `error` is null."""
+    say(json.dumps({"error": None, **report}, allow_nan=False))
+
+
+def values_as_json(values: Any) -> Any:
+    """Return nested lists of elements; numbers that JSON has no form for, such as nan, as texts."""
+    if isinstance(values, list):
+        return [values_as_json(each) for each in values]
+    is_number = isinstance(values, int) or (isinstance(values, float) and math.isfinite(values))
+    return values if is_number or isinstance(values, str) else str(values)
 
 
 def array_as_json(array: Any) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.cli.command import Command
 from anydml.cli.onnx_commands import is_onnx, load_onnx
-from anydml.cli.output import LocalPath, check_target, overwrites, say
+from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, tell
+from anydml.cli.plan_output import json_option, say_json
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -25,18 +26,21 @@ SHOWN = 20
 
 @click.command(cls=Command, short_help="Rewrite an ONNX model to move fewer bytes.")
 @click.argument("model", metavar="MODEL.onnx", type=LocalPath(is_read=True))
-@click.option("-o", "--output", required=True, metavar="OUT.onnx", type=LocalPath(), help="Where to write it.")
+@click.argument("output", metavar="OUT.onnx", type=LocalPath())
 @click.option(
     "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."
 )
 @click.option("--prove", is_flag=True, help="Prove the new model equal to the old one, as `anydml prove` does.")
-@click.option("--report", metavar="PAGE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
+@click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
 @overwrites
+@json_option
+@quiet_option
 def slim(
-    model: str, output: str, exact: bool, prove: bool, report: str | None, allow_outside: bool, overwrite: bool
-) -> None:
-    """Rewrite MODEL.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
+    model: str, output: str, exact: bool, prove: bool, html: str | None, allow_outside: bool, overwrite: bool,
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write MODEL.onnx as OUT.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
     equivalent standard nodes. Nodes that compute do so in another order of axes where that moves fewer bytes; products
@@ -45,8 +49,8 @@ def slim(
     """
     if not is_onnx(model):
         raise click.ClickException(f"{model}: its name must end in .onnx")
-    check_target("-o", output, ".onnx", [model], overwrite)
-    check_target("--report", report, ".html", [model], overwrite)
+    check_target("OUT.onnx", output, ".onnx", [model], overwrite)
+    check_target("--html", html, ".html", [model], overwrite)
 
     def work(loaded: ModelProto) -> list[str]:
         from anydml.files.folder import Folder
@@ -57,15 +61,32 @@ def slim(
         proof = _proof(loaded, found, folder) if prove else []
         write(loaded, found, Path(output), folder, overwrite, [Path(model)])
         lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
-        if report is not None:
-            from anydml.slim.report import report as made
+        if html is not None:
+            from anydml.slim.report import report
 
-            made(model, found).save(report)
-            lines.append(f"'{model}' is explained in '{report}'")
+            report(model, found).save(html)
+            lines.append(f"'{model}' is explained in '{html}'")
+        if as_json:
+            say_json({"model": model, "output": output, "html": html, **_document(found), "proof": proof})
         return lines
 
     for line in load_onnx(model, work):
-        say(printable(line))
+        tell(printable(line))
+
+
+def _document(found: Slimmed) -> dict[str, Any]:
+    """Return what was changed, for JSON: costs have `bytes` and `nodes` of movement."""
+    from anydml.slim import movement_of
+
+    before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(found))
+    regions = [
+        {"title": each.title, "bytes_before": each.before.moved, "bytes_after": each.after.moved}
+        for each in found.changed
+    ]
+    left = [{"title": each.title, "why": each.refused} for each in found.regions if each.refused]
+    stages = [stage.title for stage in found.stages if stage.title]
+    document = {"before": before, "after": after, "is_exact": found.is_exact, "regions": regions}
+    return {**document, "stages": stages, "left_alone": left, "notes": found.notes}
 
 
 def _proof(loaded: ModelProto, found: Slimmed, folder: Folder) -> list[str]:

@@ -18,7 +18,7 @@ from anydml.cli.checkpoint_options import (
     writes,
 )
 from anydml.cli.command import Command
-from anydml.cli.output import AnyPath, LocalPath, say
+from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option, say
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
 
@@ -50,7 +50,9 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
 @click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @selects
-@click.option("--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
+@click.option(
+    "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python."
+)
 @click.option("--vocab-size", type=int, metavar="N", help="Keep N rows of embeddings and output layers.")
 @writes("IN")
 def reshard(
@@ -159,10 +161,10 @@ def convert(
 @click.option("--tasks", type=click.IntRange(1), metavar="N", help="Number of tasks; default: one per 256 MiB.")
 @click.option("--task", type=click.IntRange(0), metavar="K", help="Run task K of --plan FILE, from 0.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Then read IN and OUT again and compare them.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@overwrites
 @click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@quiet_option
 def rechunk(
     source: str | None, output: str | None, chunks: tuple[str, ...], permute: str | None, slices: str | None,
     flip: str | None,

@@ -46,6 +46,7 @@ def run(
     log: Callable[[str], object] = print,
     warn: Callable[[str], object] = warnings.warn,
     progress: bool | Callable[[int], None] = False,
+    timed: Callable[[str, list[float]], object] = lambda name, samples: None,
 ) -> Mapping[str, Array]:
     """Run a model's commands in order.
 
@@ -62,6 +63,8 @@ def run(
         warn: called with each of the model's warnings before anything runs.
         progress: whether to show the progress of long dispatches on stderr; or a function that is called with the
             number of samples taken since the last call, or of milliseconds if `timing` limits these.
+        timed: called with the name of each dispatchable and its samples in milliseconds, for each command that
+            dispatches it.
 
     Returns:
         The contents of the resources after the last command, by name: 1-D arrays of their values without padding, in
@@ -111,7 +114,9 @@ def run(
                 dispatch: Callable[[], object] = partial(_run_graph, step, contents, log if explain else None)
             else:
                 dispatch = _bind(step, operators[step.dispatchable], contents, initial).dispatch
-            for line in report(name, measure(dispatch, timing, progress), timing):
+            samples = measure(dispatch, timing, progress)
+            timed(step.dispatchable.name, samples)
+            for line in report(name, samples, timing):
                 log(line)
     return _results(todo, contents)
 

@@ -22,6 +22,10 @@ MOST_BOUND = 250_000
 """Largest total of tensors that commands bind: a command of 60 bytes can bind as many as its dispatchable has."""
 
 
+Written = tuple[DataType | None, tuple[int, ...]]
+"""The data type and sizes of a tensor that fills a resource; no sizes if they are unknown."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The steps of a model.
@@ -66,7 +70,7 @@ def schedule(model: Model) -> Schedule:
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
     made: dict[Resource, Contents] = {}
-    shapes: dict[Resource, tuple[DataType, tuple[int, ...]]] = {}
+    shapes: dict[Resource, Written] = {}
     steps: list[Step] = []
     bound_tensors = 0
     for command in model.commands:
@@ -202,7 +206,7 @@ def _at_point(
     return bindings, chosen is initial
 
 
-def _shapes_written(step: Step) -> Iterator[tuple[Resource, tuple[DataType, tuple[int, ...]]]]:
+def _shapes_written(step: Step) -> Iterator[tuple[Resource, Written]]:
     """Yield the data types and sizes of the packed tensors that a dispatch writes at the start of a resource."""
     if isinstance(step, DispatchStep):
         for (_, tensor), written in zip(step.dispatchable.desc.outputs, step.outputs, strict=True):
@@ -214,9 +218,7 @@ def _shapes_written(step: Step) -> Iterator[tuple[Resource, tuple[DataType, tupl
                 yield output.at.resource, (output.tensor.data_type, output.shape or ())
 
 
-def _print(
-    command: Print, made: Mapping[Resource, Contents], shapes: Mapping[Resource, tuple[DataType, tuple[int, ...]]]
-) -> PrintStep:
+def _print(command: Print, made: Mapping[Resource, Contents], shapes: Mapping[Resource, Written]) -> PrintStep:
     resource = command.resource
     data_type, size, *_ = _contents(resource, made, command.place / "resource")
     if data_type is None:

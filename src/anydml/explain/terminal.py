@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anydml.explain.section import Section
 from anydml.text import printable
@@ -32,6 +33,20 @@ def as_text(section: Section) -> str:
     moves = [f"  {move}" for move in section.moves]
     parts = [_first(tensors, "tensors"), _first(moves, "moves"), _first(section.compiled.splitlines(), "lines")]
     return "\n".join([printable(section.title), *(printable(line) for part in parts for line in part)])
+
+
+def as_document(sections: Sequence[Section], notes: Sequence[str]) -> dict[str, Any]:
+    """Return an explanation for JSON: `sections`, each with `title`, `tensors`, `moves` and `compiled`; and `notes`."""
+    documents = [
+        {
+            "title": section.title,
+            "tensors": [str(tensor) for tensor in section.tensors],
+            "moves": [str(move) for move in section.moves],
+            "compiled": section.compiled.splitlines(),
+        }
+        for section in sections
+    ]
+    return {"sections": documents, "notes": [*notes]}
 
 
 def _first(lines: list[str], noun: str) -> list[str]:

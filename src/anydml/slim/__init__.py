@@ -9,6 +9,6 @@ if importlib.util.find_spec("onnx") is None:
 
 from anydml.slim.files import write
 from anydml.slim.regions import Region
-from anydml.slim.slimming import Slimmed, listed, slim, total
+from anydml.slim.slimming import Slimmed, listed, movement_of, slim, total
 
-__all__ = ["Region", "Slimmed", "listed", "slim", "total", "write"]
+__all__ = ["Region", "Slimmed", "listed", "movement_of", "slim", "total", "write"]

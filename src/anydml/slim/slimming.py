@@ -268,9 +268,14 @@ def _composed(
     return _Composed(analyses, plan.regions, {}, before, before, False)
 
 
+def movement_of(slimmed: Slimmed) -> tuple[Cost, Cost]:
+    """Return the cost of a model's movement, before and after."""
+    return slimmed.moved or Cost.sum(region.before for region in slimmed.regions), slimmed.after
+
+
 def total(slimmed: Slimmed) -> str:
     """Return the bytes and nodes of a model's movement, before and after, and for which sizes, as a text."""
-    before, after = slimmed.moved or Cost.sum(region.before for region in slimmed.regions), slimmed.after
+    before, after = movement_of(slimmed)
     first = f"{bytes_text(before.moved)} moved by {counted(before.nodes, 'node')} before"
     sizes = {} if slimmed.before is None else slimmed.before.sizes
     counted_at = ", ".join(f"{show_size(name)} = {size}" for name, size in sizes.items())

@@ -1,0 +1,196 @@
+"""The command line is one program: its commands, all of them, take and answer the same things in the same way."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from xml.etree import ElementTree
+
+import click
+import pytest
+
+from anydml.cli import anydml, main
+from anydml.cli.command import Command, all_commands
+from anydml.cli.output import AnyPath, LocalPath
+
+COMMANDS = {" ".join(path): command for path, command in all_commands(anydml)}
+READERS = {
+    name: [each for each in command.params if isinstance(each, click.Argument) and getattr(each.type, "is_read", False)]
+    for name, command in COMMANDS.items()
+}
+"""Arguments that are read, by command."""
+
+MORE = {"judge": ["--engine", "anydml"], "cases": ["--out", "out"]}
+"""Options without which a command does not begin."""
+
+ENDINGS = {"convert": "", "judge": "", "run": ".json", "explain": ".json", "check": ".json", "manifest": ".npz"}
+"""How the names of read files end; .onnx or .npy otherwise."""
+
+OF_ONE_MEANING = {
+    "--json", "--junit", "--sarif", "--overwrite", "--quiet", "--dry-run", "--no-follow", "--allow-outside",
+    "--feature-level", "--only", "--strip", "--rename", "--layout", "--dtype", "--memory", "--size", "--html",
+    "--verbose", "--scheduler", "--tp", "--pp", "--ep", "--fsdp", "--dcp", "--extras-from", "--no-extras",
+    "--shard-size", "--output",
+}  # fmt: skip
+OTHERWISE = {("run", "--output"), ("judge", "--memory"), ("run", "--allow-outside")}
+"""Options of a name that others have, and what is known to differ: NAME=FILE of one output, and numbers of MiB."""
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(each) for each in arguments])
+        found = capsys.readouterr()
+        return ended.value.code or 0, found.out, found.err
+
+    return run
+
+
+def words(name, make):
+    """The words of a command of which every file that it reads is what `make` makes."""
+    command = COMMANDS[name]
+    ending = ENDINGS.get(name, ".onnx" if {"slim", "prove", "onnx portable"} & {name} else ".npy")
+    found = name.split()
+    for each in command.params:
+        if isinstance(each, click.Argument) and name != "cases":
+            is_read = each in READERS[name] or name == "check"
+            found.append(make(f"in{ending}") if is_read else {"manifest": "out.json"}.get(name, "out.zarr"))
+    if name in ("onnx portable", "slim"):
+        found[-1] = "out.onnx"
+    return [*found, *MORE.get(name, [])]
+
+
+def missing(path):
+    return path
+
+
+def empty_folder(path):
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    return path
+
+
+def empty(path):
+    open(path, "wb").close()
+    return path
+
+
+def binary(path):
+    with open(path, "wb") as file:
+        file.write(bytes(range(256)) * 4)
+    return path
+
+
+def unreadable(path):
+    empty(path)
+    os.chmod(path, 0)
+    return path
+
+
+def standard_input(path):
+    return "-"
+
+
+READ = [name for name in COMMANDS if READERS[name] or name == "check"]
+
+
+@pytest.mark.parametrize("make", [missing, empty, binary, empty_folder, standard_input, unreadable])
+@pytest.mark.parametrize("name", READ)
+def test_what_cannot_be_read_is_one_line_and_a_document_in_every_form(ran, monkeypatch, name, make):
+    if make is unreadable:
+        # An administrator may read everything.
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        if name == "check":
+            pytest.skip("each file is opened, so that the others are checked")
+    if make is standard_input:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    arguments = words(name, make)
+    code, out, err = ran(*arguments)
+    assert (code, out) == (2, "")
+    lines = [line for line in err.splitlines() if line.startswith("anydml: ")]
+    assert len(lines) == 1, err
+    error = lines[0].removeprefix("anydml: ")
+    assert "Traceback" not in error
+    assert "Errno" not in error
+    if make is missing:
+        assert "there is no such file" in error
+    options = {text for each in COMMANDS[name].params for text in each.opts}
+    for form in {"--json", "--junit", "--sarif"} & options:
+        code, out, err = ran(*arguments, form)
+        assert (code, lines[0] in err) == (2, True)
+        if form == "--json":
+            said = [json.loads(line)["error"] for line in out.splitlines()]
+        elif form == "--junit":
+            said = [each.attrib["message"] for each in ElementTree.fromstring(out).iter("error")]
+        else:
+            (report,) = json.loads(out)["runs"]
+            assert not report["invocations"][0]["executionSuccessful"]
+            said = [each["message"]["text"] for each in report["invocations"][0]["toolExecutionNotifications"]]
+        assert said == [error]
+    assert not [path for path in os.listdir() if path.startswith("out")], "nothing is written"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_option_is_in_the_document_too(ran, name):
+    if "--json" not in {text for each in COMMANDS[name].params for text in each.opts}:
+        pytest.skip("it prints no document")
+    code, out, err = ran(*name.split(), "--json", "--no-such-option")
+    assert code == 2
+    assert "No such option '--no-such-option'" in json.loads(out)["error"]
+    assert json.loads(out)["command"] == name
+    assert err == f"anydml: {json.loads(out)['error']}\n"
+
+
+def test_every_command_is_one_of_these():
+    assert all(isinstance(command, Command) for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_help_and_every_path_is_checked(name):
+    command = COMMANDS[name]
+    assert command.help
+    assert command.short_help
+    for each in command.params:
+        assert isinstance(each, click.Argument) or each.help, each
+        assert type(each.type) is not click.Path, each
+        if isinstance(each, click.Argument) and name != "cases":
+            assert isinstance(each.type, (LocalPath, AnyPath)), each
+
+
+@pytest.mark.parametrize("option", sorted(OF_ONE_MEANING))
+def test_an_option_is_the_same_everywhere(option):
+    found = {
+        name: each for name, command in COMMANDS.items() for each in command.params
+        if option in each.opts and (name, option) not in OTHERWISE
+    }  # fmt: skip
+    assert found
+    forms = {(tuple(each.opts), each.is_flag, type(each.type).__name__, each.multiple) for each in found.values()}
+    assert len(forms) == 1, found
+
+
+@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command._name_of_output])
+@pytest.mark.parametrize("form", ["-o {}", "--output {}", "--output={}", "-o{}"])
+def test_an_output_may_be_named_by_an_option(monkeypatch, tmp_path, name, form):
+    monkeypatch.chdir(tmp_path)
+    command = COMMANDS[name]
+    made = words(name, empty)[len(name.split()) :]
+    *sources, output = [each for each in made if each not in MORE.get(name, [])]
+    seen = []
+    for arguments in ([*sources, output], [*form.format(output).split(), *sources]):
+        with click.Context(anydml) as parent, command.make_context(name, arguments, parent=parent) as context:
+            seen.append(context.params)
+    assert seen[0] == seen[1]
+    assert seen[0]["output"] == output
+    with click.Context(anydml) as parent, pytest.raises(click.UsageError, match="-o is given 2 times"):
+        command.make_context(name, [*sources, "-o", "a", "-o", "b"], parent=parent)
+
+
+def test_an_option_and_a_file_of_its_name_are_told_apart():
+    command = COMMANDS["reshard"]
+    with click.Context(anydml) as parent, command.make_context("reshard", [".", "--", "-o"], parent=parent) as made:
+        assert made.params["output"] == "-o"
