@@ -147,8 +147,8 @@ def test_nothing_that_exists_is_replaced_unless_asked(anydml, tmp_path):
             assert err == f"anydml: OUT.onnx {name}: is the file that is read: write to another one\n"
     for option, name in (("OUT.onnx", "out.onnx"), ("--html", "page.html")):
         (tmp_path / name).write_text("kept")
-        others = () if option == "-o" else ("-o", "other.onnx")
-        code, out, err = anydml("model.onnx", option, name, *others)
+        arguments = (name,) if option == "OUT.onnx" else (option, name, "-o", "other.onnx")
+        code, out, err = anydml("model.onnx", *arguments)
         assert (code, out) == (2, "")
         assert f"{option} {name}: exists already: name another, or let it be replaced by --overwrite" in err
         assert (tmp_path / name).read_text() == "kept"

@@ -108,12 +108,12 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("stores missing", "missing: does not exist"),
+        ("stores missing", "missing: there is no such file or folder"),
         ("stores .", 'name one of "bad.npy", "x.npy" in it'),
         ("stores empty", "name a file, or a folder that has some"),
         ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
         ("stores text.txt", "are to be written as one of these"),
-        ("reshard missing out", "missing: does not exist"),
+        ("reshard missing out", "missing: there is no such file or folder"),
         ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
         ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
