@@ -1,8 +1,10 @@
 """Chunks and shards of arrays whose shards stand anywhere among the codecs, and what is read back before a name."""
 
 import copy
+import importlib.util
 import json
-from itertools import product
+import shutil
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -53,6 +55,58 @@ def written(path, codecs):
     x = np.arange(1, 513, dtype=np.int32).reshape(8, 8, 8)
     zarr.open_array(str(path), mode="r+")[...] = x
     return x
+
+
+def turned(path, order, maker, shard=(4, 6, 8), chunk=(2, 3, 4), shape=(7, 6, 13)):
+    """An array whose shards have their axes in another order, also where zarr-python refuses them."""
+    x = np.arange(1, np.prod(shape) + 1, dtype=np.int32).reshape(shape)
+    codecs = [{"name": "transpose", "configuration": {"order": [*order]}},
+              shards([chunk[k] for k in order], [BYTES, ZSTD])]  # fmt: skip
+    said = {
+        "zarr_format": 3, "node_type": "array", "shape": [*shape], "data_type": "int32", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [*shard]}}, "attributes": {},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "codecs": codecs,
+        "dimension_names": ["a", "b", "c"],
+    }  # fmt: skip
+    path.mkdir()
+    (path / "zarr.json").write_text(json.dumps(said))
+    if maker == "tensorstore":
+        by_tensorstore(path).write(x).result()
+        return x
+    # By the specification: what a file holds is the box with its axes in that order.
+    for number in np.ndindex(*(-(-a // b) for a, b in zip(shape, shard, strict=True))):
+        box = np.zeros(shard, np.int32)
+        inside = x[tuple(slice(k * b, (k + 1) * b) for k, b in zip(number, shard, strict=True))]
+        box[tuple(slice(0, size) for size in inside.shape)] = inside
+        own = box.transpose(order)
+        alone = {"chunks": tuple(chunk[k] for k in order), "shards": own.shape, "compressors": zarr.codecs.ZstdCodec()}
+        zarr.create_array(str(path / "alone"), data=own, fill_value=0, overwrite=True, **alone)
+        file = path / "c" / "/".join(map(str, number))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        (path / "alone/c/0/0/0").rename(file)
+    shutil.rmtree(path / "alone")
+    return x
+
+
+def by_tensorstore(path):
+    library = pytest.importorskip("tensorstore")
+    return library.open({"driver": "zarr3", "kvstore": f"file://{path}"}).result()
+
+
+@pytest.mark.parametrize("maker", ["specification", "tensorstore"])
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_a_transpose_in_any_order_before_shards(tmp_path, order, maker):
+    x = turned(tmp_path / "x.zarr", order, maker)
+    if maker == "specification" and importlib.util.find_spec("tensorstore"):
+        np.testing.assert_array_equal(by_tensorstore(tmp_path / "x.zarr").read().result(), x)
+    np.testing.assert_array_equal(stores.open(tmp_path / "x.zarr").read(), x)
+    every = {"codec": "gzip:1"}, {"chunks": [3, 3, 3]}, {"permute": [1, 2, 0]}, {"slices": "0:5,:,::2", "shards": []}
+    for number, asked in enumerate(every if maker == "specification" else every[:1]):
+        new = tmp_path / f"{number}.zarr"
+        stores.rechunk(tmp_path / "x.zarr", new, **asked).run()
+        wanted = x.transpose(asked["permute"]) if "permute" in asked else x[:5, :, ::2] if "slices" in asked else x
+        np.testing.assert_array_equal(zarr.open_array(str(new), mode="r")[...], wanted)
+    assert stores.verify(tmp_path / "x.zarr", tmp_path / "0.zarr") is None
 
 
 def grid(path):

@@ -263,18 +263,27 @@ def test_a_transpose_before_shards_goes_into_them(tmp_path, order):
             {
                 "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [24, 10]}},
                 "codecs": [
-                    {"name": "transpose", "configuration": {"order": [1, 0]}},
                     {
                         "name": "sharding_indexed",
                         "configuration": {
-                            "chunk_shape": [10, 12],
-                            "codecs": [{"name": "bytes"}],
+                            "chunk_shape": [24, 10],
+                            "codecs": [
+                                {"name": "transpose", "configuration": {"order": [1, 0]}},
+                                {
+                                    "name": "sharding_indexed",
+                                    "configuration": {
+                                        "chunk_shape": [10, 12],
+                                        "codecs": [{"name": "bytes"}],
+                                        "index_codecs": [{"name": "bytes"}],
+                                    },
+                                },
+                            ],
                             "index_codecs": [{"name": "bytes"}],
                         },
                     },
                 ],
             },
-            "a transpose before its shards",
+            "a transpose between shards and shards in those",
         ),
     ],
 )

@@ -41,6 +41,7 @@ class ChunkGrid:
         index: the form of their indices; otherwise None.
         edges: where chunks of several sizes begin along each axis, and where the last one ends; `chunk` has the largest
             sizes then. None where all chunks have one size.
+        is_alone: whether zarr-python reads the chunk of each file as an array of its own.
     """
 
     shape: tuple[int, ...]
@@ -57,6 +58,7 @@ class ChunkGrid:
     shard: tuple[int, ...] | None = None
     index: ShardIndex | None = None
     edges: tuple[tuple[int, ...], ...] | None = None
+    is_alone: bool = False
 
     @classmethod
     def one(cls, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> ChunkGrid:

@@ -30,8 +30,8 @@ from anydml.stores.formats.zarr_codecs import (
     raise_if_short,
 )
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
-from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, regular
-from anydml.stores.formats.zarr_shards import SHARDING, check_shards
+from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable, regular
+from anydml.stores.formats.zarr_shards import SHARDING, check_shards, without_transposes
 from anydml.stores.formats.zarr_unsupported import unsupported
 
 MOST_BYTES = 1 << 62
@@ -117,20 +117,20 @@ class ZarrStore(ZarrFolder):
             MemoryError: there is not enough memory, or no thread can be started.
         """
         try:
-            if self.layout.edges is not None:
-                return self._of_several_sizes()
+            if self.layout.is_alone:
+                return self._by_chunks()
             elements: Array = np.asarray(bounded(zarr_array(self.path, self.metadata))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise_if_short(error)
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
         return elements
 
-    def _of_several_sizes(self) -> Array:
+    def _by_chunks(self) -> Array:
         elements = np.full(self.shape, np.frombuffer(self.layout.fill, self.dtype)[0])
         for number in self.layout.near(tuple((0, size) for size in self.shape)):
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(number)).read_bytes()
-                chunk = np.asarray(bounded(of_one_chunk(self.metadata, self.layout.sizes(number), data))[...])
+                chunk = one_chunk(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
                 elements[tuple(slice(*own) for own in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
         return elements
@@ -192,13 +192,17 @@ def in_memory(metadata: Mapping[str, bytes]) -> Any:
     return _opened(zarr.open_array, _memory_store(metadata), "r+")
 
 
-def of_one_chunk(metadata: Mapping[str, bytes], sizes: tuple[int, ...], data: bytes) -> Any:
-    """Return zarr-python's array of a chunk of an array, alone and in memory."""
-    files = regular(metadata, sizes, sizes)
-    said = json.loads(files["zarr.json"])
+def one_chunk(metadata: Mapping[str, bytes], sizes: tuple[int, ...], data: bytes) -> Array:
+    """The elements of what a file holds, which zarr-python reads as an array of its own in memory."""
+    order, codecs = without_transposes(json.loads(metadata["zarr.json"])["codecs"], len(sizes))
+    shape = [sizes[k] for k in order]
+    said = json.loads(regular(metadata, shape, shape)["zarr.json"])
+    said["codecs"] = codecs
+    said.pop("dimension_names", None)
     said["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
     name = "/".join(["c", *("0" for _ in sizes)])
-    return in_memory({"zarr.json": json.dumps(said).encode(), name: data})
+    found: Array = np.asarray(bounded(in_memory({"zarr.json": json.dumps(said).encode(), name: data}))[...])
+    return found.transpose(np.argsort(order))
 
 
 def _memory_store(files: Mapping[str, bytes]) -> Any:
@@ -231,7 +235,7 @@ def open_zarr(path: Path) -> ZarrStore:
             raise place.error(refused)
         try:
             edges = edges_of(files)
-            array = _opened(zarr.open, _memory_store(as_regular(files)), "r")
+            array = _opened(zarr.open, _memory_store(readable(files)), "r")
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)
@@ -243,10 +247,12 @@ def open_zarr(path: Path) -> ZarrStore:
             raise place.error("has attributes that are no object")
         if isinstance(array, zarr.Array):
             layout = layout_of(array, path)
-            if edges is not None:
+            if edges is not None or is_turned(as_regular(files)):
                 # A shard is a chunk here, because shards of several sizes have several indices.
-                is_own = layout.is_own and layout.shard is None
-                layout = replace(layout, chunk=layout.file, shard=None, index=None, is_own=is_own, edges=edges)
+                is_own = layout.is_own and layout.shard is None and edges is not None
+                layout = replace(
+                    layout, chunk=layout.file, shard=None, index=None, is_own=is_own, edges=edges, is_alone=True
+                )
             return ZarrStore(path, layout, files)
         if not is_zarr_group(path):
             raise place.error('has a zarr.json whose node_type is neither "array" nor "group"')

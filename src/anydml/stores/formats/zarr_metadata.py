@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from anydml.files.json_path import show
 from anydml.stores.formats.zarr_codecs import names_inside
 from anydml.stores.formats.zarr_rectilinear import as_regular
-from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, levels_of, rechunked
+from anydml.stores.formats.zarr_shards import SHARDING, Json, compress, inward, is_ordered, levels_of, rechunked
 
 METADATA = ("zarr.json", ".zarray", ".zgroup")
 """Files of which a Zarr array or group has one."""
@@ -194,8 +194,8 @@ def _change_v3(said: Json, asked: Asked) -> None:
     if asked.compressors is not None:
         compress(codecs, asked.compressors)
     codecs, grid["chunk_shape"] = rechunked(codecs, files, asked.chunks, asked.shards, said["shape"])
-    are_new = asked.chunks is not None or bool(asked.shards)
-    said["codecs"] = inward(codecs, len(said["shape"])) if are_new else codecs
+    is_kept = asked.chunks is None and not asked.shards and is_ordered(codecs, grid["chunk_shape"])
+    said["codecs"] = codecs if is_kept else inward(codecs, len(said["shape"]))
 
 
 def _along(codecs: Sequence[Json], asked: Asked) -> list[Json]:

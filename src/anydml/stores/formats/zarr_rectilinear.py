@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from anydml.stores.formats.zarr_shards import inward, is_ordered
+
 GRID = "rectilinear"
 
 MOST_SIZES = 1 << 20
@@ -60,6 +62,27 @@ def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     edges = edges_of(metadata)
     largest = [max(map(int.__sub__, own[1:], own), default=1) for own in edges or ()]
     return dict(metadata) if edges is None else regular(metadata, largest)
+
+
+def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Metadata of an array that zarr-python opens: `as_regular`, and with transposes behind shards.
+
+    Its elements are those of the array, but files of shards lie otherwise where transposes were before them.
+    """
+    found = as_regular(metadata)
+    if not is_turned(found):
+        return found
+    said = json.loads(found["zarr.json"])
+    said["codecs"] = inward(said["codecs"], len(said["shape"]))
+    return {**found, "zarr.json": json.dumps(said).encode()}
+
+
+def is_turned(metadata: Mapping[str, bytes]) -> bool:
+    """Whether shards stand behind a transpose with which zarr-python does not find their chunks."""
+    said = json.loads(metadata.get("zarr.json", b"{}"))
+    if not isinstance(said, dict) or said.get("node_type") != "array":
+        return False
+    return not is_ordered(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
 
 
 def regular(

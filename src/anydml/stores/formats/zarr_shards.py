@@ -99,6 +99,15 @@ def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
     )
 
 
+def without_transposes(codecs: Sequence[Json], rank: int) -> tuple[list[int], list[Json]]:
+    """The axes in the order in which shards have them, and the codecs of an array that has them so."""
+    place = _place(codecs)
+    if place is None:
+        return [*range(rank)], [*codecs]
+    others = [each for each in codecs[:place] if each["name"] != "transpose"]
+    return _order(codecs, rank), [*others, *codecs[place:]]
+
+
 def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:
     """Refuse shards that are not whole chunks, on every level.
 

@@ -16,7 +16,7 @@ from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, 
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
-from anydml.stores.formats.zarr_rectilinear import as_regular
+from anydml.stores.formats.zarr_rectilinear import readable
 from anydml.stores.formats.zarr_versions import in_version
 from anydml.text import counted
 
@@ -95,7 +95,7 @@ def new_zarr(
         if not isinstance(like, ZarrStore):
             kept, axes = _plain(shape, dtype, version, chunks), range(len(shape))
         else:
-            kept = in_version(as_regular(like.metadata), version, compressors is None)
+            kept = in_version(readable(like.metadata), version, compressors is None)
             if like.dtype != dtype:
                 fill = np.frombuffer(like.layout.fill, like.dtype)[0]
                 kept = of_dtype(kept, _plain((), dtype, version, (), fill_value=fill))

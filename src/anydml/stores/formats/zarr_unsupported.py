@@ -9,7 +9,7 @@ from typing import Any
 from anydml.files.json_path import names, show
 from anydml.stores.formats.zarr_codecs import names_of
 from anydml.stores.formats.zarr_rectilinear import GRID
-from anydml.stores.formats.zarr_shards import check_shards, is_ordered
+from anydml.stores.formats.zarr_shards import check_shards, is_ordered, without_transposes
 
 
 def unsupported(metadata: Mapping[str, bytes]) -> str | None:
@@ -50,10 +50,11 @@ def _of_array(said: Mapping[str, Any]) -> str | None:
     codecs, files = said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"]
     # Shards that are no whole chunks by the specification either are refused with their sizes, when they are opened.
     check_shards(codecs, files)
-    if not is_ordered(codecs, files):
+    order, left = without_transposes(codecs, len(files))
+    if not is_ordered(codecs, files) and not is_ordered(left, [files[k] for k in order]):
         return (
-            "has a transpose before its shards, which zarr-python does not read where their sizes differ: rewrite it "
-            "by TensorStore, without the transpose"
+            "has a transpose between shards and shards in those, which zarr-python does not read where their sizes "
+            "differ: rewrite it by TensorStore, without the transpose"
         )
     return None
 

@@ -19,7 +19,7 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
-from anydml.stores.formats.zarr_array import ZarrStore, of_one_chunk, zarr_array
+from anydml.stores.formats.zarr_array import ZarrStore, one_chunk, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import cut_first, offset_of, parts, word
@@ -53,8 +53,8 @@ class ChunkReader:
         codec = self.layout.codec if self.layout.is_own else None
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
         self._metadata = store.metadata if isinstance(store, ZarrStore) else {}
-        is_whole = self.layout.is_own or self.layout.edges is not None
-        self._array: Any = None if is_whole else bounded(_array_of(store))
+        self._is_whole = self.layout.is_own or self.layout.is_alone
+        self._array: Any = None if self._is_whole else bounded(_array_of(store))
         self._counts = self.layout.counts
         self._shards = None if self.layout.shard is None else ShardReader(store.path, self.layout)
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
@@ -109,7 +109,7 @@ class ChunkReader:
             return
         if self._kept is None:
             target[...] = self._decoded(chunk)[tuple(slice(a, e) for a, e in inside)] \
-                if self.layout.is_own or self.layout.edges else self._elements(common)  # fmt: skip
+                if self._is_whole else self._elements(common)  # fmt: skip
             return
         number = int(np.ravel_multi_index(chunk, self._counts)) if chunk else 0
         with self._kept.lock(number):
@@ -121,7 +121,7 @@ class ChunkReader:
                 for part in parts(own_box, target.itemsize, self.span):
                     read_box(self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span)
                 return
-            whole = self._decoded(chunk) if self.layout.is_own or self.layout.edges else self._padded(own)
+            whole = self._decoded(chunk) if self._is_whole else self._padded(own)
             self._kept.keep(number, at, whole, cut_first(common, own), self.span)
         target[...] = whole[tuple(slice(a, e) for a, e in inside)]
 
@@ -199,11 +199,11 @@ class ChunkReader:
         return view.view(self._word).reshape(sizes)
 
     def _alone(self, chunk: tuple[int, ...]) -> Array:
-        """A whole chunk of several sizes, read by zarr-python as an array of its own."""
+        """A whole chunk, read by zarr-python as an array of its own."""
         try:
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(chunk)).read_bytes()
-                found = np.asarray(bounded(of_one_chunk(self._metadata, self.layout.sizes(chunk), data))[...])
+                found = one_chunk(self._metadata, self.layout.sizes(chunk), data)
                 return np.ascontiguousarray(found, self.layout.dtype).reshape(found.shape).view(self._word)
         except Exception as error:
             # Codecs raise any error of their libraries.
