@@ -142,7 +142,8 @@ def test_a_broken_rule_is_one_line_with_its_path(anydml, tmp_path):
 def test_check_says_nothing_is_wrong(anydml):
     assert anydml("check", SPLIT, "--feature-level", "1_0") == (
         0,
-        f"{SPLIT}: no problems at DML_FEATURE_LEVEL_1_0\n",
+        f"{SPLIT}: no problems at DML_FEATURE_LEVEL_1_0\n"
+        "    DML_FEATURE_LEVEL_1_0 is the lowest level that allows all operators\n",
         "",
     )
 
@@ -150,7 +151,7 @@ def test_check_says_nothing_is_wrong(anydml):
 def test_check_lists_every_problem(anydml, tmp_path):
     tensor = {"DataType": "FLOAT64", "Sizes": [6]}
     path = edited(tmp_path, InputTensor=tensor, OutputTensors=[tensor, tensor], OutputCount=2, Axis=1)
-    code, out, err = anydml("check", path, "--feature-level", "2_1")
+    code, out, err = anydml("check", path, "--feature-level", "2_1", "-v")
     assert (code, err) == (1, "")
     fields = [line.split(": ")[2] for line in out.splitlines() if not line.startswith(" ")]
     prefix = "dispatchables.split.desc"
@@ -162,10 +163,25 @@ def test_check_lists_every_problem(anydml, tmp_path):
     assert len(rules) == len(fields)
 
 
+def test_problems_of_one_rule_are_listed_together(anydml, tmp_path):
+    tensor = {"DataType": "FLOAT64", "Sizes": [1, 1, 6, 2]}
+    parts = [{**tensor, "Sizes": [1, 1, 1, 2]}] * 6
+    path = edited(tmp_path, InputTensor=tensor, OutputTensors=parts, OutputCount=6)
+    _, out, _ = anydml("check", path, "--feature-level", "2_1")
+    lines = out.splitlines()
+    named = [line.split(": ")[2].rpartition(".desc.")[2] for line in lines if not line.startswith(" ")]
+    assert named == ["InputTensor.DataType", "OutputTensors[0].DataType", "OutputTensors[1].DataType"]
+    assert [line.partition(":")[0] for line in lines[3:5]] == ["    rule", "    no feature level allows it"]
+    assert lines[5] == "    and 4 more problems of this kind; -v lists each"
+    assert anydml("check", path, "--feature-level", "2_1", "-v")[1].count("    rule: ") == 7
+
+
 def test_check_names_the_lowest_level(anydml):
     code, out, _ = anydml("check", EXAMPLES / "gather_1.json", "--feature-level", "2_1")
     assert code == 1
-    assert out.count("    DML_FEATURE_LEVEL_3_0 allows it\n") == 3
+    # Three tensors break one rule.
+    assert out.count("    DML_FEATURE_LEVEL_3_0 allows it\n") == 1
+    assert out.count("has 1 dimension, but DML_FEATURE_LEVEL_2_1 supports 4\n") == 3
     assert anydml("check", EXAMPLES / "gather_1.json", "--feature-level", "3_0")[0] == 0
 
 

@@ -263,7 +263,8 @@ def test_external_data_stays_in_the_folder_unless_allowed(folder, anydml):
 def test_check_says_nothing_is_wrong(folder, anydml):
     model("g (float[6, 2] x) => (float[A, B] a, float[C, D] b) { a, b = Split <num_outputs = 2> (x) }")
     assert anydml("check", "model.onnx", "--feature-level", "1_0") == (
-        0, "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_1_0\n    Split: 1 conforms\n", "",
+        0, "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_1_0\n    Split: 1 conforms\n"
+        "    DML_FEATURE_LEVEL_1_0 is the lowest level that allows all that were checked\n", "",
     )  # fmt: skip
 
 

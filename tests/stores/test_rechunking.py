@@ -109,7 +109,7 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--codec", "zstd:"], "such as zstd:3"),
         (["x.npy", "y.npy", "--memory", "10B"], "give at least 4096 B"),
         (["x.npy", "x.zarr"], "exists already: name another, or let it be replaced by --overwrite"),
-        (["none.zarr", "y.zarr"], "does not exist"),
+        (["none.zarr", "y.zarr"], "there is no such file or folder"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):

@@ -31,7 +31,9 @@ UNREADABLE = 2
 @click.option("--json", is_flag=True, help="Print a line of JSON for each MODEL.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")
-@click.option("-v", "--verbose", is_flag=True, help="List every node of an ONNX model with its result.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="List every problem, and every node of an ONNX model with its result."
+)
 def check(
     models: tuple[str, ...], feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool,
     **forms: bool,
@@ -52,7 +54,7 @@ def check(
     exclude(*forms)
     given = read_sizes(sizes)
     if not any(map(is_onnx, models)):
-        refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
+        refuse_options(click.get_current_context(), ["sizes"], "ONNX models")
     codes, reports = set[int](), list[Report]()
     for model in models:
         report, lines, code = _checked(model, level, allow_outside, given, verbose)
@@ -79,6 +81,6 @@ def _checked(
             checked = check_onnx(model, level, sizes)
             return checked.report(model), checked.lines(model, verbose), checked.code
         report = check_json(model, level, allow_outside)
-        return report, lines_of(report), BROKEN if report.problems else SOUND
+        return report, lines_of(report, verbose), BROKEN if report.problems else SOUND
     except (ValueError, OSError) as error:
         return Report(model, str(level), (), (), error=str(error)), (), UNREADABLE

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from anydml.cli.remarks import Remark, Report, lowest_level
+from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 1000
 """Largest number of problems that are reported, since a file may have millions."""
+
+FIRST = 3
+"""Problems of a rule that are listed."""
 
 _NUMBERED = re.compile(r"line (\d+): ")
 
@@ -43,13 +46,12 @@ def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
     return Report(model, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
 
 
-def lines(report: Report) -> Iterator[str]:
-    """Return the lines of a report for a terminal."""
-    for remark in report.remarks:
-        yield from remark.lines(report.model)
+def lines(report: Report, verbose: bool) -> Iterator[str]:
+    """Yield a report as text; all problems that break the same rule, if `verbose`, or the first of them."""
+    yield from problem_lines(report.problems, report.model, None if verbose else FIRST)
     if not report.remarks:
         yield f"{printable(report.model)}: no problems at {report.level}"
-    if report.lowest not in (None, report.level) and all(each.operator for each in report.remarks):
+    if report.lowest is not None and all(each.operator for each in report.remarks):
         yield f"    {report.lowest} is the lowest level that allows all operators"
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import load_onnx
-from anydml.cli.remarks import Remark, Report, lowest_level
+from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
 from anydml.text import counted, printable
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Checked:
         if on_host:
             verdict.append(f"{counted(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
         yield printable(f"{model}: {'; '.join(filter(None, verdict))}")
-        yield from self._problems(model, verbose)
+        yield from problem_lines(self.problems, model, None if verbose else 1)
         bad = Counter(each.operator for each in self.findings if each.node in broken)
         good = Counter(each.operator for each in conforming)
         others = Counter(each.operator for each in self.findings if each.node in self.emulated)
@@ -101,7 +101,7 @@ class Checked:
             parts += [f"{others[operator]} emulated"] if others[operator] else []
             parts += [f"{bad[operator]} with problems"] if bad[operator] else []
             yield f"    {operator}: {', '.join(parts)}"
-        if (lowest := self.lowest) not in (None, self.level):
+        if (lowest := self.lowest) is not None:
             yield f"    {lowest} is the lowest level that allows all that were checked"
         for line in left_out(self.findings):
             yield printable(f"{model}: {line}")
@@ -112,18 +112,6 @@ class Checked:
             for remark in self.remarks:
                 if not remark.is_problem:
                     yield from remark.lines(model)
-
-    def _problems(self, model: str, verbose: bool) -> Iterator[str]:
-        """Yield the problems, or the first of each cause and how many there are more."""
-        causes: dict[object, list[Remark]] = {}
-        for remark in self.problems:
-            alone = verbose or remark.operator is None
-            key = remark if alone else (remark.operator, remark.field, remark.rule, remark.needs)
-            causes.setdefault(key, []).append(remark)
-        for remarks in causes.values():
-            yield from remarks[0].lines(model)
-            if len(remarks) > 1:
-                yield f"    and {counted(len(remarks) - 1, 'more problem')} of this kind; -v lists each"
 
     def report(self, model: str) -> Report:
         """Return the result in the form that machine-readable reports are made of."""

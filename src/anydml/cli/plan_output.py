@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.output import say
+from anydml.errors import ModelError
 from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -95,7 +96,14 @@ class PlanOutput:
             plan: not run.
             scheduler: as in `anydml.stores.Plan.run`.
             verify: returns a difference of what was written, if there is one.
+
+        Raises:
+            ModelError: a name is taken, and may not be replaced; then the plan is not printed.
         """
+        from anydml.stores.running.run import taken
+
+        if (refused := taken(plan)) is not None:
+            raise ModelError(refused)
         self._describe(plan)
         plan.run(progress=self.shows_progress, scheduler=scheduler)
         verified = {}

@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from anydml.text import printable
+from anydml.text import counted, printable
 
 if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
@@ -54,11 +54,19 @@ class Remark:
         if self.rule is None:
             yield printable(f"{model}: {self.place}: {self.verdict}: {self.message}")
             return
+        yield self.head(model)
+        yield from self.rule_lines()
+
+    def head(self, model: str) -> str:
+        """Return a problem's first line."""
         # Messages about ONNX's rules contain the node.
         where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
         if self.line is not None:
             where.insert(1, f"line {self.line}")
-        yield printable(": ".join([*where, self.message]))
+        return printable(": ".join([*where, self.message]))
+
+    def rule_lines(self) -> Iterator[str]:
+        """Yield the rule that a problem breaks, and what allows it."""
         if self.rule:
             yield printable(f"    rule: {self.rule}")
             yield f"    {self.remedy}"
@@ -96,6 +104,27 @@ class Report:
     def unchecked(self) -> list[Remark]:
         """The remarks about nodes that were not checked."""
         return [remark for remark in self.remarks if not remark.is_problem]
+
+
+def problem_lines(problems: Sequence[Remark], model: str, first: int | None) -> Iterator[str]:
+    """Yield problems as text, those that break the same rule of an operator together.
+
+    Args:
+        problems: the problems.
+        model: the file's name.
+        first: the number of problems of a rule that are listed; None lists each, with its rule.
+    """
+    causes: dict[object, list[Remark]] = {}
+    for problem in problems:
+        alone = first is None or problem.operator is None
+        key = problem if alone else (problem.operator, first == 1 and problem.field, problem.rule, problem.needs)
+        causes.setdefault(key, []).append(problem)
+    for group in causes.values():
+        shown = group[:first]
+        yield from (problem.head(model) for problem in shown)
+        yield from group[0].rule_lines()
+        if len(group) > len(shown):
+            yield f"    and {counted(len(group) - len(shown), 'more problem')} of this kind; -v lists each"
 
 
 def lowest_level(allows: Callable[[FeatureLevel], bool]) -> FeatureLevel | None:
