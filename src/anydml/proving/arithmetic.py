@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from anydml.proving.calls import Call
 from anydml.proving.elementwise import ELEMENTWISE, QUANTIZING
 from anydml.proving.layouts import PLAIN, laid_out, shared_axes
 from anydml.proving.moving import Mover, filled
+from anydml.proving.real import in_order, scaled, times
 from anydml.proving.rows import ALONG_AXIS, along_axis, reduction
 from anydml.proving.shapes import computed
-from anydml.proving.sizes import Size, Sizes, broadcast, fit, never_fit, surely_fit
+from anydml.proving.sizes import Size, Sizes, broadcast, fit
 from anydml.proving.terms import Term
 
 COMMUTATIVE = frozenset(("Add", "And", "Equal", "Mul", "Or", "Xor"))
@@ -53,6 +55,19 @@ def arithmetic(mover: Mover, call: Call) -> Sequence[Term] | None:
 
 def made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
     """Return the term of an element-wise operator; None if a shape is not known."""
+    given = [each for each in terms if each is not None and each.shape is not None and each.dtype == dtype]
+    if mover.is_real and dtype is not None and dtype.kind == "f" and not detail and len(given) == len(terms) > 1:
+        found = in_order(mover, operator, given, _broadcast(terms), partial(_plain, mover, dtype))
+        if found is not None:
+            return found
+    return _made(mover, operator, terms, detail, dtype)
+
+
+def _plain(mover: Mover, dtype: Any, operator: str, terms: Sequence[Term]) -> Term | None:
+    return _made(mover, operator, terms, (), dtype)
+
+
+def _made(mover: Mover, operator: str, terms: Sequence[Term | None], detail: Any, dtype: Any) -> Term | None:
     if any(term is not None and term.shape is None for term in terms):
         return None
     if operator in _ALIKE and len({term.dtype for term in terms if term is not None}) > 1:
@@ -185,6 +200,11 @@ def _dot(mover: Mover, first: Term | None, second: Term | None) -> Term | None:
     ):
         return None
     batch = broadcast(first.shape[:-2], second.shape[:-2])
+    if mover.is_real and first.dtype is not None and first.dtype.kind == "f":
+        (own, one), (more, other) = scaled(mover, first), scaled(mover, second)
+        if one is not None and other is not None and own * more not in (0.0, 1.0):
+            found = _dot(mover, one, other)
+            return None if found is None else times(mover, found, own * more, partial(_plain, mover, first.dtype))
     rank = len(batch)
     shape = (*batch, first.shape[-2], second.shape[-1])
     axes = [
@@ -260,37 +280,3 @@ def _gemm(mover: Mover, call: Call) -> Sequence[Term] | None:
         return None if found is None else [found]
     added = made(mover, "Add", [found, bias], (), found.dtype)
     return [added] if added is not None and added.shape == found.shape else None
-
-
-def refuses(term: Term) -> bool:
-    """Whether a term's node may refuse what it is given: where sizes do not fit, or nothing is known of it."""
-    given = [each.shape for each in term.inputs if each is not None]
-    if any(shape is None for shape in given):
-        return term.kind != "output"
-    shapes = [shape for shape in given if shape is not None]
-    if term.kind == "taken":
-        # Constant indices were found to be inside.
-        return not (term.inputs[1] is not None and term.inputs[1].is_constant)
-    if term.kind == "MatMul":
-        shapes = [shape[:-2] for shape in shapes]
-    elif term.kind == "expand":
-        return not surely_fit(shapes[0], term.sizes)
-    elif not term.kind.endswith("@"):
-        return not (term.kind in _TAKING or (term.kind.startswith("Reduce") and "@" not in term.kind))
-    return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
-
-
-def never_fits(term: Term) -> bool:
-    """Whether an element-wise node refuses whatever it is given, since its inputs are not broadcast to one shape."""
-    shapes = [each.shape for each in term.inputs if each is not None and each.shape is not None]
-    is_broadcast = term.kind.endswith("@")
-    return is_broadcast and any(never_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
-
-
-_NAMES = """
-    ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
-    bound concat dot constant input mask moved output range sizes slice sparse stored
-"""
-
-_TAKING = frozenset(_NAMES.split())
-"""Kinds of terms that refuse nothing."""

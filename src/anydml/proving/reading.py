@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto, helper
@@ -15,13 +17,15 @@ from anydml.onnx.checks import inlined
 from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
-from anydml.proving.arithmetic import arithmetic, computed_again, never_fits, refuses
+from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.folding import MOST, Evaluator
+from anydml.proving.fused import defined
 from anydml.proving.moving import Mover
 from anydml.proving.names import unnamed_size
 from anydml.proving.orders import numbers
+from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, name
 from anydml.proving.terms import Term, Terms
@@ -193,6 +197,9 @@ class Reader:
 
     def _computed(self, call: Call) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
+        if self.mover.is_real and (fused := defined(partial(self._applied, call.opsets), self.terms, call)) is not None:
+            self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
+            return fused
         rule = RULES.get((call.domain, call.operator))
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
@@ -209,6 +216,11 @@ class Reader:
         if call.schema is None:
             self.own.add(call.kind)
         return self._outputs(call, call.inputs, call.attributes(), types)
+
+    def _applied(self, opsets: Mapping[str, int], operator: str, *inputs: Term | None, **attributes: Any) -> Term:
+        """Return the first result of an operator."""
+        names = ["" if each is None else f"i{k}" for k, each in enumerate(inputs)]
+        return self._computed(Call(helper.make_node(operator, names, ["o"], **attributes), opsets, inputs))[0]
 
     def _outputs(self, call: Call, inputs: Sequence[Term | None], detail: object, types: Sequence[Type]) -> list[Term]:
         """Return the terms of a node of which nothing more is known."""

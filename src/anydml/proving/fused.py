@@ -1,0 +1,126 @@
+"""Operators of ONNX Runtime that do what several of ONNX do, by their definitions for real numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from anydml.proving.calls import Call
+from anydml.proving.terms import Term, Terms
+
+DOMAIN = "com.microsoft"
+
+
+class Apply(Protocol):
+    """Returns the first result of an operator of ONNX's own domain."""
+
+    def __call__(self, operator: str, *inputs: Term | None, **attributes: Any) -> Term:
+        """Return it for inputs, which are None where they are left out."""
+
+
+Definition = Callable[[Apply, Terms, Call], Sequence[Term] | None]
+"""Returns the terms of a node's outputs; None where an attribute or a shape is not known."""
+
+
+def defined(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    """Return what a node computes by its operator's definition; None if that is not known."""
+    definition = DEFINITIONS.get(call.operator) if call.domain == DOMAIN else None
+    first = call.term(0)
+    if definition is None or first is None or first.shape is None or first.dtype is None:
+        return None
+    return definition(apply, terms, call)
+
+
+def _number(terms: Terms, like: Term | None, number: float) -> Term:
+    assert like is not None, "its type is known"
+    return terms.constant(np.array(number, like.dtype))
+
+
+def _get(call: Call, name: str, default: Any) -> Any:
+    found = call.get(name)
+    return default if found is None else found
+
+
+def _matmul(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    """Return alpha·A·B, whose last two axes may be transposed; attributes for batches are not known."""
+    factors = list[Term]()
+    for k, flag in enumerate(("transA", "transB")):
+        term = call.term(k)
+        if term is None or term.shape is None or _get(call, flag.replace("trans", "transBatch"), 0):
+            return None
+        rank = len(term.shape)
+        is_swapped = _get(call, flag, 0) and rank > 1
+        factors.append(apply("Transpose", term, perm=[*range(rank - 2), rank - 1, rank - 2]) if is_swapped else term)
+    found = apply("MatMul", *factors)
+    alpha = _get(call, "alpha", 1.0)
+    return [found if alpha == 1 else apply("Mul", found, _number(terms, factors[0], alpha))]
+
+
+def _gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    x = _biased(apply, call)
+    inner = apply("Erf", apply("Mul", x, _number(terms, x, math.sqrt(0.5))))
+    return [_half(apply, terms, x, inner)]
+
+
+def _fast_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    x = _biased(apply, call)
+    cube = apply("Mul", apply("Pow", x, _number(terms, x, 3.0)), _number(terms, x, 0.044715))
+    inner = apply("Tanh", apply("Mul", apply("Add", x, cube), _number(terms, x, math.sqrt(2 / math.pi))))
+    return [_half(apply, terms, x, inner)]
+
+
+def _biased(apply: Apply, call: Call) -> Term:
+    x, bias = call.term(0), call.term(1)
+    assert x is not None, "it is given"
+    return x if bias is None else apply("Add", x, bias)
+
+
+def _half(apply: Apply, terms: Terms, x: Term, inner: Term) -> Term:
+    """Return x/2 · (1 + inner)."""
+    return apply("Mul", apply("Mul", x, _number(terms, x, 0.5)), apply("Add", inner, _number(terms, x, 1.0)))
+
+
+def _quick_gelu(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    x = call.term(0)
+    alpha = _number(terms, x, _get(call, "alpha", 1.702))
+    return [apply("Mul", x, apply("Sigmoid", apply("Mul", x, alpha)))]
+
+
+def _skip_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    """Return the normalised sum of both inputs and a bias; mean and deviation are None, and the sum is last."""
+    x, skip, scale, shift, bias = (call.term(k) for k in range(5))
+    if skip is None or scale is None or any(call.proto.output[1:3]):
+        return None
+    total = apply("Add", x, skip if bias is None else apply("Add", skip, bias))
+    epsilon = _get(call, "epsilon", 1e-12)
+    normalised = apply("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    return [normalised, total, total, total][: max(1, len(call.proto.output))]
+
+
+_ACTIVATIONS: Mapping[str, Sequence[str]] = {
+    "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (), "Sigmoid": (), "Tanh": ()
+}  # fmt: skip
+"""Operators behind FusedConv, with the names of its numbers for them."""
+
+
+def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    x, weight, bias, more = (call.term(k) for k in range(4))
+    own = {"activation", "activation_params"}
+    name = _get(call, "activation", b"").decode()
+    numbers = _get(call, "activation_params", [])
+    if name and (name not in _ACTIVATIONS or len(numbers) != len(_ACTIVATIONS[name])):
+        return None
+    attributes = {each.name: call.get(each.name) for each in call.proto.attribute if each.name not in own}
+    found = apply("Conv", x, weight, bias, **attributes)
+    found = found if more is None else apply("Add", found, more)
+    return [apply(name, found, **dict(zip(_ACTIVATIONS[name], numbers, strict=True))) if name else found]
+
+
+DEFINITIONS: Mapping[str, Definition] = {
+    "BiasGelu": _gelu, "FastGelu": _fast_gelu, "FusedConv": _conv, "FusedMatMul": _matmul, "Gelu": _gelu,
+    "QuickGelu": _quick_gelu, "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
+}  # fmt: skip
+"""Definitions by operator."""

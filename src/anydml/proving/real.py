@@ -1,0 +1,126 @@
+"""What is equal for real numbers, but may be rounded otherwise: in which order numbers are added and multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from anydml.proving.moving import Mover, filled
+from anydml.proving.sizes import Sizes
+from anydml.proving.terms import Term
+
+MOST = 64
+"""Most terms of a sum that are brought into one order."""
+
+DIGITS = {2: 3, 4: 7, 8: 15}
+"""By the bytes of a float: decimal digits in which numbers that values are multiplied by are compared."""
+
+_CUBE = 3
+
+Plain = Callable[[str, Sequence[Term]], Term | None]
+"""Returns the term of an element-wise operator without attributes."""
+
+
+def in_order(mover: Mover, operator: str, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
+    """Return a sum or a product in an order of its own; None where there is only one.
+
+    Args:
+        mover: makes terms.
+        operator: the operator.
+        terms: its inputs, of floats.
+        shape: the shape of its result.
+        plain: makes the term of an operator of two inputs.
+    """
+    match operator:
+        case "Pow":
+            return _power(mover, terms, shape, plain)
+        case "Div":
+            by = filled(terms[1])
+            if by is None or not float(by) or terms[0].shape != shape:
+                return None
+            return _multiplied(mover, terms[:1], shape, 1 / float(by), plain)
+        case "Mul":
+            return _multiplied(mover, terms, shape, 1.0, plain)
+        case "Add":
+            return _added(mover, terms, shape, plain)
+    return None
+
+
+def scaled(mover: Mover, term: Term) -> tuple[float, Term | None]:
+    """Return the number that a value is multiplied by, and the rest; None if it is that number alone."""
+    if (number := filled(term)) is not None:
+        return float(number), None
+    source, order = mover.source(term)
+    if source.kind == "Mul@":
+        for k, each in enumerate(source.inputs):
+            rest = source.inputs[1 - k]
+            number = None if each is None else filled(each)
+            if number is not None and rest is not None and rest.shape == source.shape:
+                return float(number), mover.view(rest, order.factors, order.entries(), term.sizes)
+    return 1.0, term
+
+
+def times(mover: Mover, term: Term, number: float, plain: Plain) -> Term | None:
+    """Return a value that is multiplied by a number, rounded to the digits that are compared; None if it has none."""
+    assert term.dtype is not None, "it is of floats"
+    known = float(f"{number:.{DIGITS[term.dtype.itemsize] - 1}e}")
+    info = np.finfo(term.dtype)
+    if known == 1:
+        return term
+    if not float(info.tiny) <= abs(known) <= float(info.max):
+        return None
+    mover.rounded.add("numbers that values are multiplied by are merged, and compared in as many digits as floats have")
+    return plain("Mul", [mover.terms.constant(np.array(known, term.dtype)), term])
+
+
+def _multiplied(mover: Mover, terms: Sequence[Term], shape: Sizes, number: float, plain: Plain) -> Term | None:
+    rest = list[Term]()
+    for each in terms:
+        own, left = scaled(mover, each)
+        number *= own
+        rest += [] if left is None else [left]
+    if not rest:
+        return None
+    found = plain("Mul", rest) if len(rest) > 1 else rest[0]
+    return times(mover, found, number, plain) if found is not None and found.shape == shape else None
+
+
+def _power(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
+    base, exponent = terms[0], filled(terms[1])
+    if exponent is None or float(exponent) not in (2, _CUBE) or base.shape != shape:
+        return None
+    mover.rounded.add("small powers are products")
+    found = _multiplied(mover, [base, base], shape, 1.0, plain)
+    if found is not None and float(exponent) == _CUBE:
+        found = _multiplied(mover, [base, found], shape, 1.0, plain)
+    return found
+
+
+def _added(mover: Mover, terms: Sequence[Term], shape: Sizes, plain: Plain) -> Term | None:
+    parts = [each for term in terms for each in _summands(mover, term)]
+    if not len(terms) < len(parts) <= MOST:
+        return None
+    parts.sort(key=lambda term: term.number)
+    found: Term | None = parts[0]
+    for each in parts[1:]:
+        found = None if found is None else plain("Add", [found, each])
+    if found is None or found.shape != shape:
+        return None
+    mover.rounded.add("sums are added up in another order")
+    return found
+
+
+def _summands(mover: Mover, term: Term) -> list[Term]:
+    """Return what a value is a sum of, each in the value's shape; the value if it is no sum."""
+    source, order = mover.source(term)
+    if source.kind != "Add@":
+        return [term]
+    found = list[Term]()
+    for each in source.inputs:
+        assert each is not None, "it is added"
+        wide = mover.expand(each, source.sizes)
+        if wide.kind == "expand":
+            return [term]
+        found += _summands(mover, mover.view(wide, order.factors, order.entries(), term.sizes))
+    return found

@@ -1,0 +1,40 @@
+"""Which nodes may refuse what they are given, since sizes do not fit, or since nothing is known of them."""
+
+from __future__ import annotations
+
+from anydml.proving.sizes import never_fit, surely_fit
+from anydml.proving.terms import Term
+
+
+def refuses(term: Term) -> bool:
+    """Whether a term's node may refuse what it is given: where sizes do not fit, or nothing is known of it."""
+    given = [each.shape for each in term.inputs if each is not None]
+    if any(shape is None for shape in given):
+        return term.kind != "output"
+    shapes = [shape for shape in given if shape is not None]
+    if term.kind == "taken":
+        # Constant indices were found to be inside.
+        return not (term.inputs[1] is not None and term.inputs[1].is_constant)
+    if term.kind == "MatMul":
+        shapes = [shape[:-2] for shape in shapes]
+    elif term.kind == "expand":
+        return not surely_fit(shapes[0], term.sizes)
+    elif not term.kind.endswith("@"):
+        return not (term.kind in _TAKING or (term.kind.startswith("Reduce") and "@" not in term.kind))
+    return not all(surely_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
+
+
+def never_fits(term: Term) -> bool:
+    """Whether an element-wise node refuses whatever it is given, since its inputs are not broadcast to one shape."""
+    shapes = [each.shape for each in term.inputs if each is not None and each.shape is not None]
+    is_broadcast = term.kind.endswith("@")
+    return is_broadcast and any(never_fit(a, b) for k, a in enumerate(shapes) for b in shapes[:k])
+
+
+_NAMES = """
+    ArgMax ArgMin Hardmax LayerNormalization LogSoftmax Softmax
+    bound concat dot constant input mask moved output range sizes slice sparse stored
+"""
+
+_TAKING = frozenset(_NAMES.split())
+"""Kinds of terms that refuse nothing."""
