@@ -1,5 +1,6 @@
 """`anydml check` for machines: what is printed is read by readers of its form, and says what the words say."""
 
+import io
 import json
 import os
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 from xml.etree import ElementTree
 
+import onnx.parser
 import pytest
 
 from anydml.cli import main
@@ -155,3 +157,29 @@ def test_the_lowest_level_of_a_file(check, name):
     assert report["lowest_level"] == f"DML_FEATURE_LEVEL_{levels[codes.index(0)]}"
     text = check(f"examples/{name}.json")[1]
     assert f"    {report['lowest_level']} is the lowest level that allows all operators\n" in text
+
+
+@pytest.mark.parametrize("name", ["split.json", "slice1.json"])
+def test_a_model_is_read_from_standard_input(check, monkeypatch, name):
+    content = (EXAMPLES / name).read_bytes()
+    texts = []
+    for model in (EXAMPLES / name, "-"):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        texts.append(json.loads(check(model, "--json")[1]))
+    assert texts[1].pop("model") == "-"
+    assert {**texts[0], "model": ""} == {**texts[1], "model": ""}
+
+
+def test_an_onnx_model_is_read_from_standard_input(check, monkeypatch):
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3] x) => (float[3,2] y) { y = Transpose (x) }"""
+    content = onnx.parser.parse_model(text).SerializeToString()
+    for given, code, words in ((content, 0, "-: 1 movement node conforms"), (content[:-4], 2, "")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        if code:
+            with pytest.raises(SystemExit) as ended:
+                main(["check", "-"])
+            assert ended.value.code == code
+        else:
+            found = check("-")
+            assert found[0] == code
+            assert found[1].startswith(words)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +27,9 @@ if TYPE_CHECKING:
 UNREADABLE = 2
 """Exit code for a file that cannot be read."""
 
+STANDARD_INPUT = "-"
+"""Stands for a model that is read from standard input."""
+
 
 @click.command(cls=Command, short_help="List the problems of model files without running them.")
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=LocalPath(reads_input=True))
@@ -38,7 +46,7 @@ def check(
     models: tuple[str, ...], feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool,
     **forms: bool,
 ) -> int:  # fmt: skip
-    """List the problems of each MODEL, a JSON or ONNX file, without running it.
+    """List the problems of each MODEL, a JSON or ONNX file, or - for standard input, without running it.
 
     For an ONNX file, also report how many nodes that would run on a device conform to DirectML at the feature level,
     how many ONNX Runtime's provider emulates, how many were not looked at because sizes are unknown, how many only
@@ -53,11 +61,14 @@ def check(
     chosen = [name for name, wanted in forms.items() if wanted]
     exclude(*forms)
     given = read_sizes(sizes)
-    if not any(map(is_onnx, models)):
+    if models.count(STANDARD_INPUT) > 1:
+        raise click.UsageError("standard input, -, is read once", click.get_current_context())
+    if not any(is_onnx(model) or model == STANDARD_INPUT for model in models):
         refuse_options(click.get_current_context(), ["sizes"], "ONNX models")
     codes, reports = set[int](), list[Report]()
     for model in models:
-        report, lines, code = _checked(model, level, allow_outside, given, verbose)
+        options = model, level, allow_outside, given, verbose
+        report, lines, code = _from_input(*options) if model == STANDARD_INPUT else _checked(*options)
         codes.add(code)
         reports.append(report)
         for line in () if chosen else lines:
@@ -70,6 +81,22 @@ def check(
         for line in FORMS[chosen[0]](reports).splitlines():
             say(line)
     return next(code for code in (UNREADABLE, BROKEN, PARTLY, SOUND) if code in codes)
+
+
+def _from_input(
+    model: str, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
+) -> tuple[Report, Iterable[str], int]:
+    """Return what `_checked` does of a file with what standard input has: a text, or else an ONNX model."""
+    stream = sys.stdin.buffer
+    with TemporaryDirectory() as folder:
+        begin = stream.read(1)
+        path = Path(folder, "model.json" if begin.isspace() or begin in (b"{", b"[", b"/", b"\xef") else "model.onnx")
+        with path.open("wb") as file:
+            file.write(begin)
+            shutil.copyfileobj(stream, file)
+        report, lines, code = _checked(str(path), level, allow_outside, sizes, verbose)
+        error = None if report.error is None else report.error.replace(str(path), "standard input")
+        return replace(report, model=model, error=error), [line.replace(str(path), model) for line in lines], code
 
 
 def _checked(
