@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from anydml.onnx.graph import opsets_of
 from anydml.onnx.tensors import numpy_type, tensor_type, to_array
 from anydml.onnx.walk import bodies, subgraphs
 from anydml.proving.arithmetic import arithmetic, computed_again
+from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
 from anydml.proving.folding import MOST, Evaluator
@@ -27,7 +28,7 @@ from anydml.proving.names import unnamed_size
 from anydml.proving.orders import numbers
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.rules import RULES
-from anydml.proving.sizes import Size, name
+from anydml.proving.sizes import Size, Sizes, name
 from anydml.proving.terms import Term, Terms
 from anydml.text import counted
 
@@ -46,12 +47,14 @@ class Read:
         values: terms of all values outside bodies by name; None for what is left out.
         nodes: by a term's number, the nodes that compute it: operator and name.
         refusing: by their numbers, terms of all its values that some inputs may be refused for.
+        inner: terms of all values in the bodies of a node by name, by the first name that the node makes.
     """
 
     outputs: dict[str, Term] = field(default_factory=dict)
     values: dict[str, Term | None] = field(default_factory=dict)
     nodes: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
     refusing: dict[int, Term] = field(default_factory=dict)
+    inner: dict[str, list[dict[str, Term | None]]] = field(default_factory=dict)
 
     def node(self, term: Term) -> str:
         """Return the first node that computes a term, as messages name it; empty if none does."""
@@ -247,24 +250,44 @@ class Reader:
         return self.terms.make("Constant", (), call.attributes())
 
     def _with_bodies(
-        self, call: Call, graphs: Iterable[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
+        self, call: Call, graphs: Sequence[GraphProto], values: Mapping[str, Term | None], found: Read, level: int
     ) -> Sequence[Term]:
         """Return the terms of a node with subgraphs: of these, the results, as functions of their own inputs."""
-        results, counts = list[Term | None](), []
-        for body in graphs:
-            inner = dict(values)
-            for k, value in enumerate(body.input):
-                elem_type = value.type.tensor_type.elem_type
-                inner[value.name] = self.terms.make("bound", (), (level, k, elem_type), numpy_type(elem_type))
-            for tensor in body.initializer:
-                inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
-            self._body(body, inner, call.opsets, found, level + 1)
-            results += [inner[output.name] for output in body.output]
-            counts.append((len(body.input), len(body.output)))
+        shapes = Rounds(call).shapes() if call.operator in ("Loop", "Scan") and not call.domain else {}
+        while True:
+            inside = Read()
+            results = [self._results(call, body, values, shapes, inside, level) for body in graphs]
+            kept = {k: shape for k, shape in shapes.items() if Rounds(call).holds(k, shape, results[0])}
+            if kept == shapes:
+                break
+            # What a round makes has another shape than what it takes, so that of later rounds is not known.
+            shapes = kept
+        for number, nodes in inside.nodes.items():
+            found.nodes.setdefault(number, []).extend(nodes)
+        found.refusing.update(inside.refusing)
+        found.inner[next(filter(None, call.proto.output), "")] = [named for _, named in results]
         names = tuple(each.name for each in call.proto.attribute if each.HasField("g") or each.graphs)
-        detail = call.attributes(), names, tuple(counts), len(call.inputs)
-        types = [UNKNOWN] * len(call.proto.output)
-        return self._outputs(call, [*call.inputs, *results], detail, types)
+        counts = tuple((len(body.input), len(body.output)) for body in graphs)
+        detail = call.attributes(), names, counts, len(call.inputs)
+        every = [term for terms, _ in results for term in terms]
+        return self._outputs(
+            call, [*call.inputs, *every], detail, types_of(call, [terms for terms, _ in results], shapes)
+        )
+
+    def _results(
+        self, call: Call, body: GraphProto, values: Mapping[str, Term | None], shapes: Mapping[int, Sizes], found: Read,
+        level: int,
+    ) -> tuple[list[Term | None], dict[str, Term | None]]:  # fmt: skip
+        """Return the results of a body, and all values in it by name, where its inputs have shapes, if known."""
+        inner = dict(values)
+        for k, value in enumerate(body.input):
+            elem_type, shape = value.type.tensor_type.elem_type, shapes.get(k)
+            detail = level, k, elem_type, shape
+            inner[value.name] = self.terms.make("bound", (), detail, numpy_type(elem_type), shape)
+        for tensor in body.initializer:
+            inner[tensor.name] = self.evaluator.constant(np.asarray(to_array(tensor, Budget())))
+        self._body(body, inner, call.opsets, found, level + 1)
+        return [inner[output.name] for output in body.output], inner
 
 
 def _draws(call: Call) -> bool:

@@ -48,6 +48,10 @@ class Proofs:
         """Return what a model's values are computed of, by name."""
         return self._read(model).values
 
+    def inner(self, model: ModelProto) -> dict[str, list[dict[str, Term | None]]]:
+        """Return what the values in a model's bodies are computed of, by the first name that their node makes."""
+        return self._read(model).inner
+
     def _reader(self, own: str = "", above: int = 0) -> Reader:
         return self._readers.setdefault((own, above), Reader(reads_files=self._reads_files))
 

@@ -11,6 +11,7 @@ from anydml.proving.orders import numbers
 from anydml.proving.rewrites import Proofs
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
+from anydml.slim.bodies import Slim, with_slimmed_bodies
 from anydml.slim.comparing import at_other_sizes, compute_the_same, differing
 from anydml.slim.folding import Folding, plain
 from anydml.slim.graph import Graph
@@ -47,6 +48,13 @@ class Judge:
         ops = Folding(found, {**self._proofs.terms(found.bare)}, with_sizes).folded()
         found = found if ops is None else found.with_ops(ops)
         return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else None
+
+    def with_bodies(self, graph: Graph, slim: Slim) -> Graph:
+        """Return a graph whose bodies are slimmed and proved; the graph itself if none is better or all is unknown."""
+        if self._proofs is None or not any(op.captured for op in graph.ops):
+            return graph
+        found = with_slimmed_bodies(graph, self._proofs.inner(graph.bare), slim)
+        return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else graph
 
     def is_constant(self, graph: Graph, name: str) -> bool | None:
         """Whether a value of a graph is a constant for all sizes; None if that is not known."""

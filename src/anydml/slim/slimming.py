@@ -35,6 +35,9 @@ MOST_TRIES = 3
 """Most plans that are compared with a graph; each leaves alone the regions in which the one before was wrong."""
 
 
+BODIES = "movement in bodies of nodes is composed"
+"""What a stage does inside nodes."""
+
 FOLDING = "what is known, equal or unused is gone"
 """What a stage does in which nodes are not composed, but not needed."""
 
@@ -158,8 +161,12 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
     graph, stand_ins = Graph.of(model, folder), several[0]
     judge = Judge(graph, names)
-    analyses = original = Analyses(graph, several)
     stages, moved = list[Stage](), None
+    bodies = judge.with_bodies(graph, lambda body: slim(body, folder, exact).model)
+    if bodies is not graph:
+        graph = bodies
+        stages.append(Stage(graph, BODIES, (NOTHING, NOTHING)))
+    analyses = original = Analyses(graph, several)
     if (folded := judge.folded(graph, with_sizes=False)) is not None:
         known = analyses.of(folded)
         moved = _movement(analyses.first, stand_ins)

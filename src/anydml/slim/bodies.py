@@ -1,0 +1,81 @@
+"""Bodies of nodes as models of their own: what they read of the graph around them becomes an input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+from anydml.onnx.walk import subgraphs
+from anydml.proving.terms import Term
+from anydml.slim.graph import Graph, Op
+
+Named = Mapping[str, Term | None]
+"""Terms of the values in a body by name, including those around it."""
+
+Slim = Callable[[ModelProto], ModelProto]
+"""Returns a slimmed model; the model itself if nothing is better."""
+
+
+def with_slimmed_bodies(graph: Graph, inner: Mapping[str, Sequence[Named]], slim: Slim) -> Graph:
+    """Return a graph whose nodes have slimmed bodies; the graph itself if no body is better.
+
+    Args:
+        graph: the graph.
+        inner: for nodes with bodies, by the first name that they make: the values in each body.
+        slim: slims a body.
+    """
+    ops = []
+    for op in graph.ops:
+        known = inner.get(next(filter(None, op.outputs), ""))
+        ops.append(op if known is None else _slimmed(op, known, graph, slim))
+    return graph if ops == graph.ops else graph.with_ops(ops)
+
+
+def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
+    proto = NodeProto()
+    proto.CopyFrom(op.proto)
+    is_changed = False
+    for body, known in zip(subgraphs(proto), inner, strict=True):
+        model = _model(body, known, graph.model)
+        found = slim(model)
+        if found is model:
+            continue
+        made = {tensor.name for tensor in found.graph.initializer}
+        made |= {name for node in found.graph.node for name in node.output}
+        if made & (known.keys() - _own(body)):
+            # A name in a body must not hide one around it.
+            continue
+        del body.node[:], body.initializer[:]
+        body.node.extend(found.graph.node)
+        body.initializer.extend(found.graph.initializer)
+        del body.value_info[:]
+        is_changed = True
+    return Op(proto) if is_changed else op
+
+
+def _own(body: GraphProto) -> set[str]:
+    """Return the names of the values that a body makes or has."""
+    found = {name for node in body.node for name in node.output}
+    return found | {each.name for each in (*body.input, *body.initializer)}
+
+
+def _model(body: GraphProto, known: Named, around: ModelProto) -> ModelProto:
+    """Return a model of a body, which also takes what the body reads of the graph around it."""
+    own = _own(body)
+    read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
+    outside = dict.fromkeys(name for name in (*read, *(each.name for each in body.output)) if name and name not in own)
+    graph = GraphProto(name=body.name or "body", node=body.node, initializer=body.initializer)
+    graph.sparse_initializer.extend(body.sparse_initializer)
+    graph.input.extend(_value(name, known.get(name)) for name in (*(each.name for each in body.input), *outside))
+    graph.output.extend(ValueInfoProto(name=each.name) for each in body.output)
+    opsets = around.opset_import
+    return ModelProto(ir_version=around.ir_version, graph=graph, opset_import=opsets, functions=around.functions)
+
+
+def _value(name: str, term: Term | None) -> ValueInfoProto:
+    """Return a declaration of what is known of a value for all sizes: other sizes have no name."""
+    if term is None or term.dtype is None:
+        return ValueInfoProto(name=name)
+    shape = None if term.shape is None else [each if isinstance(each, int) else None for each in term.shape]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(term.dtype), shape)
