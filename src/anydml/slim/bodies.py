@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
+from anydml.onnx.inference import FOLLOWED
 from anydml.onnx.walk import subgraphs
 from anydml.proving.terms import Term
 from anydml.slim.graph import Graph, Op
@@ -41,14 +42,16 @@ def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
         found = slim(model)
         if found is model:
             continue
-        made = {tensor.name for tensor in found.graph.initializer}
-        made |= {name for node in found.graph.node for name in node.output}
-        if made & (known.keys() - _own(body)):
+        around = known.keys() - _own(body)
+        lent = {tensor.name for tensor in model.graph.initializer} & around
+        constants = [tensor for tensor in found.graph.initializer if tensor.name not in lent]
+        made = {tensor.name for tensor in constants} | {name for node in found.graph.node for name in node.output}
+        if made & around:
             # A name in a body must not hide one around it.
             continue
         del body.node[:], body.initializer[:]
         body.node.extend(found.graph.node)
-        body.initializer.extend(found.graph.initializer)
+        body.initializer.extend(constants)
         del body.value_info[:]
         is_changed = True
     return Op(proto) if is_changed else op
@@ -61,13 +64,18 @@ def _own(body: GraphProto) -> set[str]:
 
 
 def _model(body: GraphProto, known: Named, around: ModelProto) -> ModelProto:
-    """Return a model of a body, which also takes what the body reads of the graph around it."""
+    """Return a model of a body, which also takes or has what the body reads of the graph around it."""
     own = _own(body)
     read = [name for node in body.node for name in Op(node).inputs + Op(node).captured]
     outside = dict.fromkeys(name for name in (*read, *(each.name for each in body.output)) if name and name not in own)
     graph = GraphProto(name=body.name or "body", node=body.node, initializer=body.initializer)
     graph.sparse_initializer.extend(body.sparse_initializer)
-    graph.input.extend(_value(name, known.get(name)) for name in (*(each.name for each in body.input), *outside))
+    for name in (*(each.name for each in body.input), *outside):
+        term = known.get(name)
+        if term is not None and term.is_constant and term.array is not None and term.array.size <= FOLLOWED:
+            graph.initializer.append(numpy_helper.from_array(term.array, name))
+        else:
+            graph.input.append(_value(name, term))
     graph.output.extend(ValueInfoProto(name=each.name) for each in body.output)
     opsets = around.opset_import
     return ModelProto(ir_version=around.ir_version, graph=graph, opset_import=opsets, functions=around.functions)
