@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from anydml.device import Device
 from anydml.errors import ModelError
-from anydml.feature_level import FeatureLevel
+from anydml.feature_level import FeatureLevel, row_at
 from anydml.operators import FillValueSequenceOperatorDesc, JoinOperatorDesc, OperatorDesc
 from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
@@ -91,10 +91,10 @@ def directml_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0) 
 
 def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
     """A desc that its document decides, and a level that allows it."""
-    levels = list(FeatureLevel)
-    level = levels[int(rng.integers(len(levels)))]
+    level: FeatureLevel | None = None
     for k in range(TRIES):
         desc: Any = DRAWS[name](rng)
+        level = level or _level(desc, rng)
         if isinstance(desc, FillValueSequenceOperatorDesc) and rng.random() < 0.8:
             start, delta = int(rng.integers(0, 40)), int(rng.integers(-3, 4))
             desc = dataclasses.replace(desc, value_start=start, value_delta=delta)
@@ -106,6 +106,12 @@ def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
         if k > TRIES // 10:
             level = FeatureLevel.LATEST
     raise AssertionError(f"no desc of {name} in {TRIES} tries")
+
+
+def _level(desc: OperatorDesc, rng: Generator) -> FeatureLevel:
+    """A level that has the operator."""
+    levels = [level for level in FeatureLevel if not desc.SUPPORT or row_at(desc.SUPPORT, level) is not None]
+    return levels[int(rng.integers(len(levels)))]
 
 
 def simplified(desc: Any) -> Any:

@@ -39,7 +39,7 @@ class StoredDirectml(Stored):
         """The outputs that are expected."""
         (desc,) = self._descs()
         found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
-        return _defined(desc, found)
+        return defined(desc, found)
 
     def found_by(self, engine: Any) -> list[Any]:
         """The elements of outputs in the memory that an engine has written.
@@ -60,7 +60,7 @@ class StoredDirectml(Stored):
             if flat.dtype != tensor.data_type.dtype or flat.size < needed:
                 raise ModelError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
             found.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
-        return _defined(desc, found)
+        return defined(desc, found)
 
     def _descs(self) -> list[OperatorDesc]:
         return [each.desc for each in load(self.model).dispatchables.values() if hasattr(each, "desc")]
@@ -78,7 +78,7 @@ def stored_directml(folder: Path) -> StoredDirectml:
     return found
 
 
-def _defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
+def defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:
     """Outputs without what the document leaves undefined: rows beyond the count."""
     if not isinstance(desc, NonzeroCoordinatesOperatorDesc) or len(outputs) < 2:
         return outputs
