@@ -14,7 +14,7 @@ from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
 from anydml.referee.folders import MODEL, model_of
 from anydml.referee.operators import OPERATORS
-from anydml.referee.shrinking import node_of
+from anydml.referee.smaller import node_of
 from anydml.referee.texts import says, versions
 from anydml.referee.verdicts import as_array
 

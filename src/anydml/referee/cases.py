@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,15 +13,12 @@ from anydml.referee.drawing import Draw
 from anydml.referee.features import features_of, reachable
 from anydml.referee.nodes import Array, Node, evaluate
 from anydml.referee.operators import OPERATORS
+from anydml.referee.reaching import reaching, with_rules
 from anydml.referee.rules import Operator, Quote
 from anydml.referee.texts import document, says, versions
 
 TRIES = 200
 """Draws in a row that may come to nothing."""
-
-FILLED = 0.2
-"""Share of an operator's cases that are kept for what the others have not reached."""
-
 
 class Alternative(NamedTuple):
     """Other results of an ambiguous case.
@@ -58,6 +56,11 @@ class Case(NamedTuple):
     alternatives: tuple[Alternative, ...] = ()
     features: tuple[str, ...] = ()
     broken: str = ""
+
+    @property
+    def operator(self) -> str:
+        """The operator's type."""
+        return self.node.operator
 
 
 def operator_named(name: str) -> Operator:
@@ -108,11 +111,8 @@ def make_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_v
     """
     chosen = [operator_named(name) for name in names] or [*OPERATORS.values()]
     if not is_valid:
-        chosen = [each for each in chosen if each.rules]
-        if not chosen:
-            raise ModelError(
-                f"no rule of {', '.join(names)} can be broken", rule="name another operator, or none for all"
-            )
+        rules = {name: operator.rules for name, operator in OPERATORS.items()}
+        chosen = [OPERATORS[name] for name in with_rules([each.name for each in chosen], rules)]
     for k, operator in enumerate(chosen):
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
         yield from _of_operator(operator, share, seed, is_valid)
@@ -122,18 +122,12 @@ def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> I
     missing = set(reachable(operator)) if is_valid else set()
     for k in range(count):
         draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
-        tries = 40 if is_valid and k >= count * (1 - FILLED) and missing else 1
-        node = None
-        for _ in range(tries):
-            node = drawn(operator, draw)
-            if missing & {*features_of(operator, node)}:
-                break
-        assert node is not None
         name = f"{operator.name}_{k:05d}"
         if is_valid:
-            case = valid_case(operator, node, name)
-            missing -= {*case.features}
-            yield case
+            node = reaching(
+                partial(drawn, operator, draw), lambda node: features_of(operator, node), missing, k, count
+            )
+            yield valid_case(operator, node, name)
         else:
             yield _invalid(operator, draw, name)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Coordinate, Node, Result, Source, zero
+from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source, zero
 from anydml.referee.rules import (
     AXIS_IN_RANGE,
     Ambiguity,
@@ -104,6 +104,20 @@ def _pad(node: Node, is_cut_first: bool = True) -> list[Result]:
     return [Result(shape, x.dtype, source)]
 
 
+def _pad_with_nan(node: Node) -> list[Result]:
+    (result,) = _pad(node)
+
+    def source(at: Coordinate) -> Source:
+        found = result.source(at)
+        return Constant(np.array(np.nan, result.dtype)[()]) if isinstance(found, Constant) else found
+
+    return [result._replace(source=source)]
+
+
+def _has_no_zero(node: Node) -> bool:
+    return node.array(0).dtype.name == "float8_e8m0fnu" and node.optional(2) is None
+
+
 def _is_far(node: Node) -> bool:
     """Whether a reflection is longer than what it mirrors."""
     cut = [size + min(0, a) + min(0, b) for size, (a, b) in zip(node.array(0).shape, pads_of(node), strict=True)]
@@ -180,6 +194,15 @@ PAD = Operator(
                 Reading("removed first", _pad),
                 Reading("removed last", lambda node: _pad(node, is_cut_first=False)),
                 Reading("no such mode removes", None),
+            ),
+        ),
+        Ambiguity(
+            "which element is 0 in FLOAT8E8M0, which has no zero",
+            _has_no_zero,
+            (
+                Reading("2⁻¹²⁷, all of whose bits are 0", _pad),
+                Reading("NaN, as Cast rounds 0 to the nearest", _pad_with_nan),
+                Reading("none, so it is refused", None),
             ),
         ),
     ),

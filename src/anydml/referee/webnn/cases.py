@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,10 @@ from anydml.errors import ModelError
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, evaluate
 from anydml.referee.operators import OPERATORS
+from anydml.referee.reaching import reaching, with_rules
+from anydml.referee.webnn.features import features_of, reachable
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
+from anydml.referee.webnn.steps import RULES
 
 MOST = 2**53 - 1
 """The largest number that every reader of JSON has."""
@@ -29,9 +33,11 @@ class WebnnCase(NamedTuple):
         name: its name, unique among those of one call.
         operator: its operator.
         call: the call.
-        outputs: the results.
+        outputs: the results; none of an invalid case.
         constant: numbers of the tensors that are constants.
         features: what it has, for coverage and for causes.
+        sentence: the sentence that decides it; of an invalid case, the rule that is broken.
+        broken: the rule that an invalid case breaks; empty if it is valid.
     """
 
     name: str
@@ -40,6 +46,13 @@ class WebnnCase(NamedTuple):
     outputs: tuple[Array, ...]
     constant: frozenset[int]
     features: tuple[str, ...]
+    sentence: str
+    broken: str = ""
+
+    @property
+    def document(self) -> str:
+        """The document that decides."""
+        return f"WebNN's {self.operator}"
 
 
 def webnn_names(names: Sequence[str]) -> list[str]:
@@ -55,26 +68,50 @@ def webnn_names(names: Sequence[str]) -> list[str]:
     return [by_name[name.lower()] for name in names] or [*WEBNN]
 
 
-def webnn_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0) -> Iterator[WebnnCase]:
-    """Draw valid cases, operator by operator.
+def webnn_cases(
+    names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_valid: bool = True
+) -> Iterator[WebnnCase]:
+    """Draw cases, operator by operator.
 
     Args:
         names: operators; all by default.
         count: the number of cases, shared among the operators.
         seed: gives the same cases again, with one version of onnx.
+        is_valid: False for cases that break one rule each.
 
     Raises:
-        ModelError: there is no such operator.
+        ModelError: there is no such operator, or none of them has a rule to break.
     """
     chosen = webnn_names(names)
+    if not is_valid:
+        chosen = with_rules(chosen, RULES)
     for k, name in enumerate(chosen):
-        for number in range(count * (k + 1) // len(chosen) - count * k // len(chosen)):
+        missing = set(reachable(name))
+        share = count * (k + 1) // len(chosen) - count * k // len(chosen)
+        for number in range(share):
             draw = Draw(f"{seed} {name} {number}")
-            call = drawn(name, draw)
-            formula = OPERATORS[call.node.operator].formula
+            if not is_valid:
+                yield _invalid(name, draw, f"{name} {number}")
+                continue
+            call = reaching(partial(drawn, name, draw), partial(features_of, name), missing, number, share)
             constant = frozenset(each for each in call.tensors.values() if draw.is_likely(0.3))
-            outputs = tuple(evaluate(call.node, formula))
-            yield WebnnCase(f"{name} {number}", name, call, outputs, constant, (*_features(call),))
+            yield valid_case(f"{name} {number}", name, call, constant)
+
+
+def valid_case(case: str, name: str, call: Call, constant: frozenset[int]) -> WebnnCase:
+    """The case of a valid call."""
+    outputs = tuple(evaluate(call.node, OPERATORS[call.node.operator].formula))
+    return WebnnCase(case, name, call, outputs, constant, features_of(name, call), WEBNN[name].sentence)
+
+
+def _invalid(name: str, draw: Draw, case: str) -> WebnnCase:
+    for _ in range(TRIES):
+        rule = draw.choice(RULES[name])
+        call = rule.broken(drawn(name, draw), draw)
+        if call is not None and [each.name for each in RULES[name] if not each.holds(call)] == [rule.name]:
+            features = (f"breaks {rule.name}",)
+            return WebnnCase(case, name, call, (), frozenset(), features, rule.sentence, rule.name)
+    raise AssertionError(f"no invalid case of {name} in {TRIES} tries")
 
 
 def drawn(name: str, draw: Draw) -> Call:
@@ -104,20 +141,6 @@ def plain(array: Array) -> Array:
     return array
 
 
-def _features(call: Call) -> Iterator[str]:
-    for name, number in call.tensors.items():
-        value = call.node.array(number)
-        plain_name = name.partition("[")[0]
-        yield f"{plain_name} is {value.dtype.name}"
-        yield f"{plain_name} of rank {value.ndim}"
-        if 1 in value.shape:
-            yield f"{plain_name} has a size of 1"
-        if value.dtype.kind == "i" and plain_name == "indices" and (value < 0).any():
-            yield "indices below 0"
-    for name, value in call.options.items():
-        yield f"{name}={value}" if isinstance(value, str | bool) else f"{name} given"
-
-
 def test_of(case: WebnnCase) -> dict[str, Any]:
     """A case as a test of web-platform-tests, and what decides it beside it."""
     call = case.call
@@ -138,18 +161,19 @@ def test_of(case: WebnnCase) -> dict[str, Any]:
     arguments += [{name: value} for name, value in call.arguments.items()]
     if call.options:
         arguments.append({"options": dict(call.options)})
-    names = [f"output{k}" for k in range(len(case.outputs))]
+    names = [f"output{k}" for k in range(call.node.outputs)]
     results: Any = names if case.operator == "split" else names[0]
     operator = {"name": case.operator, "arguments": arguments, "outputs": results}
-    expected = {name: tensor_of(value) for name, value in zip(names, case.outputs, strict=True)}
+    # Of an invalid case there are none.
+    expected = {name: tensor_of(value) for name, value in zip(names, case.outputs, strict=False)}
     return {
         "name": case.name,
         "graph": {"inputs": inputs, "operators": [operator], "expectedOutputs": expected},
         "case": {
             "operator": case.operator,
-            "document": f"WebNN's {case.operator}",
-            "sentence": WEBNN[case.operator].sentence,
-            "broken": "",
+            "document": case.document,
+            "sentence": case.sentence,
+            "broken": case.broken,
             "readings": [],
             "features": case.features,
         },

@@ -62,11 +62,10 @@ def _axis(draw: Draw, node: Node, rank: int) -> dict[str, Any]:
 
 
 def _indexed(draw: Draw, node: Node) -> Node:
-    """The node with indices of UINT32, now and then."""
+    """The node with indices of one of the types that WebNN lists."""
     indices = node.array(1)
-    if (indices < 0).any() or draw.is_likely(0.6):
-        return node
-    return node.with_input(1, indices.astype(np.uint32))
+    types = [np.int32, np.int64, *([] if (indices < 0).any() else [np.uint32])]
+    return node.with_input(1, indices.astype(draw.choice(types)))
 
 
 def _concat(draw: Draw) -> Call | None:

@@ -11,7 +11,10 @@ from onnx import helper
 from anydml import functions
 from anydml.errors import ModelError
 from anydml.onnx import backend
+from anydml.referee.nodes import Node
 from anydml.referee.webnn.folders import array_of
+from anydml.referee.webnn.operators import OPSET, Call
+from anydml.referee.webnn.steps import RULES
 
 Values = Mapping[str, Any]
 
@@ -34,12 +37,25 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
         tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
         if "inputs" in given:
             tensors["inputs"] = [values[value] for value in given["inputs"]]
+        _check(name, tensors, given)
         found = CALLS[name]({**given, **tensors}, given.get("options", {}))
         names, results = each["outputs"], found
         if isinstance(names, str):
             names, results = [names], [found]
         values |= zip(names, results, strict=True)
     return [values[name] for name in graph["expectedOutputs"]]
+
+
+def _check(name: str, tensors: Values, given: Values) -> None:
+    """Take the steps of a method that throw: anydml's functions allow more than WebNN."""
+    arrays = {key: value for key, value in tensors.items() if key != "inputs"}
+    arrays |= {f"inputs[{k}]": value for k, value in enumerate(tensors.get("inputs", ()))}
+    arguments = {key: value for key, value in given.items() if key not in (*tensors, "options")}
+    node = Node(name, OPSET, (*arrays.values(),))
+    call = Call(node, {key: k for k, key in enumerate(arrays)}, arguments, given.get("options", {}))
+    for rule in RULES.get(name, ()):
+        if not rule.holds(call):
+            raise ModelError(f"the {rule.name} of {name} cannot be used", rule=rule.sentence)
 
 
 def _slice(given: Values, options: Values) -> Any:

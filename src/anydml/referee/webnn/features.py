@@ -1,0 +1,113 @@
+"""What a call of WebNN has, in words, and what the cases of an operator must reach: types, ranks, options, edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from anydml.referee.nodes import Array
+from anydml.referee.webnn.operators import RESAMPLED, TYPES, WEBNN, Call
+from anydml.referee.webnn.rules import INDICES
+
+MOST_RANK = 4
+"""Ranks that the cases must reach; some have more."""
+
+TENSORS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    **{name: {"input": TYPES} for name in WEBNN},
+    "concat": {"inputs": TYPES},
+    "resample2d": {"input": tuple(each.__name__ for each in RESAMPLED)},
+    "where": {"condition": ("uint8",), "trueValue": TYPES, "falseValue": TYPES},
+    **{name: {"input": TYPES, "indices": INDICES} for name in ("gather", "gatherElements", "gatherND")},
+    **{name: {"input": TYPES, "indices": INDICES, "updates": TYPES} for name in ("scatterElements", "scatterND")},
+}
+"""The types that WebNN lists for the tensors of each operator."""
+
+LEAST_RANKS: Mapping[str, int] = {
+    "concat": 1, "gather": 1, "gatherElements": 1, "gatherND": 1, "scatterElements": 1, "scatterND": 1, "split": 1,
+    "triangular": 2, "resample2d": 4,
+}  # fmt: skip
+"""The least ranks of first tensors, but 0."""
+
+OPTIONS: Mapping[str, Sequence[str]] = {
+    **{name: ("axis",) for name in ("gather", "gatherElements", "scatterElements", "split")},
+    "pad": ("mode", "value"),
+    "resample2d": ("mode", "scales", "sizes", "axes"),
+    "reverse": ("axes",),
+    "slice": ("strides",),
+    "transpose": ("permutation",),
+    "triangular": ("upper", "diagonal"),
+}
+"""The options that each operator has."""
+
+VALUES: Mapping[str, Sequence[str]] = {
+    "pad": ("mode=constant", "mode=edge", "mode=reflection"),
+    "resample2d": ("mode=nearest-neighbor",),
+    "triangular": ("upper=True", "upper=False", "diagonal below 0", "diagonal above 0"),
+    "slice": ("starts first", "the last element is in a window"),
+    "split": ("splits is a number", "splits is a list"),
+}
+
+
+def reachable(name: str) -> tuple[str, ...]:
+    """The features that the cases of an operator must reach."""
+    tensors, first = TENSORS[name], next(iter(TENSORS[name]))
+    found = [f"{tensor} is {kind}" for tensor, kinds in tensors.items() for kind in kinds]
+    found += [f"{first} of rank {rank}" for rank in range(LEAST_RANKS.get(name, 0), MOST_RANK + 1)]
+    found += [f"{option} {how}" for option in OPTIONS.get(name, ()) for how in ("given", "omitted")]
+    found += VALUES.get(name, ())
+    if name == "concat" or "axis" in OPTIONS.get(name, ()):
+        found += ["axis first", "axis last"]
+    if "indices" in tensors:
+        found += ["indices first", "indices last", "indices below 0"]
+    return tuple(found)
+
+
+def features_of(name: str, call: Call) -> tuple[str, ...]:
+    """The features of a call, in words."""
+    return tuple(dict.fromkeys(_features(name, call)))
+
+
+def _features(name: str, call: Call) -> Iterator[str]:
+    for tensor, number in call.tensors.items():
+        value = call.node.array(number)
+        plain = tensor.partition("[")[0]
+        yield f"{plain} is {value.dtype.name}"
+        yield f"{plain} of rank {value.ndim}"
+        if 1 in value.shape:
+            yield f"{plain} has a size of 1"
+    x, options = call.node.array(0), call.options
+    for option in OPTIONS.get(name, ()):
+        value = options.get(option)
+        yield f"{option} {'omitted' if value is None else 'given'}"
+        if isinstance(value, str | bool):
+            yield f"{option}={value}"
+    if diagonal := options.get("diagonal"):
+        yield f"diagonal {'below' if diagonal < 0 else 'above'} 0"
+    axis = call.arguments.get("axis", options.get("axis", 0))
+    if name == "concat" or "axis" in OPTIONS.get(name, ()):
+        yield from (f"axis {end}" for end, at in (("first", 0), ("last", x.ndim - 1)) if axis == at)
+    if "indices" in call.tensors:
+        yield from _of_indices(call.node.array(call.tensors["indices"]), x, axis, name.endswith("ND"))
+    if name == "slice":
+        windows = [*zip(call.arguments["starts"], call.arguments["sizes"], x.shape, strict=False)]
+        if any(start == 0 for start, *_ in windows):
+            yield "starts first"
+        if any(start + size == n for start, size, n in windows):
+            yield "the last element is in a window"
+    if name == "split":
+        yield f"splits is a {'number' if isinstance(call.arguments['splits'], int) else 'list'}"
+
+
+def _of_indices(indices: Array, x: Array, axis: int, is_nd: bool) -> Iterator[str]:
+    """Whether the first and the last element are taken, from either end."""
+    if not indices.size or axis >= x.ndim:
+        return
+    signed = indices.astype("int64")
+    columns = [*zip(signed.reshape(-1, signed.shape[-1]).T, x.shape, strict=False)] if is_nd else [
+        (signed, x.shape[axis])
+    ]  # fmt: skip
+    if any((each == 0).any() for each, _ in columns):
+        yield "indices first"
+    if any((each == size - 1).any() for each, size in columns):
+        yield "indices last"
+    if (signed < 0).any():
+        yield "indices below 0"

@@ -1,0 +1,158 @@
+"""Smaller cases of WebNN: calls with fewer options and sizes, and simpler numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import AnydmlError
+from anydml.referee.cases import same
+from anydml.referee.nodes import Array
+from anydml.referee.smaller import cuts, shown
+from anydml.referee.webnn.cases import WebnnCase, test_of, valid_case, write_webnn
+from anydml.referee.webnn.folders import StoredWebnn
+from anydml.referee.webnn.operators import Call
+from anydml.referee.webnn.reading import call_in, call_of
+from anydml.referee.webnn.running import run
+from anydml.referee.webnn.steps import RULES
+
+
+def case_of(stored: StoredWebnn) -> WebnnCase:
+    """The case of a test."""
+    call = call_in(stored.test)
+    given = stored.test["graph"]["inputs"].values()
+    constant = frozenset(k for k, each in enumerate(given) if each.get("constant"))
+    return valid_case(stored.name, stored.operator, call, constant)
+
+
+def write_alone(case: WebnnCase, folder: Path) -> Path:
+    """Write a case to a file in a folder of its own, and return that."""
+    target = folder / case.name.replace(" ", "_")
+    target.mkdir(parents=True)
+    write_webnn([case], target)
+    return target
+
+
+def lines_of(case: WebnnCase) -> Iterator[str]:
+    """A case as lines to paste."""
+    call = case.call
+    yield f"{case.operator}, arguments {dict(call.arguments) or 'none'}, options {dict(call.options) or 'none'}"
+    for name, number in call.tensors.items():
+        yield f"{name} ({'constant' if number in case.constant else 'input'}): {shown(call.node.array(number))}"
+
+
+def smaller(case: WebnnCase) -> Iterator[WebnnCase | None]:
+    """Cases that are a little smaller than one; None for a call that is not valid."""
+    if case.constant:
+        yield _valid(case, case.call, frozenset())
+    call = case.call
+    arrays = {name: call.node.array(number) for name, number in call.tensors.items()}
+    for parts in _smaller(arrays, call.arguments, call.options):
+        try:
+            made = call_of(case.operator, *parts)
+            yield _valid(case, made, case.constant & {*made.tensors.values()})
+        # A call that is not valid has no node, or no results.
+        except (AnydmlError, ValueError, IndexError, TypeError, ZeroDivisionError, AssertionError):
+            yield None
+
+
+def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase | None:
+    """The case of a call, if the rules allow it, and anydml agrees."""
+    if not all(rule.holds(call) for rule in RULES[case.operator]):
+        return None
+    made = valid_case(case.name, case.operator, call, constant)
+    if any(not each.size for each in (*made.outputs, *(call.node.array(k) for k in call.tensors.values()))):
+        return None
+    found = run(test_of(made)["graph"])
+    return made if all(map(same, found, made.outputs)) else None
+
+
+Parts = tuple[dict[str, Array], Mapping[str, Any], Mapping[str, Any]]
+
+
+def _smaller(arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Parts]:
+    for name in options:
+        yield arrays, arguments, {key: value for key, value in options.items() if key != name}
+    if len(arrays) > 2 and "inputs[1]" in arrays:
+        for name in arrays:
+            left = [value for key, value in arrays.items() if key != name]
+            yield {f"inputs[{k}]": value for k, value in enumerate(left)}, arguments, options
+    for cut in cuts([*arrays.values()]):
+        parts = {name: value for name, value in zip(arrays, cut.arrays, strict=True) if value is not None}
+        yield from _with_lists(parts, arguments, options, cut.axis, cut.old, cut.new)
+    for of_call, fields in ((True, arguments), (False, options)):
+        for name, value in fields.items():
+            for number in _simpler(value):
+                changed = {**fields, name: number}
+                yield (arrays, changed, options) if of_call else (arrays, arguments, changed)
+    yield from _plain(arrays, arguments, options)
+
+
+def _with_lists(
+    arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any], axis: int, old: int,
+    new: int | None,
+) -> Iterator[Parts]:  # fmt: skip
+    """Shorter tensors, with lists that have the axis as they are, shorter, or with the new size."""
+    first = next(iter(arrays.values()))
+
+    def adapted(fields: Mapping[str, Any], how: int) -> dict[str, Any]:
+        found = {}
+        for name, value in fields.items():
+            if name == "newShape" and how == 1:
+                found[name] = [first.size]
+            elif name == "splits" and how == 1:
+                found[name] = [first.shape[min(axis, first.ndim - 1)] if first.ndim else 1]
+            elif isinstance(value, list) and axis < len(value):
+                found[name] = _list(name, value, axis, old, new, how)
+            elif name == "axis" and new is None and value > axis:
+                found[name] = value - 1
+            else:
+                found[name] = value
+        return found
+
+    for how in range(3):
+        yield arrays, adapted(arguments, how), adapted(options, how)
+
+
+def _list(name: str, value: list[Any], axis: int, old: int, new: int | None, how: int) -> list[Any]:
+    if new is None and name in ("axes", "permutation"):
+        return [each - (each > axis) for each in value if each != axis]
+    if new is None:
+        return [*value[:axis], *value[axis + 1 :]]
+    if how == 0 or name in ("axes", "permutation"):
+        return value
+    number = min(value[axis], new if how == 1 or value[axis] == old else max(new - 1, 0))
+    return [*value[:axis], number, *value[axis + 1 :]]
+
+
+def _simpler(value: Any) -> Iterator[Any]:
+    """Numbers nearer to 0, and shorter lists."""
+    if isinstance(value, bool | str):
+        return
+    if isinstance(value, list):
+        for k, each in enumerate(value):
+            yield from ([*value[:k], number, *value[k + 1 :]] for number in _simpler(each))
+            if len(value) > 1:
+                yield [*value[:k], *value[k + 1 :]]
+        return
+    yield from (number for number in dict.fromkeys((0, 1, int(value) // 2)) if abs(number) < abs(value))
+
+
+def _plain(arrays: dict[str, Array], arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Parts]:
+    """Indices nearer to 0, and elements that count, of FLOAT32."""
+    for name, value in arrays.items():
+        if name in ("indices", "condition") and value.any():
+            for at in np.argwhere(value != 0):
+                changed = value.copy()
+                changed[(*at,)] = 0
+                yield {**arrays, name: changed}, arguments, options
+    first = arrays.get("trueValue", next(iter(arrays.values())))
+    if first.dtype != np.float32:
+        alike = [name for name, value in arrays.items() if value.dtype == first.dtype and name != "indices"]
+        counted = {
+            name: np.arange(1, arrays[name].size + 1, dtype=np.float32).reshape(arrays[name].shape) for name in alike
+        }
+        yield {**arrays, **counted}, arguments, options
