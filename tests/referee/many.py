@@ -114,7 +114,9 @@ def main() -> int:
                     failed[name] += 1
                     print(f"seed {options.seed + k}: {outcome.words()}", flush=True)
         counts = ", ".join(f"{done[name]} of {name} ({failed[name]} differ)" for name in kinds if wanted[name])
-        print(f"seeds {options.seed} to {options.seed + k}, {time.perf_counter() - started:.0f} s: {counts}", flush=True)
+        print(
+            f"seeds {options.seed} to {options.seed + k}, {time.perf_counter() - started:.0f} s: {counts}", flush=True
+        )
     return int(any(failed.values()))
 
 

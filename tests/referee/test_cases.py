@@ -12,6 +12,7 @@ from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
 from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
+from anydml.referee.features import reachable_of
 from anydml.referee.folders import MODEL, model_of
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller import node_of
@@ -117,10 +118,10 @@ def test_what_is_ambiguous_has_readings(name, sizes):
 
 
 def test_coverage_counts_what_is_reached():
-    seen = Coverage()
+    seen = Coverage(reachable_of)
     assert len(list(seen.counting(make_cases(["Gather", "Where"], 200, seed=1)))) == 200
     assert seen.count - len(seen.missing()) >= seen.count - 2
-    few = Coverage()
+    few = Coverage(reachable_of)
     list(few.counting(make_cases(["Gather"], 1, seed=1)))
     assert any(line.startswith("Gather: axis ") for line in few.missing())
 

@@ -13,12 +13,23 @@ from random_descs import expected_outputs
 
 from anydml.cli import main
 from anydml.errors import ModelError
-from anydml.referee import find_cases, judge, write_cases
+from anydml.feature_level import FeatureLevel
+from anydml.referee import causes_of, find_cases, judge, write_cases
+from anydml.referee.cases import same
+from anydml.referee.coverage import Coverage
 from anydml.referee.directml.cases import directml_cases, taken, write_directml
+from anydml.referee.directml.features import reachable as directml_reachable
 from anydml.referee.directml.texts import QUESTIONS, SENTENCES
-from anydml.referee.documents import lines_of
+from anydml.referee.documents import lines_of, page
+from anydml.referee.nodes import evaluate
+from anydml.referee.operators import OPERATORS
+from anydml.referee.shrinking import shrink_all
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
+from anydml.referee.webnn.cases import test_of as case_test
+from anydml.referee.webnn.features import reachable as webnn_reachable
 from anydml.referee.webnn.operators import WEBNN
+from anydml.referee.webnn.reading import call_in
+from anydml.referee.webnn.steps import RULES
 
 
 def windows(a, given, options):
@@ -52,17 +63,46 @@ NUMPY = {
 """What NumPy says of WebNN's operators, by their first input, all arguments, and options."""
 
 
+PATCHED = """
+import sys
+if "anydml.referee.worker" in sys.orig_argv:
+    import numpy as np
+    from anydml.referee import engines
+
+    webnn, dxdispatch = engines.Anydml.run_webnn, engines.Anydml.run_dxdispatch
+    engines.Anydml.run_webnn = lambda *given: [
+        np.flip(each).reshape(each.shape) if each.size > 1 else each for each in webnn(*given)
+    ]
+    engines.Anydml.run_dxdispatch = lambda *given: [np.roll(each, 1) for each in dxdispatch(*given)]
+"""
+"""What makes anydml wrong in a worker, which starts with it as `sitecustomize`."""
+
+
+def write_all_webnn(cases, folder):
+    write_cases(by_operator(cases), folder, write_webnn, "webnn")
+
+
+def write_all_directml(cases, folder):
+    write_cases(cases, folder, write_directml, "dxdispatch")
+
+
+FORMS = {
+    "webnn": (webnn_reachable, webnn_cases, write_all_webnn),
+    "dxdispatch": (directml_reachable, directml_cases, write_all_directml),
+}
+
+
 @pytest.fixture(scope="module")
 def webnn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("webnn") / "all"
-    write_cases(by_operator(webnn_cases(count=len(WEBNN) * 12, seed=2)), folder, write_webnn, "webnn")
+    write_all_webnn(webnn_cases(count=len(WEBNN) * 12, seed=2), folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def directml(tmp_path_factory):
     folder = tmp_path_factory.mktemp("directml") / "all"
-    write_cases(directml_cases(count=len(SENTENCES) * 2, seed=2), folder, write_directml, "dxdispatch")
+    write_all_directml(directml_cases(count=len(SENTENCES) * 2, seed=2), folder)
     return folder
 
 
@@ -119,6 +159,72 @@ def test_cases_have_what_their_documents_leave_open(directml):
     assert {name for each in QUESTIONS for name in each["operators"]} <= SENTENCES.keys()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_every_feature_can_be_reached(form):
+    reachable, draw, _ = FORMS[form]
+    names = ("slice", "gatherND") if form == "webnn" else ("slice", "diagonal_matrix1")
+    seen = Coverage(reachable)
+    assert len(list(seen.counting(draw(names, 450, seed=1)))) == 450
+    assert seen.missing() == []
+    few = Coverage(reachable)
+    list(few.counting(draw(names[:1], 1, seed=1)))
+    assert len(few.missing()) > 5
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_invalid_cases_break_one_rule(form, tmp_path):
+    _, draw, write = FORMS[form]
+    write(draw(count=80, seed=1, is_valid=False), tmp_path / "cases")
+    found = find_cases(tmp_path / "cases")
+    assert {each.is_valid for each in found} == {False}
+    assert all(each.about["sentence"] and each.about["broken"] for each in found)
+    # Each rule is broken by some, and anydml, which is right about the valid ones, refuses all.
+    assert len({(each.operator, each.about["broken"]) for each in found}) > 30
+    assert judge(tmp_path / "cases", "anydml", jobs=1).counts["agrees"] == 80
+    accepting = tmp_path / "engine.py"
+    accepting.write_text(WRONG)
+    judged = judge(found[0].folder, f"command:{sys.executable} {accepting}", jobs=1)
+    assert {each.verdict for each in judged.verdicts} == {"accepts"}
+
+
+def test_invalid_descs_are_refused_at_the_latest_level():
+    for case in directml_cases(count=66, seed=3, is_valid=False):
+        (problem,) = case.desc.problems(FeatureLevel.LATEST)
+        assert (problem.field, problem.rule) == (case.broken, case.sentence)
+
+
+def test_calls_are_read_again():
+    for case in webnn_cases(count=len(WEBNN) * 20, seed=4):
+        call = call_in(case_test(case))
+        formula = OPERATORS[call.node.operator].formula
+        assert all(map(same, evaluate(call.node, formula), case.outputs)), case
+        assert all(rule.holds(call) for rule in RULES[case.operator]), case
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_differences_shrink(form, tmp_path, monkeypatch):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(PATCHED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    _, draw, write = FORMS[form]
+    names = ("transpose", "slice") if form == "webnn" else ("slice1", "padding")
+    write(draw(names, 4, seed=1), tmp_path / "cases")
+    judged = judge(tmp_path / "cases", "anydml", jobs=1)
+    lines = [*shrink_all(judged, "anydml", tmp_path / "small")]
+    assert len(lines) == len([each for each in causes_of(judged) if each.verdict == "differs"]) > 0
+    for stored in find_cases(tmp_path / "small"):
+        larger = max(each.weight for each in find_cases(tmp_path / "cases") if each.operator == stored.operator)
+        assert stored.weight < larger
+        assert sum(each.size for each in stored.outputs()) <= 8
+        at = stored.folder if stored.folder.is_dir() else stored.folder.parent
+        pasted = (at / "paste.txt").read_text("utf-8").splitlines()
+        assert len(pasted) <= 10
+        assert "differs" in pasted[-2]
+    assert judge(tmp_path / "small", "anydml", jobs=1).counts["differs"] == len(lines)
+    monkeypatch.delenv("PYTHONPATH")
+    assert judge(tmp_path / "small", "anydml", jobs=1).is_clean
+
+
 def test_names_of_operators():
     assert [case.operator for case in directml_cases(["DML_OPERATOR_SLICE1", "scatter_elements"], 2)] == [
         "slice1",
@@ -150,6 +256,7 @@ def test_what_a_program_writes_is_compared(form, wrong, tmp_path):
         write_cases(directml_cases(["upsample_2d"], 4, seed=1), tmp_path / "cases", write_directml, form)
     judged = judge(tmp_path / "cases", f"command:{sys.executable} {tmp_path / 'engine.py'}", jobs=1)
     assert {(each.verdict, each.kind) for each in judged.verdicts} == {("differs", wrong)}
+    assert "<svg" in page(judged).html()
     assert "".join(lines_of(judged))
 
 
@@ -178,12 +285,15 @@ def test_the_commands(tmp_path, capsys):
         return ended.value.code or 0, capsys.readouterr()
 
     code, said = run("cases", "tile", "--as", "webnn", "--count", "3", "--out", tmp_path / "w")
-    assert (code, re.sub(r"'.*'", "", said.out)) == (0, "3 cases of 1 operator written to \n")
-    code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--out", tmp_path / "d")
-    assert (code, re.sub(r"'.*'", "", said.out)) == (0, "2 cases of 1 operator written to \n")
+    assert (code, re.sub(r"'.*'", "", said.out)) == (
+        0,
+        "3 cases of 1 operator written to \n5 of 13 features reached, see --coverage\n",
+    )
+    code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--out", tmp_path / "d", "--coverage")
+    assert (code, "2 cases of 1 operator written" in said.out, "    slice: InputTensor is " in said.out) == (0, True, True)
     assert run("judge", tmp_path / "w/tile.json", "--engine", "anydml")[0] == 0
-    code, said = run("cases", "--as", "webnn", "--invalid", "--out", tmp_path / "x")
-    assert (code, "--invalid is for ONNX's operators" in said.err) == (2, True)
+    code, said = run("cases", "identity", "--as", "webnn", "--invalid", "--out", tmp_path / "x")
+    assert (code, "no rule of identity can be broken" in said.err) == (2, True)
     (tmp_path / "w/tile.json").write_text('{"tests": [{"name": "a"}]}')
     code, said = run("judge", tmp_path / "w", "--engine", "anydml")
     assert (code, "has no tests of WebNN" in said.err) == (2, True)

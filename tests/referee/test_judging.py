@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import onnx
 import pytest
 
 from anydml.cli import main
@@ -188,13 +190,63 @@ def test_the_commands(tmp_path, capsys):
     assert (code, "there is no engine 'nobody'" in said.err, said.out) == (2, True, "")
     code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--json", "--sarif")
     assert (code, "exclude each other" in said.err) == (2, True)
+    code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--shrink", tmp_path / "w")
+    assert (code, "is not an empty folder" in said.err, said.out) == (2, True, "")
     code, said = run("cases", "Where", "--out", tmp_path / "w")
     assert (code, "is not an empty folder" in said.err) == (2, True)
 
 
-def test_an_engine_that_is_not_there(cases, monkeypatch):
-    with pytest.raises(ModelError, match=r"cannot be used: it ended|cannot be imported|has no program"):
-        judge(cases, "command: ", jobs=1)
+@pytest.mark.parametrize(
+    "engine, said",
+    [
+        ("command: ", "has no program"),
+        ("command:'unclosed", "cannot be read: No closing quotation"),
+        ("command:/no/such/program", "there is no program /no/such/program"),
+    ],
+)
+def test_an_engine_that_is_not_there(cases, engine, said):
+    with pytest.raises(ModelError, match=said):
+        judge(cases, engine, jobs=1)
+
+
+def broken_copy(cases, to, name, text):
+    folder = shutil.copytree(cases, to)
+    stored = find_cases(folder)[0]
+    (stored.folder / name).write_text(text)
+    return folder
+
+
+def test_cases_that_cannot_be_read(cases, tmp_path):
+    folder = broken_copy(cases, tmp_path / "a", "model.onnx", "junk")
+    model = find_cases(folder)[1].model
+    two = onnx.load(model)
+    two.graph.node.append(two.graph.node[0])
+    onnx.save(two, model)
+    find_cases(folder)[2].folder.joinpath("test_data_set_0/output_0.pb").write_text("junk")
+    judged = judge(folder, "anydml", jobs=1)
+    text = "\n".join(lines_of(judged))
+    for said in ("is not a model of ONNX", "has 2 nodes: a case has one node", "is not a tensor of ONNX"):
+        assert said in text
+    assert judged.counts["not run"] == 3
+    assert judged.counts["agrees"] == 9
+    assert not judged.is_clean
+
+
+def test_nothing_that_was_run_is_not_agreement(cases):
+    judged = judge(cases, "outputs:nowhere", jobs=1)
+    assert judged.counts["not run"] == 12
+    assert not judged.is_clean
+    assert "12 not run: there is no folder nowhere beside the case" in [*lines_of(judged)]
+
+
+def test_a_program_that_writes_nothing_and_one_that_hangs(cases, tmp_path):
+    (tmp_path / "none.py").write_text("")
+    (tmp_path / "long.py").write_text("import time; time.sleep(60)")
+    case = find_cases(cases)[0].folder
+    judged = judge(case, f"command:{sys.executable} {tmp_path / 'none.py'}", jobs=1)
+    assert [(each.verdict, each.detail) for each in judged.verdicts] == [("differs", "0 outputs, not 1")]
+    judged = judge(case, f"command:{sys.executable} {tmp_path / 'long.py'}", jobs=1, seconds=2)
+    assert judged.counts["hangs"] == 1
 
 
 @pytest.mark.parametrize(

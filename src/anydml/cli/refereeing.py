@@ -37,19 +37,14 @@ def cases(
     folder with model.json, whose commands write output_0.npy and so on, and expected_0.npy, with the same sizes as the
     tensor, whose strides say where its elements are in output_0.npy.
     """
-    if form != "onnx":
-        if invalid or coverage:
-            named = "--invalid" if invalid else "--coverage"
-            raise click.UsageError(f"{named} is for ONNX's operators", click.get_current_context())
-        _other_cases(operators, Path(out), count, seed, form)
-        return
-    from anydml.referee.cases import make_cases
     from anydml.referee.coverage import Coverage
     from anydml.referee.folders import write_cases
 
-    drawn = make_cases(operators, count, seed, is_valid=not invalid)
-    seen = Coverage()
-    written = write_cases(seen.counting(drawn), Path(out), seed=seed, operators=[*operators], invalid=invalid)
+    reachable, draw, group, write = _of_form(form)
+    seen = Coverage(reachable)
+    drawn = group(seen.counting(draw(operators, count, seed, not invalid)))
+    said = {"seed": seed, "operators": [*operators], "invalid": invalid}
+    written = write_cases(drawn, Path(out), write, form, **said)
     ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
     what = f"{counted(written, 'case')} of {counted(len(seen.reached), 'operator')}"
     say(f"{what} written to '{out}'{ambiguous}")
@@ -60,20 +55,23 @@ def cases(
             say(f"    {line}")
 
 
-def _other_cases(operators: tuple[str, ...], out: Path, count: int, seed: int, form: str) -> None:
-    """Write cases of WebNN or DirectML."""
-    from anydml.referee.directml.cases import directml_cases, operator_names, write_directml
-    from anydml.referee.folders import write_cases
-    from anydml.referee.webnn.cases import by_operator, webnn_cases, webnn_names, write_webnn
-
-    said = {"seed": seed, "operators": [*operators]}
+def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
+    """What the cases of an operator must reach, what draws cases, what groups those of one file, and what writes it."""
     if form == "webnn":
-        number, drawn = len(webnn_names(operators)), by_operator(webnn_cases(operators, count, seed))
-        written = write_cases(drawn, out, write_webnn, form, **said)
-    else:
-        number = len(operator_names(operators))
-        written = write_cases(directml_cases(operators, count, seed), out, write_directml, form, **said)
-    say(f"{counted(written, 'case')} of {counted(number, 'operator')} written to '{out}'")
+        from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
+        from anydml.referee.webnn.features import reachable
+
+        return reachable, webnn_cases, by_operator, write_webnn
+    if form == "dxdispatch":
+        from anydml.referee.directml.cases import directml_cases, write_directml
+        from anydml.referee.directml.features import reachable
+
+        return reachable, directml_cases, iter, write_directml
+    from anydml.referee.cases import make_cases
+    from anydml.referee.features import reachable_of
+    from anydml.referee.folders import write_case
+
+    return reachable_of, make_cases, iter, write_case
 
 
 @click.command(cls=Command, short_help="Run an engine over cases and compare.")
@@ -110,8 +108,11 @@ def judge(
     exclude(*forms)
     check_target("--html", html, ".html", [], overwrite)
     from anydml.referee.documents import FORMS, lines_of, page
+    from anydml.referee.folders import check_new
     from anydml.referee.judging import judge as judged_by
 
+    if shrink is not None:
+        check_new(Path(shrink))
     judged = judged_by(folder, engine, jobs, seconds, memory << 20)
     for line in FORMS[chosen[0]](judged).splitlines() if chosen else lines_of(judged):
         say(line)

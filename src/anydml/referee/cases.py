@@ -20,6 +20,7 @@ from anydml.referee.texts import document, says, versions
 TRIES = 200
 """Draws in a row that may come to nothing."""
 
+
 class Alternative(NamedTuple):
     """Other results of an ambiguous case.
 
@@ -124,9 +125,7 @@ def _of_operator(operator: Operator, count: int, seed: int, is_valid: bool) -> I
         draw = Draw(f"{seed} {operator.name} {k} {is_valid}")
         name = f"{operator.name}_{k:05d}"
         if is_valid:
-            node = reaching(
-                partial(drawn, operator, draw), lambda node: features_of(operator, node), missing, k, count
-            )
+            node = reaching(partial(drawn, operator, draw), lambda node: features_of(operator, node), missing, k, count)
             yield valid_case(operator, node, name)
         else:
             yield _invalid(operator, draw, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -16,20 +17,24 @@ from anydml._version import __version__
 from anydml.errors import AnydmlError
 from anydml.explain import Explanation
 from anydml.referee.causes import Cause, by_operator, causes_of, readings_of
-from anydml.referee.folders import Stored
+from anydml.referee.directml.folders import StoredDirectml
+from anydml.referee.folders import Stored, model_of
 from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, VERDICTS
-from anydml.text import printable
+from anydml.referee.webnn.folders import StoredWebnn
+from anydml.referee.webnn.reading import call_in
+from anydml.text import counted, printable
 
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_PICTURES = 40
+MOST_REASONS = 12
 MOST_CAUSES = 60
 """Causes that are listed as text, and drawn."""
 
 
 def lines_of(judged: Judged) -> Iterator[str]:
     """Yield a table of operators, the causes, and the readings taken, as text."""
-    yield f"{judged.engine}: {len(judged.verdicts)} cases of {judged.folder} in {judged.seconds:.0f} s"
+    yield f"{judged.engine}: {counted(len(judged.verdicts), 'case')} of {judged.folder} in {judged.seconds:.0f} s"
     shown = [verdict for verdict in VERDICTS if judged.counts[verdict]]
     rows = [("operator", *shown)]
     for operator, found in by_operator(judged).items():
@@ -48,14 +53,20 @@ def lines_of(judged: Judged) -> Iterator[str]:
             yield f"    {cause.example.about['document']}: {cause.example.about['sentence']}"
     if len(causes) > MOST_CAUSES:
         yield f"and {len(causes) - MOST_CAUSES} more causes"
+    reasons = Counter(each.detail for each in judged.verdicts if each.verdict == NOT_RUN)
+    for reason, count in reasons.most_common(MOST_REASONS):
+        yield f"{count} not run: {_line(reason)}"
+    if len(reasons) > MOST_REASONS:
+        yield f"and {len(reasons) - MOST_REASONS} more reasons"
     for (operator, question), taken in readings_of(judged).items():
         said = ", ".join(f"{count} × {words}" for words, count in taken.items())
         yield f"{operator}, ambiguous: {question}: {said}"
     if judged.undone:
         names = ", ".join(judged.undone[:3])
-        yield f"{len(judged.undone)} crashes did not come again when the case was alone, and are not counted: {names}"
+        what = counted(len(judged.undone), "crash")
+        yield f"{what} left out, which did not come again when the case was alone: {names}"
     if inexact := sum(not each.is_exact for each in judged.cases):
-        yield f"{inexact} cases without case.json were compared as onnx does: rtol 1e-3, atol 1e-7"
+        yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {counted(inexact, 'case')} without case.json"
 
 
 def _line(text: str, most: int = 300) -> str:
@@ -164,16 +175,22 @@ def _pictures(stored: Stored) -> Any:
     """What anydml moves in the model of a case, its inputs being constants but for the first; none if it cannot."""
     from anydml.explain import explain
 
-    if stored.form != "onnx":
-        return ()
-    model = onnx.load(stored.model)
-    infos = [*model.graph.input]
-    for info, value in [*zip(infos, stored.inputs(), strict=False)][1:]:
-        model.graph.initializer.append(numpy_helper.from_array(value, info.name))
-        model.graph.input.remove(info)
     try:
+        match stored:
+            case StoredDirectml():
+                return explain(stored.desc()).sections
+            case StoredWebnn():
+                call = call_in(stored.test)
+                node = call.node._replace(constant=frozenset(range(1, len(call.node.inputs))))
+                outputs = [(value.dtype, value.shape) for value in stored.outputs()]
+                return explain(model_of(node, outputs)).sections
+        model = onnx.load(stored.model)
+        infos = [*model.graph.input]
+        for info, value in [*zip(infos, stored.inputs(), strict=False)][1:]:
+            model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+            model.graph.input.remove(info)
         return explain(model).sections
-    except (AnydmlError, ValueError, TypeError):
+    except (AnydmlError, ValueError, TypeError, KeyError):
         return ()
 
 

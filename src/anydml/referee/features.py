@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from anydml.referee.nodes import Array, Node
+from anydml.referee.operators import OPERATORS
 from anydml.referee.rules import Operator
 from anydml.referee.texts import dtypes, name_of, schema, versions
 
@@ -94,3 +95,8 @@ def reachable(operator: Operator) -> tuple[str, ...]:
 
 NOT_DRAWN = {"Resize": ("antialias", "cubic_coeff_a", "exclude_outside")}
 """Attributes that only what computes has."""
+
+
+def reachable_of(name: str) -> tuple[str, ...]:
+    """The same, by the operator's type."""
+    return reachable(OPERATORS[name])

@@ -63,8 +63,18 @@ class Stored:
         """The operator; of a folder without `case.json`, the types of all nodes."""
         if "operator" in self.about:
             return str(self.about["operator"])
-        model = onnx.load(self.model, load_external_data=False)
+        model = read_model(self.model)
         return "+".join(dict.fromkeys(node.op_type for node in model.graph.node)) or "no node"
+
+    def check(self) -> None:
+        """Check the files that engines are given.
+
+        Raises:
+            ModelError: the model cannot be read; or it has not one node, although `case.json` describes one.
+        """
+        nodes = read_model(self.model).graph.node
+        if self.about and len(nodes) != 1:
+            raise ModelError(f"{self.model} has {len(nodes)} nodes", rule="a case has one node of ONNX")
 
     def inputs(self) -> list[Any]:
         """The arrays that are given at run time, in the graph's order."""
@@ -183,8 +193,7 @@ def write_cases(
     Raises:
         ModelError: the folder has something in it, or cannot be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
+    check_new(folder)
     count = 0
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -197,6 +206,16 @@ def write_cases(
     return count
 
 
+def check_new(folder: Path) -> None:
+    """Check that cases can be written to a folder.
+
+    Raises:
+        ModelError: it has something in it.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
+
+
 def _write_arrays(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
     for k, value in enumerate(arrays):
         (folder / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(value, f"{kind}_{k}").SerializeToString())
@@ -206,6 +225,18 @@ def loaded(folder: Path, kind: str) -> list[Any]:
     """The arrays of a folder's files of a kind, in order."""
     paths = sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
     return [read_array(path) for path in paths]
+
+
+def read_model(path: Path) -> onnx.ModelProto:
+    """The model of a file, without what other files have of it.
+
+    Raises:
+        ModelError: the file has none.
+    """
+    try:
+        return onnx.load(path, load_external_data=False)
+    except (DecodeError, OSError, ValueError):
+        raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
 
 
 def read_array(path: Path) -> Any:

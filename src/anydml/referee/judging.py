@@ -21,7 +21,7 @@ from anydml.errors import ModelError
 from anydml.referee.engines import check_engine
 from anydml.referee.finding import find_cases
 from anydml.referee.folders import Stored
-from anydml.referee.verdicts import CRASHES, FAILURES, HANGS, VERDICTS, Verdict, kind_of
+from anydml.referee.verdicts import AGREES, CRASHES, FAILURES, HANGS, UNREADABLE, VERDICTS, Verdict, kind_of
 
 SECONDS, MEMORY = 20.0, 4 << 30
 """Limits of a case: seconds, and bytes beyond what the engine holds when it is loaded."""
@@ -59,8 +59,9 @@ class Judged(NamedTuple):
 
     @property
     def is_clean(self) -> bool:
-        """Whether no case differs, crashes, hangs, is refused, or is accepted though illegal."""
-        return not any(each.verdict in FAILURES for each in self.verdicts)
+        """Whether some cases agree, all can be read, and none differs, crashes, hangs, is refused, or is accepted."""
+        failed = any(each.verdict in FAILURES or each.kind == UNREADABLE for each in self.verdicts)
+        return not failed and self.counts[AGREES] > 0
 
 
 def judge(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -32,9 +34,18 @@ class Command:
 
     def __init__(self, command: str) -> None:
         self.version = command
-        self._words = shlex.split(command)
+        rule = "write command:'program arguments'"
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise ModelError(f"command:{command} cannot be read: {error}", rule=rule) from None
         if not self._words:
-            raise ModelError("--engine command: has no program", rule="write command:'program arguments'")
+            raise ModelError("--engine command: has no program", rule=rule)
+        program = shutil.which(self._words[0])
+        if program is None:
+            raise ModelError(f"command:{command}: there is no program {self._words[0]}", rule=rule)
+        # Cases of DirectML are run in another folder.
+        self._words[0] = os.path.abspath(program)
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
@@ -128,9 +139,7 @@ def written(folder: Path) -> list[Any]:
     """The outputs that were written to a folder: output_0.npy and so on.
 
     Raises:
-        ModelError: there is none, or one is not an array.
+        ModelError: one is not an array.
     """
     count = len([*folder.glob(WRITTEN.format("*"))])
-    if not count:
-        raise ModelError(f"{folder} has no {WRITTEN.format(0)}", rule="an engine writes its outputs there")
     return [read_npy(folder / WRITTEN.format(k)) for k in range(count)]

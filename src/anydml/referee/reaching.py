@@ -45,7 +45,5 @@ def with_rules(names: Sequence[str], rules: Mapping[str, Sequence[Any]]) -> list
     """
     found = [name for name in names if rules[name]]
     if not found:
-        raise ModelError(
-            f"no rule of {', '.join(names)} can be broken", rule="name another operator, or none for all"
-        )
+        raise ModelError(f"no rule of {', '.join(names)} can be broken", rule="name another operator, or none for all")
     return found

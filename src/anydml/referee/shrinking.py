@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anydml.errors import ModelError
 from anydml.referee import smaller
 from anydml.referee.causes import Cause, causes_of
 from anydml.referee.directml import smaller as smaller_descs
 from anydml.referee.finding import find_cases
-from anydml.referee.folders import Stored, write_case
+from anydml.referee.folders import Stored, check_new, write_case
 from anydml.referee.judging import MEMORY, SECONDS, Judged, Worker
 from anydml.referee.verdicts import ACCEPTS, NOT_RUN, REFUSES, Verdict
 from anydml.referee.webnn import smaller as smaller_calls
@@ -39,14 +38,13 @@ class Shrinker(NamedTuple):
 
 def _write_case(case: Any, folder: Path) -> Path:
     write_case(case, folder)
-    return folder / case.name
+    target: Path = folder / case.name
+    return target
 
 
 SHRINKERS: Mapping[str, Shrinker] = {
     "onnx": Shrinker(smaller.case_of, smaller.smaller, _write_case, smaller.lines_of),
-    "webnn": Shrinker(
-        smaller_calls.case_of, smaller_calls.smaller, smaller_calls.write_alone, smaller_calls.lines_of
-    ),
+    "webnn": Shrinker(smaller_calls.case_of, smaller_calls.smaller, smaller_calls.write_alone, smaller_calls.lines_of),
     "dxdispatch": Shrinker(
         smaller_descs.case_of, smaller_descs.smaller, smaller_descs.write_alone, smaller_descs.lines_of
     ),
@@ -98,8 +96,7 @@ def shrink_all(
     Raises:
         ModelError: the folder has something in it.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise ModelError(f"{folder} exists and is not empty", rule="cases are written to a new folder")
+    check_new(folder)
     worker: Worker | None = None
     for cause in causes_of(judged):
         if cause.verdict in (ACCEPTS, NOT_RUN, REFUSES) or not cause.example.about or not cause.example.is_valid:
@@ -124,7 +121,9 @@ def shrink_all(
         case = shrunk(cause.example, fails)
         verdict = found.get("last") or next(each for each in cause.verdicts if each.case == cause.example.name)
         target = shrinker.write(case, folder)
-        (target / "paste.txt").write_text(as_lines(case, shrinker.lines(case), judged.engine, verdict), encoding="utf-8")
+        (target / "paste.txt").write_text(
+            as_lines(case, shrinker.lines(case), judged.engine, verdict), encoding="utf-8"
+        )
         yield f"{cause.operator} {cause.verdict}: {target}: {' '.join(verdict.detail.split())[:200]}"
     if worker is not None:
         worker.close()

@@ -19,6 +19,9 @@ AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
 )  # fmt: skip
 """Verdicts: `refuses` a legal case, `accepts` an illegal one; `not run` says nothing of the engine."""
 
+UNREADABLE = "unreadable case"
+"""The kind of what is not run because a file of the case cannot be read."""
+
 VERDICTS = (AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN)
 FAILURES = (DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS)
 """Those that make `anydml judge` end with 1."""
@@ -55,6 +58,7 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
     Raises:
         ModelError: a file of the case cannot be read.
     """
+    stored.check()
     expected, readings = stored.outputs(), stored.readings()
     base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     try:
@@ -150,4 +154,4 @@ def kind_of(said: str) -> str:
 
 def unreadable(stored: Stored, error: ModelError) -> Verdict:
     """The verdict of a case whose files cannot be read."""
-    return Verdict(stored.name, str(stored.about.get("operator", "")), NOT_RUN, "unreadable case", str(error))
+    return Verdict(stored.name, str(stored.about.get("operator", "")), NOT_RUN, UNREADABLE, str(error))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +15,18 @@ from numpy.random import Generator
 
 from anydml.device import Device
 from anydml.errors import ModelError
-from anydml.feature_level import FeatureLevel, row_at
+from anydml.feature_level import FeatureLevel
 from anydml.operators import FillValueSequenceOperatorDesc, JoinOperatorDesc, OperatorDesc
 from anydml.operators.enums import NamedEnum, Size2D
 from anydml.operators.problem import camel
+from anydml.referee.directml.breaking import broken
 from anydml.referee.directml.contents import fill, is_decided
 from anydml.referee.directml.descs import DRAWS
+from anydml.referee.directml.features import EDGES, features_of, levels_of, of_indices, reachable
 from anydml.referee.directml.tensors import collides
 from anydml.referee.directml.texts import SENTENCES, document, questions, sentence
 from anydml.referee.outside import WRITTEN
+from anydml.referee.reaching import reaching
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 TRIES = 400
@@ -40,9 +44,10 @@ class DirectmlCase(NamedTuple):
         desc: the desc.
         level: the feature level, which allows the desc.
         inputs: the memory of the inputs, as elements of their types.
-        outputs: the results, in the sizes of the outputs.
-        sentence: the sentence that decides it.
+        outputs: the results, in the sizes of the outputs; none of an invalid case.
+        sentence: the sentence that decides it; of an invalid case, the rule that is broken.
         features: what it has, for coverage and for causes.
+        broken: the field whose rule an invalid case breaks; empty if it is valid.
     """
 
     name: str
@@ -53,6 +58,12 @@ class DirectmlCase(NamedTuple):
     outputs: tuple[Any, ...]
     sentence: str
     features: tuple[str, ...]
+    broken: str = ""
+
+    @property
+    def document(self) -> str:
+        """The document that decides."""
+        return document(self.operator)
 
 
 def operator_names(names: Sequence[str]) -> list[str]:
@@ -71,22 +82,32 @@ def operator_names(names: Sequence[str]) -> list[str]:
     return found or [*SENTENCES]
 
 
-def directml_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0) -> Iterator[DirectmlCase]:
-    """Draw valid cases, operator by operator.
+def directml_cases(
+    names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_valid: bool = True
+) -> Iterator[DirectmlCase]:
+    """Draw cases, operator by operator.
 
     Args:
         names: operators; all by default.
         count: the number of cases, shared among the operators.
         seed: gives the same cases again.
+        is_valid: False for cases that break one rule each, at every level.
 
     Raises:
         ModelError: there is no such operator.
     """
     chosen = operator_names(names)
     for k, name in enumerate(chosen):
-        for number in range(count * (k + 1) // len(chosen) - count * k // len(chosen)):
+        missing = {*reachable(name)} - {*EDGES}
+        share = count * (k + 1) // len(chosen) - count * k // len(chosen)
+        for number in range(share):
             rng = np.random.default_rng([seed, number, *map(ord, name)])
-            yield made(f"{name.upper()}_{number:05d}", name, rng)
+            case = f"{name.upper()}_{number:05d}"
+            if not is_valid:
+                yield _invalid(case, name, rng)
+                continue
+            desc, level = reaching(partial(drawn, name, rng), lambda found: features_of(*found), missing, number, share)
+            yield made(case, name, desc, level, partial(fill, rng, desc))
 
 
 def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
@@ -94,7 +115,8 @@ def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
     level: FeatureLevel | None = None
     for k in range(TRIES):
         desc: Any = DRAWS[name](rng)
-        level = level or _level(desc, rng)
+        levels = levels_of(desc)
+        level = level or levels[int(rng.integers(len(levels)))]
         if isinstance(desc, FillValueSequenceOperatorDesc) and rng.random() < 0.8:
             start, delta = int(rng.integers(0, 40)), int(rng.integers(-3, 4))
             desc = dataclasses.replace(desc, value_start=start, value_delta=delta)
@@ -108,12 +130,6 @@ def drawn(name: str, rng: Generator) -> tuple[OperatorDesc, FeatureLevel]:
     raise AssertionError(f"no desc of {name} in {TRIES} tries")
 
 
-def _level(desc: OperatorDesc, rng: Generator) -> FeatureLevel:
-    """A level that has the operator."""
-    levels = [level for level in FeatureLevel if not desc.SUPPORT or row_at(desc.SUPPORT, level) is not None]
-    return levels[int(rng.integers(len(levels)))]
-
-
 def simplified(desc: Any) -> Any:
     """A desc whose indices share no memory, as they would be there twice, and whose inputs are bound at one time."""
     indices = getattr(desc, "indices_tensor", None)
@@ -125,21 +141,44 @@ def simplified(desc: Any) -> Any:
     return desc
 
 
-def made(case: str, name: str, rng: Generator) -> DirectmlCase:
-    """A case of an operator."""
-    desc, level = drawn(name, rng)
+def made(case: str, name: str, desc: Any, level: FeatureLevel, write: Callable[[list[Any]], None]) -> DirectmlCase:
+    """A valid case of a desc.
+
+    Args:
+        case: its name.
+        name: the operator.
+        desc: the desc.
+        level: the feature level.
+        write: writes the elements of the inputs to arrays in their sizes.
+    """
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
-    memory = [np.zeros(-(-tensor.size_in_bytes // 8) * 8, np.uint8) for tensor in tensors]
+    memory = [*map(_memory, tensors)]
     flat = [each.view(tensor.data_type.dtype) for each, tensor in zip(memory, tensors, strict=True)]
     views = [*map(taken, flat, tensors)]
     first = len(desc.inputs)
     # Where elements of an input share memory, all have the one that is written last.
-    fill(rng, desc, views[:first])
+    write(views[:first])
     Device("reference").compile_operator(desc).bind(memory[:first], memory[first:]).dispatch()
     indices = [view for (field, _), view in zip(desc.inputs, views, strict=False) if field == "IndicesTensor"]
     outputs = tuple(view.copy() for view in views[first:])
-    decides = sentence(name, indices)
-    return DirectmlCase(case, name, desc, level, tuple(flat[:first]), outputs, decides, (*_features(desc, level),))
+    features = (*features_of(desc, level), *dict.fromkeys(of_indices(desc, views[:first])))
+    return DirectmlCase(case, name, desc, level, tuple(flat[:first]), outputs, sentence(name, indices), features)
+
+
+def _invalid(case: str, name: str, rng: Generator) -> DirectmlCase:
+    for _ in range(TRIES):
+        found = broken(rng, drawn(name, rng)[0])
+        if found is None:
+            continue
+        desc, problem = found
+        flat = tuple(_memory(tensor).view(tensor.data_type.dtype) for _, tensor in desc.inputs)
+        features = (f"breaks {problem.field}",)
+        return DirectmlCase(case, name, desc, FeatureLevel.LATEST, flat, (), problem.rule, features, problem.field)
+    raise AssertionError(f"no invalid case of {name} in {TRIES} tries")
+
+
+def _memory(tensor: TensorDesc) -> Any:
+    return np.zeros(-(-tensor.size_in_bytes // 8) * 8, np.uint8)
 
 
 def taken(flat: Any, tensor: TensorDesc) -> Any:
@@ -151,26 +190,6 @@ def taken(flat: Any, tensor: TensorDesc) -> Any:
     """
     strides = [stride * flat.itemsize for stride in tensor.element_strides]
     return np.lib.stride_tricks.as_strided(flat, tensor.sizes, strides)
-
-
-def _features(desc: Any, level: FeatureLevel) -> Iterator[str]:
-    yield f"level {level.name.removeprefix('LEVEL_')}"
-    for name, tensor in (*desc.inputs, *desc.outputs):
-        plain = name.partition("[")[0]
-        yield f"{plain} is {tensor.data_type}"
-        yield f"{plain} has {len(tensor.sizes)} dimensions"
-        if tensor.strides is not None:
-            yield f"{plain} has strides"
-            if any(stride == 0 and size > 1 for stride, size in zip(tensor.strides, tensor.sizes, strict=True)):
-                yield f"{plain} is broadcast"
-        if tensor.flags:
-            yield f"{plain} is {tensor.flags.name}"
-    for field in dataclasses.fields(desc):
-        value = getattr(desc, field.name)
-        if isinstance(value, NamedEnum):
-            yield f"{camel(field.name)}={value}"
-        elif isinstance(value, tuple) and any(isinstance(each, int) and each < 0 for each in value):
-            yield f"{camel(field.name)} below 0"
 
 
 def model_of(case: DirectmlCase) -> dict[str, Any]:
@@ -257,9 +276,9 @@ def write_directml(case: DirectmlCase, folder: Path) -> int:
     about = {
         "operator": case.operator.upper(),
         "feature_level": case.level.name.removeprefix("LEVEL_"),
-        "document": document(case.operator),
+        "document": case.document,
         "sentence": case.sentence,
-        "broken": "",
+        "broken": case.broken,
         "readings": [],
         "left_out": questions(case.operator),
         "features": case.features,

@@ -11,6 +11,7 @@ from numpy.random import Generator
 
 from anydml import operators
 from anydml.feature_level import FeatureLevel
+from anydml.referee.directml.features import columns_of
 from anydml.tensor import DataType
 
 NEAR = Fraction(1, 1000)
@@ -154,4 +155,27 @@ def _is_place_decided(desc: Any, grid: Any, axis: int) -> bool:
         place = (c - of_output) / scale - of_input - halves
         if abs(place - round(place)) < NEAR:
             return False
+    return True
+
+
+def are_decided(desc: Any, inputs: list[Any]) -> bool:
+    """Whether the documents say what a desc gives with these inputs: indices exist, none twice where it writes.
+
+    Args:
+        desc: the desc.
+        inputs: arrays in the sizes of its inputs.
+    """
+    for (name, _), array in zip(desc.inputs, inputs, strict=True):
+        if name != "IndicesTensor":
+            continue
+        columns = columns_of(desc, array)
+        if desc.OPERATOR != "DML_ONE_HOT" and any(((each < -size) | (each >= size)).any() for each, size in columns):
+            return False
+        if desc.OPERATOR == "DML_SCATTER":
+            ((indices, size),) = columns
+            lines = np.moveaxis(indices % size, desc.axis, -1).reshape(-1, array.shape[desc.axis])
+            return all(len({*line}) == len(line) for line in lines.tolist())
+        if desc.OPERATOR == "DML_SCATTER_ND":
+            places = np.stack([each % size for each, size in columns], -1).reshape(-1, len(columns))
+            return len({*map(tuple, places.tolist())}) == len(places)
     return True

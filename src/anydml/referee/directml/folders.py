@@ -31,13 +31,24 @@ class StoredDirectml(Stored):
         """The operator; of a folder without `case.json`, the types of all dispatchables."""
         return str(self.about.get("operator") or "+".join(type(each).__name__ for each in self._descs()))
 
+    def check(self) -> None:
+        """Check that the model of a valid case has one operator, which keeps its rules.
+
+        Raises:
+            ModelError: it has not.
+        """
+        if self.is_valid:
+            self.desc()
+
     def inputs(self) -> list[Any]:
         """None: the model has them."""
         return []
 
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
-        (desc,) = self._descs()
+        if not self.is_valid:
+            return []
+        desc = self.desc()
         found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
         return defined(desc, found)
 
@@ -52,8 +63,10 @@ class StoredDirectml(Stored):
             ModelError: what was written is too short.
             Exception: what the engine raises.
         """
-        (desc,) = self._descs()
         outputs = runs(engine, self.form)(self.model)
+        if not self.is_valid or not outputs:
+            return [*outputs]
+        desc = self.desc()
         found = []
         for (name, tensor), flat in zip(desc.outputs, outputs, strict=False):
             needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
@@ -61,6 +74,17 @@ class StoredDirectml(Stored):
                 raise ModelError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
             found.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
         return defined(desc, found)
+
+    def desc(self) -> OperatorDesc:
+        """The desc of its only operator.
+
+        Raises:
+            ModelError: the model has not one operator, or its desc breaks a rule.
+        """
+        descs = self._descs()
+        if len(descs) != 1:
+            raise ModelError(f"{self.model} has {len(descs)} operators", rule="a case has one operator")
+        return descs[0]
 
     def _descs(self) -> list[OperatorDesc]:
         return [each.desc for each in load(self.model).dispatchables.values() if hasattr(each, "desc")]
@@ -73,7 +97,7 @@ def stored_directml(folder: Path) -> StoredDirectml:
         ModelError: it is not whole.
     """
     found = StoredDirectml(folder.name, folder, read_about(folder))
-    if not (folder / EXPECTED.format(0)).exists():
+    if found.is_valid and not (folder / EXPECTED.format(0)).exists():
         raise ModelError(f"{folder} has no {EXPECTED.format(0)}", rule="a case has what its model must write")
     return found
 

@@ -28,7 +28,7 @@ LEAST_RANKS: Mapping[str, int] = {
 """The least ranks of first tensors, but 0."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
-    **{name: ("axis",) for name in ("gather", "gatherElements", "scatterElements", "split")},
+    **dict.fromkeys(("gather", "gatherElements", "scatterElements", "split"), ("axis",)),
     "pad": ("mode", "value"),
     "resample2d": ("mode", "scales", "sizes", "axes"),
     "reverse": ("axes",),
@@ -76,10 +76,10 @@ def _features(name: str, call: Call) -> Iterator[str]:
             yield f"{plain} has a size of 1"
     x, options = call.node.array(0), call.options
     for option in OPTIONS.get(name, ()):
-        value = options.get(option)
-        yield f"{option} {'omitted' if value is None else 'given'}"
-        if isinstance(value, str | bool):
-            yield f"{option}={value}"
+        given = options.get(option)
+        yield f"{option} {'omitted' if given is None else 'given'}"
+        if isinstance(given, str | bool):
+            yield f"{option}={given}"
     if diagonal := options.get("diagonal"):
         yield f"diagonal {'below' if diagonal < 0 else 'above'} 0"
     axis = call.arguments.get("axis", options.get("axis", 0))

@@ -94,6 +94,7 @@ def of_tensor(
 
 
 def other_type(array: Array) -> Array:
+    """The array in another type."""
     return array.astype(np.int8 if array.dtype != np.int8 else np.float32)
 
 
@@ -124,6 +125,7 @@ def is_along(call: Call) -> bool:
 
 
 def axis_below(rank: str) -> CallRule:
+    """The rule that the axis is one of the first tensor's, which the step calls `rank`."""
     return about(
         "axis",
         f"If axis is greater than or equal to {rank}, then throw a TypeError.",
@@ -134,6 +136,7 @@ def axis_below(rank: str) -> CallRule:
 
 
 def type_of_indices(words: str) -> CallRule:
+    """The rule that indices are of one of `INDICES`, in the words of the step."""
     return of_tensor(
         "indices",
         "type of indices",

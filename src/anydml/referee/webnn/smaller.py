@@ -11,6 +11,7 @@ import numpy as np
 from anydml.errors import AnydmlError
 from anydml.referee.cases import same
 from anydml.referee.nodes import Array
+from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller import cuts, shown
 from anydml.referee.webnn.cases import WebnnCase, test_of, valid_case, write_webnn
 from anydml.referee.webnn.folders import StoredWebnn
@@ -60,8 +61,10 @@ def smaller(case: WebnnCase) -> Iterator[WebnnCase | None]:
 
 
 def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase | None:
-    """The case of a call, if the rules allow it, and anydml agrees."""
+    """The case of a call, if the rules allow it, indices exist, none twice where it writes, and anydml agrees."""
     if not all(rule.holds(call) for rule in RULES[case.operator]):
+        return None
+    if not all(rule.holds(call.node) for rule in OPERATORS[call.node.operator].rules):
         return None
     made = valid_case(case.name, case.operator, call, constant)
     if any(not each.size for each in (*made.outputs, *(call.node.array(k) for k in call.tensors.values()))):

@@ -1,0 +1,68 @@
+"""Descs that break one rule each: a field of a valid one is changed, until one rule alone forbids it at every level."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from numpy.random import Generator
+
+from anydml.errors import AnydmlError
+from anydml.feature_level import FeatureLevel
+from anydml.operators import OperatorDesc
+from anydml.operators.enums import NamedEnum
+from anydml.operators.problem import Problem
+from anydml.tensor import DataType, TensorDesc
+
+
+def broken(rng: Generator, desc: OperatorDesc) -> tuple[OperatorDesc, Problem] | None:
+    """A desc with another field that breaks one rule alone, whatever the level; None where this try came to nothing."""
+    fields = dataclasses.fields(desc)  # type: ignore[arg-type]  # every desc is a dataclass
+    field = fields[int(rng.integers(len(fields)))].name
+    changes = [*_changes(rng, getattr(desc, field))]
+    if not changes:
+        return None
+    try:
+        made: OperatorDesc = dataclasses.replace(desc, **{field: changes[int(rng.integers(len(changes)))]})  # type: ignore[type-var]
+        found = [*made.problems(FeatureLevel.LATEST)]
+    # What no desc can say is no case.
+    except (AnydmlError, ValueError, TypeError, OverflowError, IndexError, ZeroDivisionError):
+        return None
+    return (made, found[0]) if len(found) == 1 and not found[0].is_of_level else None
+
+
+def _changes(rng: Generator, value: Any) -> Iterator[Any]:
+    """Values near to one, of its own type."""
+    match value:
+        case TensorDesc():
+            yield from _tensors(rng, value)
+        case bool():
+            yield not value
+        case NamedEnum() | DataType():
+            yield from (each for each in type(value) if each != value)
+        case int():
+            yield from (value - 1, value + 1, value + 9)
+        case float():
+            yield from (value + 0.5, -value, 0.0, float("nan"))
+        case tuple() if value and not hasattr(value, "_fields"):
+            k = int(rng.integers(len(value)))
+            yield from (value[:-1], (*value, value[-1]))
+            yield from ((*value[:k], each, *value[k + 1 :]) for each in _changes(rng, value[k]))
+        case _:
+            return
+
+
+def _tensors(rng: Generator, tensor: TensorDesc) -> Iterator[TensorDesc]:
+    sizes = tensor.sizes
+    k = int(rng.integers(len(sizes)))
+    for size in (sizes[k] - 1, sizes[k] + 1):
+        if size > 0:
+            yield TensorDesc(tensor.data_type, [*sizes[:k], size, *sizes[k + 1 :]])
+    yield TensorDesc(tensor.data_type, [1, *sizes])
+    if len(sizes) > 1:
+        yield TensorDesc(tensor.data_type, sizes[1:])
+    types = [each for each in DataType if each != tensor.data_type]
+    yield TensorDesc(types[int(rng.integers(len(types)))], sizes)
+    # Elements of an output that share memory.
+    yield TensorDesc(tensor.data_type, sizes, [0] * len(sizes))
