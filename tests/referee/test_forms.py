@@ -290,7 +290,11 @@ def test_the_commands(tmp_path, capsys):
         "3 cases of 1 operator written to \n5 of 13 features reached, see --coverage\n",
     )
     code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--out", tmp_path / "d", "--coverage")
-    assert (code, "2 cases of 1 operator written" in said.out, "    slice: InputTensor is " in said.out) == (0, True, True)
+    assert (code, "2 cases of 1 operator written" in said.out, "    slice: InputTensor is " in said.out) == (
+        0,
+        True,
+        True,
+    )
     assert run("judge", tmp_path / "w/tile.json", "--engine", "anydml")[0] == 0
     code, said = run("cases", "identity", "--as", "webnn", "--invalid", "--out", tmp_path / "x")
     assert (code, "no rule of identity can be broken" in said.err) == (2, True)
