@@ -13,7 +13,7 @@ from random_descs import OPERATORS, random_desc
 from random_family import FAMILY
 
 import anydml as dml
-from anydml import dxdispatch
+from anydml import dxdispatch, stores
 from anydml.explain import boxes
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
@@ -21,6 +21,7 @@ from anydml.explain.stripes import MOST_STRIPES
 from anydml.explain.svg import COLOURS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+SPLIT = next(path for path in EXAMPLES if path.stem == "split")
 # It counts by a table that is longer than a picture shows element by element.
 SMALL = [path for path in EXAMPLES if path.stem != "nonzero_coordinates"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -196,6 +197,26 @@ def test_notebooks_show_pictures():
     assert dml.SplitOperatorDesc(T("FLOAT32", [4]), [T("FLOAT32", [2])], 0)._repr_html_() is None
     assert repr(desc.program()) == "Program(DML_SPLIT: 3 operands, 2 moves)"
     assert repr(dml.explain(desc)) == f"Explanation({desc!r})"
+
+
+def test_notebooks_draw_functions_plans_and_models(tmp_path):
+    turned = dml.fuse(lambda x: x[::-1].T)
+    assert turned._repr_html_() is None
+    turned(np.arange(6).reshape(2, 3))
+    first = turned._repr_html_()
+    assert Page(first).tags.count("svg") == 1
+    assert first == turned.lower(np.arange(6).reshape(2, 3))._repr_html_()
+    turned(np.arange(4, dtype=np.int8).reshape(2, 2, 1))
+    assert turned._repr_html_() != first
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(2, 3))
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", permute=[1, 0])
+    assert plan._repr_html_() == dml.explain(plan)._repr_html_()
+    assert "svg" in Page(plan._repr_html_()).tags
+    model = dxdispatch.load(SPLIT)
+    assert "svg" in Page(model._repr_html_()).tags
+    text = (SPLIT).read_text().replace('"Axis": 2', '"Axis": 4')
+    (tmp_path / "broken.json").write_text(text)
+    assert dxdispatch.load(tmp_path / "broken.json")._repr_html_() is None
 
 
 def test_whatever_makes_a_program_is_explained():

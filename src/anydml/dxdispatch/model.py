@@ -18,9 +18,11 @@ from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_i
 from anydml.dxdispatch.model_text import lines_of, read_text
 from anydml.dxdispatch.onnx_models import OnnxModel, load_onnx
 from anydml.dxdispatch.unknown import unknown_fields
+from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
+from anydml.higher import HIGHER
 from anydml.operators import OperatorDesc, Problem
 from anydml.paths import path_text
 from anydml.tensor import DataType
@@ -137,6 +139,13 @@ class Model:
                 continue
             for problem in dispatchable.desc.problems(feature_level):
                 yield dispatchable.place.field(problem.field), problem
+
+    def _repr_html_(self) -> str | None:
+        """Draw the dispatches; nothing if a desc or a binding breaks a rule, which `anydml check` names."""
+        try:
+            return HIGHER["explain"](self, device="")._repr_html_()  # type: ignore[no-any-return]
+        except ModelError:
+            return None
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:

@@ -27,6 +27,9 @@ from anydml.operators.texts import Problems
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
 from anydml.text import counted
 
+PUBLIC = ("check", "problems", "describe", "inputs", "outputs", "program", "moves")
+"""What `help` and completion list of a desc beside its fields."""
+
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 
@@ -60,7 +63,14 @@ class _OwnSignature:
         return _signature(owner)
 
 
-class OperatorDesc(Rules):
+class _DescType(type):
+    """The type of desc classes: `help` and completion list what callers use first, and no methods of engines."""
+
+    def __dir__(cls) -> list[str]:
+        return [*_signature(cls).parameters, *PUBLIC]
+
+
+class OperatorDesc(Rules, metaclass=_DescType):
     """Base class of the operator descs: frozen dataclasses with DirectML's fields in snake case.
 
     Class attributes:
@@ -152,6 +162,9 @@ class OperatorDesc(Rules):
         readers = _readers(cast(Any, type(self)))
         for field, value in bound.arguments.items():
             object.__setattr__(self, field, readers[field](self.OPERATOR, camel(field), value))
+
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
 
     def constraints(self) -> Iterator[Problem]:
         """Yield violations of the operator's own rules. Only called if each tensor on its own is valid."""

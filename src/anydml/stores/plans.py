@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from anydml.higher import HIGHER
 from anydml.stores.planning.planned import Planned
 
 
@@ -70,6 +71,9 @@ class Plan(Planned):
             from anydml.stores.running.cluster import run_on
 
             run_on(scheduler, self, progress)
+
+    def _repr_html_(self) -> str | None:
+        return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]
 
     def verify(self, progress: bool | Callable[[int], None] = False) -> str | None:
         """After `run`, read inputs and outputs again and compare them, bit for bit.

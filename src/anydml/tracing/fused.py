@@ -121,6 +121,7 @@ class Fused(Calls, Generic[P, R]):
         self._has_warned = False
         self._numbers: list[Place] = []
         self._latest: tuple[TracedProgram, Selecting] | None = None
+        self._latest_numbers: Sequence[int] = ()
         self._reasons: list[str] = []
         self._lock = threading.RLock()
         _ALL.add(self)
@@ -178,6 +179,14 @@ class Fused(Calls, Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"
+
+    def _repr_html_(self) -> str | None:
+        """Draw the program of the call that was traced last; nothing before the first."""
+        registers = None if self._latest is None else self._latest[0].registers(self._latest_numbers)
+        if self._latest is None or registers is None:
+            return None
+        drawn = HIGHER["explain"](self._specialized(self._latest[0], registers).program, device="")
+        return drawn._repr_html_()  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         """Pickle and copy like a function: by its name, if its module has it under that name."""
@@ -310,7 +319,7 @@ class Fused(Calls, Generic[P, R]):
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1
-            self._latest = plan, selecting(arguments, keywords)
+            self._latest, self._latest_numbers = (plan, selecting(arguments, keywords)), (*call.numbers,)
             registers = plan.registers(call.numbers)
             if registers is None:
                 raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
