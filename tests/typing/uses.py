@@ -5,6 +5,7 @@ from typing import Any, TypeAlias, assert_type
 import numpy as np
 
 import anydml as dml
+from anydml import stores
 
 Floats: TypeAlias = np.ndarray[tuple[Any, ...], np.dtype[np.float32]]
 
@@ -85,3 +86,39 @@ def fused_mistakes(x: Floats, t: Tensor) -> None:
     both(x, x)  # wrong
     crop(x, 3).only_tensors_have_this()  # wrong
     dml.fuse(3)  # wrong
+
+
+def descs(x: dml.TensorDesc) -> None:
+    desc = dml.SplitOperatorDesc(x, [x, x], 0)
+    assert_type(desc.output_tensors, tuple[dml.TensorDesc, ...])
+    assert_type(desc.axis, int)
+    desc.check("3_0")
+    for problem in desc.problems(dml.FeatureLevel.LATEST):
+        assert_type(problem.needs, dml.FeatureLevel | None)
+    assert_type(dml.Device("cpu").compile_operator(desc).desc, dml.OperatorDesc)
+
+
+def mistakes_of_descs(x: dml.TensorDesc) -> None:
+    dml.SplitOperatorDesc(x, x, 0)  # wrong
+    dml.SplitOperatorDesc(x, [x], axis="0")  # wrong
+    dml.SplitOperatorDesc(x, [x])  # wrong
+    dml.SplitOperatorDesc(x, [x], 0).axis = 1  # wrong
+    dml.TensorDesc("FLOAT32", 4)  # wrong
+    dml.SplitOperatorDesc(x, [x], 0).check(3.0)  # wrong
+
+
+def files() -> None:
+    assert_type(stores.rechunk("a.zarr", "b.zarr", chunks=[1, 2], zarr_format=3), stores.Plan)
+    assert_type(stores.reshard(["a"], "b", ranks={"tp": 2}), stores.Plan)
+    assert_type(stores.convert("a", "b", to="vllm"), stores.Plan)
+    assert_type(stores.verify("a", "b"), str | None)
+    stores.rechunk("a.npy", "b.npy", permute=[1, 0]).run(progress=True)
+
+
+def mistakes_of_files() -> None:
+    stores.rechunk("a.zarr", "b.zarr", chunks="1,2")  # wrong
+    stores.rechunk("a.zarr", "b.zarr", zarr_format=4)  # wrong
+    stores.convert("a", "b", to="vlm")  # wrong
+    stores.verify("a", "b", to="vlm")  # wrong
+    stores.reshard(["a"], "b", ranks=["tp"])  # wrong
+    stores.rechunk("a.npy", "b.npy").start()  # wrong

@@ -16,6 +16,7 @@ from anydml.text import counted, printable
 
 if TYPE_CHECKING:
     from anydml.stores import Comparison
+    from anydml.stores.checkpoints.presets import LayoutName
 
 FIRST = 10
 """Differences that are printed."""
@@ -49,7 +50,7 @@ _memory = click.option(
 @json_option
 @quiet_option
 def verify(
-    first: str, second: str, layout: str | None, layout_b: str | None, to: str | None, dtype: str | None,
+    first: str, second: str, layout: str | None, layout_b: str | None, to: LayoutName | None, dtype: str | None,
     metadata: bool, most: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
     only: tuple[str, ...], drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...],
 ) -> int:  # fmt: skip

@@ -24,6 +24,7 @@ from anydml.progress import waiting
 
 if TYPE_CHECKING:
     from anydml.stores import Plan
+    from anydml.stores.checkpoints.presets import LayoutName
 
 
 @click.command(cls=Command, short_help="List the arrays of a file or checkpoint.")
@@ -100,7 +101,7 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
 @writes("MODEL")
 def convert(
-    model: str, output: str, to: str, dtype: str | None, memory: str, shard_size: str, shards: int | None,
+    model: str, output: str, to: LayoutName, dtype: str | None, memory: str, shard_size: str, shards: int | None,
     scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool, overwrite: bool,
     dry_run: bool, verbose: bool, as_json: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
@@ -17,12 +17,12 @@ from anydml.stores.checkpoints.composed import ComposedTensors
 from anydml.stores.checkpoints.model_layouts import asked
 from anydml.stores.checkpoints.output_files import Change, plan_checkpoint
 from anydml.stores.checkpoints.placements import Placement
-from anydml.stores.checkpoints.presets import PRESETS
+from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.formats.block_types import is_of_blocks
 from anydml.stores.formats.store import uncollected
 from anydml.stores.plans import Plan
 
-LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
+LAYOUTS: tuple[str, ...] = get_args(LayoutName)
 """Layouts by name."""
 
 
@@ -30,7 +30,7 @@ LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
 def convert(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    to: str = "transformers",
+    to: LayoutName = "transformers",
     ranks: int | Mapping[str, int] | None = None,
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",

@@ -11,6 +11,7 @@ from anydml.stores.checkpoints.composed import MadeTensors, described, program_o
 from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.output_files import Change
 from anydml.stores.checkpoints.placements import Placed, Placement
+from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.sources import read_sources, sources_of
 from anydml.stores.converting import conversion
 from anydml.stores.formats.store import Checkpoint, uncollected
@@ -27,7 +28,7 @@ def plan_load(
     rank: int = 0,
     ranks: int | Mapping[str, int] = 1,
     layout: str | os.PathLike[str] | None = None,
-    to: str | None = None,
+    to: LayoutName | None = None,
     follow: bool = True,
 ) -> LoadPlan:
     """Plan the bytes of a checkpoint that a rank loads.

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
@@ -44,7 +44,7 @@ def rechunk(
     memory: int | str = MEMORY,
     overwrite: bool = False,
     shards: Sequence[int] | None = None,
-    zarr_format: int | None = None,
+    zarr_format: Literal[2, 3] | None = None,
 ) -> Plan:
     """Plan to rewrite a Zarr array or a .npy file as either of them, or a Zarr group as another one.
 

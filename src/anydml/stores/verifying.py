@@ -15,6 +15,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import differences_beside
+from anydml.stores.checkpoints.presets import LayoutName
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection, Texts
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.block_types import elements_of, in_elements, is_of_blocks, name_of
@@ -32,7 +33,7 @@ def verify(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     layout: str | os.PathLike[str] | None = None,
-    to: str | None = None,
+    to: LayoutName | None = None,
     memory: int | str = "256MB",
     follow: bool = True,
     progress: bool | Callable[[int], None] = False,
@@ -76,7 +77,7 @@ def compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     layout: str | os.PathLike[str] | None = None,
-    to: str | None = None,
+    to: LayoutName | None = None,
     memory: int | str = "256MB",
     follow: bool = True,
     progress: bool | Callable[[int], None] = False,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
@@ -76,6 +76,9 @@ axes = [
 ]
 """
 """Of `GPTModel` without Transformer Engine: each group of heads has the rows of q, then those of k and v."""
+
+LayoutName = Literal["transformers", "original", "per-expert", "vllm", "megatron"]
+"""Layouts by name: those of transformers, and `PRESETS`."""
 
 PRESETS = {"vllm": VLLM, "megatron": MEGATRON}
 
