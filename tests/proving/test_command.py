@@ -96,3 +96,8 @@ def test_wrong_options(prove, options, message):
     assert message in err
     assert err.count("\n") == 1
     assert message in json.loads(out)["error"] if "--json" in options else not out
+
+
+def test_weights_need_not_be_equal(prove):
+    assert prove(TEXT, SAME, "--weights", "none")[0] == 0
+    assert "constants of floats are not compared" in prove(TEXT, SAME, "--weights", "none")[1]

@@ -313,3 +313,27 @@ def test_padding_is_joining_with_constants():
     assert prove(one, other).verdict == "proved"
     wrong = model(f"{signature} <int64[4] p = {{0, 2, 0, 2}}> {{ y = Pad (x, p) }}")
     assert prove(one, wrong).verdict == "different"
+
+
+def test_weights_are_compared_as_asked():
+    text = "g (float[N,4] x) => (float[A,B] y) <float[4,2] w = {WEIGHTS}> { y = MatMul (x, w) }"
+    turned = text.replace("w = {WEIGHTS}> {", "v = {WEIGHTS}> { w = Transpose <perm = [1, 0]> (v)").replace(
+        "4,2]", "2,4]"
+    )
+    first = model(text.replace("WEIGHTS", "0, 1, 2, 3, 4, 5, 6, 7"))
+    negative = model(text.replace("WEIGHTS", "-0.0, 1, 2, 3, 4, 5, 6, 7"))
+    trained = model(turned.replace("WEIGHTS", "9, 8, 7, 6, 5, 4, 3, 2"))
+    kinds = ("bits", "value", "none")
+    assert [prove(first, negative, runs=False, weights=kind).verdict for kind in kinds] == [
+        "undecided",
+        "proved",
+        "proved",
+    ]
+    assert [prove(first, trained, weights=kind).verdict for kind in kinds] == ["different", "different", "proved"]
+    assert prove(first, trained, weights="none").reasons == ["constants of floats are not compared"]
+    other = model(
+        turned.replace("WEIGHTS", "9, 8, 7, 6, 5, 4, 3, 2")
+        .replace("MatMul (x, w)", "MatMul (x, w) ")
+        .replace("y = MatMul (x, w) ", "z = MatMul (x, w) y = Neg (z)")
+    )
+    assert prove(first, other, weights="none").verdict == "undecided"

@@ -20,6 +20,7 @@ from anydml.text import counted, printable
 
 if TYPE_CHECKING:
     from anydml.proving import Proof
+    from anydml.proving.terms import Weights
 
 SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 """Exit codes of `anydml prove` for files that can be read."""
@@ -30,6 +31,12 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.argument("second", metavar="B.onnx", type=LocalPath(is_read=True))
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Prove it for this value of a symbolic size.")
 @click.option("--rounding", is_flag=True, help="Allow what is equal for real numbers, but may be rounded otherwise.")
+@click.option(
+    "--weights",
+    type=click.Choice(["bits", "value", "none"]),
+    default="bits",
+    help="Compare constants of floats by bits, by value (0 is −0), or not at all.",
+)
 @click.option("--no-run", is_flag=True, help="Do not look for an input that tells them apart by running both.")
 @click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input that tells them apart.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
@@ -37,7 +44,7 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @overwrites
 def prove(
-    first: str, second: str, sizes: tuple[str, ...], rounding: bool, no_run: bool, shown: str | None,
+    first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, shown: str | None,
     allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool,
 ) -> int:  # fmt: skip
     """Prove that A.onnx and B.onnx compute the same, however elements are moved and constants computed in between.
@@ -60,7 +67,7 @@ def prove(
 
     folders = [Folder(Path(model).resolve().parent, allow_outside) for model in (first, second)]
     a, b = load_onnx(first, lambda model: model), load_onnx(second, lambda model: model)
-    found = work(a, b, given, (folders[0], folders[1]), not no_run)
+    found = work(a, b, given, (folders[0], folders[1]), not no_run, weights)
     if shown is not None and found.verdict == "different" and found.shown is not None:
         import numpy as np
 

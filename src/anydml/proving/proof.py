@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from anydml.proving.names import size_names, small_sizes
 from anydml.proving.parting import Parting, parting, same
 from anydml.proving.reading import Read, Reader
 from anydml.proving.sizes import Size, at
-from anydml.proving.terms import Term
+from anydml.proving.terms import Term, Weights
 from anydml.proving.trying import Shown, tried
 from anydml.text import counted
 
@@ -67,6 +67,7 @@ def prove(
     sizes: Mapping[str, int] | None = None,
     folders: Folders = (None, None),
     runs: bool = True,
+    weights: Weights = "bits",
 ) -> Proof:
     """Compare what two models compute, up to data movement, constants that are computed ahead, and the order of sums.
 
@@ -76,6 +77,8 @@ def prove(
         sizes: sizes of dimensions by name, if not all are meant.
         folders: folders of the models' external data; None where there is none or it has been loaded.
         runs: whether to look for an input that tells them apart, where they are not proved, by running both.
+        weights: how constants of floats are compared: "bits"; "value", by which −0 is 0; or "none", by which all of one
+            type and shape are equal, as in models that were trained for longer, and nothing is run.
 
     Returns:
         The verdict, and what it rests on. Names of sizes stand for 1 and more.
@@ -93,7 +96,7 @@ def prove(
         return found
     models, known = (first, second), names_in_both(first, second, given)
     for is_real in (False, True):
-        reader, a, b = _read(models, folders, known, is_real)
+        reader, a, b = _read(models, folders, known, is_real, weights)
         found.outputs, marks = (equal_outputs(a, b), dict[int, Any]()) if found.names else _marked(found, a, b)
         if all(found.outputs.values()):
             if refused := may_refuse(a, b, marks):
@@ -102,13 +105,13 @@ def prove(
             found.rounding = [*reader.rounding()]
             found.where = [f"{size} ≤ {most}" for size, most in reader.mover.assumed.items()]
             found.verdict = "rounded" if is_real else "proved"
-            found.reasons = [] if not reader.own else [_own(reader.own)]
+            found.reasons = [*_COMPARED[weights]] + [_own(reader.own)] * bool(reader.own)
             return found
         wrong = next(key for key, is_same in found.outputs.items() if not is_same)
         found.parting = parting(a, b, wrong, marks)
     if found.names:
-        _sample(found, models, folders, known)
-    if runs and not found.samples:
+        _sample(found, models, folders, known, weights)
+    if runs and weights != "none" and not found.samples:
         found.shown = tried(first, second, folders, *known)
         if found.shown is not None and found.shown.output:
             found.verdict = "different"
@@ -116,9 +119,9 @@ def prove(
 
 
 def _read(
-    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool
+    models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, is_real: bool, weights: Weights
 ) -> tuple[Reader, Read, Read]:
-    reader = Reader(is_real)
+    reader = Reader(is_real, weights=weights)
     a, b = (
         reader.read(model, Constants(model, folder), sizes)
         for model, folder, sizes in zip(models, folders, known, strict=True)
@@ -166,13 +169,22 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
     return [b.node(term) for term in left if elements(term) not in known]
 
 
-def _sample(found: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known) -> None:
+_COMPARED: Mapping[Weights, Sequence[str]] = {
+    "bits": [],
+    "value": ["constants of floats are compared by value"],
+    "none": ["constants of floats are not compared"],
+}
+
+
+def _sample(
+    found: Proof, models: tuple[ModelProto, ModelProto], folders: Folders, known: Known, weights: Weights
+) -> None:
     """Compare the models at several small sizes; note these if all results are equal."""
     rounding: set[str] = set()
     for values in small_sizes(found.names):
         numbered = [{key: at(size, values) or 0 for key, size in each.items()} for each in known]
         for is_real in (False, True):
-            reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real)
+            reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real, weights)
             outputs, marks = _marked(found, a, b)
             if all(outputs.values()) and not may_refuse(a, b, marks):
                 rounding.update(reader.rounding())

@@ -29,7 +29,7 @@ from anydml.proving.orders import numbers
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.rules import RULES
 from anydml.proving.sizes import Size, Sizes, name
-from anydml.proving.terms import Term, Terms
+from anydml.proving.terms import Term, Terms, Weights
 from anydml.text import counted
 
 RANDOM = frozenset(
@@ -79,15 +79,16 @@ class Reader:
     Args:
         is_real: whether what is equal for real numbers, but not for floats, counts as equal.
         reads_files: whether to read constants in other files; else they are taken for what only their names tell.
+        weights: how constants are compared.
 
     Attributes:
         terms: the terms of all models.
         own: operators that ONNX does not define.
     """
 
-    def __init__(self, is_real: bool = False, reads_files: bool = True) -> None:
+    def __init__(self, is_real: bool = False, reads_files: bool = True, weights: Weights = "bits") -> None:
         self._reads_files = reads_files
-        self.terms = Terms()
+        self.terms = Terms(weights)
         self.evaluator = Evaluator(self.terms, is_real)
         self.mover = Mover(self.terms, is_real, computed_again)
         self.own: set[str] = set()

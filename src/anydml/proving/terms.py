@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from anydml.functions import copy
 from anydml.onnx.values import Array
 from anydml.proving.sizes import MADE, Polynomial, Sizes, name
+
+_DIFFERENT = 251
+"""Numbers that stand for weights that are not compared; every float can be any of them."""
 
 FEW = 4096
 """Most elements of a tensor of sizes that are followed."""
@@ -56,14 +59,22 @@ class Term:
         return self.shape
 
 
+Weights = Literal["bits", "value", "none"]
+"""How constants of floats are compared: by bits, by value (−0 is 0), or not, so that all of one shape are equal."""
+
+
 class Terms:
     """Makes terms, each once.
+
+    Args:
+        weights: how constants are compared.
 
     Attributes:
         all: the terms by number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Weights = "bits") -> None:
+        self._weights = weights
         self.all: list[Term] = []
         self._made: dict[Hashable, Term] = {}
 
@@ -100,7 +111,13 @@ class Terms:
         """
         packed = _packed(array)
         content: Hashable
-        if like is not None:
+        if self._weights == "value" and packed.dtype.kind == "f":
+            packed = np.where(packed == 0, packed.dtype.type(0), np.where(np.isnan(packed), np.nan, packed))
+            packed = packed.astype(array.dtype)
+        if self._weights == "none" and packed.dtype.kind not in "iub" and packed.size > 1:
+            # Neighbours differ, so that nothing is known of them that only the weights of one model have.
+            packed, content = (np.arange(packed.size) % _DIFFERENT).astype(packed.dtype).reshape(packed.shape), ()
+        elif like is not None:
             content = like.detail[2]
         elif packed.dtype.hasobject:
             content = tuple(packed.reshape(-1).tolist())
