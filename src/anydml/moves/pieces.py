@@ -151,15 +151,29 @@ def resized(piece: Piece, axis: int, start: int, size: int, step: int) -> Piece:
     return Piece(piece.start, factors, on_strides(piece.source, sliced))
 
 
-def with_ones(piece: Piece, places: dict[int, int], rank: int) -> Piece:
-    """Return a piece of a value of another rank: all axes that are not in `places`, old and new, are of size 1."""
-    source = piece.source
+def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) -> Piece:
+    """Return a piece of a value of another rank: all axes that are not in `places`, old and new, are of size 1.
+
+    Args:
+        piece: the piece.
+        places: the new axis of each old one that remains.
+        rank: the number of new axes.
+        is_only: whether it covers the value. One of several may be empty where its size is open.
+
+    Raises:
+        NotComposableError: it may be empty, and there is no axis left to say so.
+    """
+    source, kept = piece.source, places
     if any(factor.axis not in places for factor in piece.factors):
-        source = source_by_factors(piece, lambda factor: factor.axis in places)
+        others = () if is_only else [f.axis for f in piece.factors if f.axis not in places and not is_one(f.size)]
+        if others and not rank:
+            raise NotComposableError("one of its pieces may be empty")
+        kept = {**places, **dict.fromkeys(others, 0)}
+        source = source_by_factors(piece, lambda factor: factor.axis in kept)
     start = [0] * rank
     for old, new in places.items():
         start[new] = piece.start[old]
-    factors = tuple([Factor(places[axis], size, step) for axis, size, step in piece.factors if axis in places])
+    factors = tuple([Factor(kept[axis], size, step) for axis, size, step in piece.factors if axis in kept])
     return Piece(tuple(start), factors, source)
 
 

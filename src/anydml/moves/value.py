@@ -193,7 +193,8 @@ class Value:
                 for i, j in pairs:
                     strides[j] = access.strides[i]
                 return _seen(sizes, self.element_size, access, access.offset, strides)
-            pieces = tuple([with_ones(piece, dict(pairs), len(sizes)) for piece in self.pieces])
+            is_only = len(self.pieces) == 1
+            pieces = tuple([with_ones(piece, dict(pairs), len(sizes), is_only) for piece in self.pieces])
             return Value(tuple(sizes), self.element_size, pieces)
         if any(not size for size in map(value_of, self.sizes)) and 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
@@ -231,8 +232,8 @@ class Value:
 
     def _without_axis(self) -> Value:
         """Remove the only axis, of size 1."""
-        pieces = tuple(Piece((), (), source_by_factors(piece, lambda factor: False)) for piece in self.pieces)
-        return Value((), self.element_size, pieces)
+        is_only = len(self.pieces) == 1
+        return Value((), self.element_size, tuple([with_ones(piece, {}, 0, is_only) for piece in self.pieces]))
 
     def _merged_axes(self, axis: int) -> Value:
         """Merge `axis` and `axis` + 1."""

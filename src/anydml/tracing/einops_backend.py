@@ -11,6 +11,7 @@ from typing import Any
 from einops._backends import AbstractBackend, _type2backend
 
 from anydml.tracing import axes, parts, verbs
+from anydml.tracing.assigning import KINDS, tracked
 from anydml.tracing.constants import trace_of
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.refusing import named, refused
@@ -34,11 +35,11 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def reshape(self, x: TracedArray, shape: Sequence[int]) -> TracedArray:
         """Reshape in row-major order."""
         with named("einops"):
-            return axes.reshape(x, tuple(shape))
+            return _tracked(x, axes.reshape(x, tuple(shape)))
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
         """Permute axes."""
-        return verbs.permute(x, tuple(axes))
+        return _tracked(x, verbs.permute(x, tuple(axes)))
 
     def reduce(self, x: TracedArray, operation: str, axes: Sequence[int]) -> TracedArray:
         """Refuse: reductions and products compute."""
@@ -51,7 +52,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
     def add_axis(self, x: TracedArray, new_position: int) -> TracedArray:
         """Insert an axis of size 1."""
-        return axes.expand_dims(x, new_position)
+        return _tracked(x, axes.expand_dims(x, new_position))
 
     def tile(self, x: TracedArray, repeats: Sequence[int]) -> TracedArray:
         """Repeat along each axis."""
@@ -71,5 +72,10 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         raise refused(f"einops.einsum {pattern!r}")
 
 
+def _tracked(x: TracedArray, result: TracedArray) -> TracedArray:
+    """Return a result that may share x's memory."""
+    return tracked("einops", (x,), {}, result) if x.trace.is_assigning else result  # type: ignore[no-any-return]
+
+
 # Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.
-_type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor), TracedBackend()))
+_type2backend.update(dict.fromkeys((TracedNdarray, TracedTensor, *KINDS), TracedBackend()))

@@ -91,7 +91,24 @@ def _known_items(item: Any) -> list[Any]:
     return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]
 
 
-def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
+def placed(x: TracedArray, key: Any) -> tuple[list[Any], list[Any], list[Any], list[Any], list[tuple[int, Any]]]:
+    """Return what a key selects: the starts, sizes and steps of a box, its shape, and arrays by axes of that shape."""
+    starts, sizes, steps, shape, arrays, _ = _placed(x, _items(x, key))
+    return starts, sizes, steps, shape, arrays
+
+
+def is_basic(key: Any) -> bool:
+    """Whether a key consists of integers, slices, ``...`` and None, so that the result shares the array's memory."""
+    return all(
+        each is None or each is Ellipsis or type(each) in _BASIC or (isinstance(each, np.integer) and not each.ndim)
+        for each in (key if isinstance(key, tuple) else (key,))
+    )
+
+
+_BASIC = frozenset((int, Size, Short, slice))
+
+
+def _placed(x: TracedArray, items: list[Any]) -> tuple[Any, ...]:
     starts, sizes, steps = [], [], []
     shape: list[int] = []
     arrays: list[tuple[int, Any]] = []
@@ -122,8 +139,13 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
         sizes.append(size)
         steps.append(step)
         axis += 1
+    return starts, sizes, steps, shape, arrays, advanced
+
+
+def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
+    starts, sizes, steps, shape, arrays, advanced = _placed(x, items)
     result = window(x, starts, sizes, steps)
-    if len(shape) != axis or advanced:
+    if len(shape) != len(starts) or advanced:
         result = reshape(result, shape)
     if not arrays:
         return result

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from anydml.tracing.assigning import array_of, assigned
 from anydml.tracing.axes import at_least, reshape
-from anydml.tracing.constants import dtype_of
+from anydml.tracing.constants import dtype_of, trace_of
 from anydml.tracing.refusing import broken, refused
+from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 from anydml.tracing.verbs import astype, broadcast, fill
 
@@ -31,9 +33,15 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     return fill(x, shape, np.full((), fill_value, element), element)
 
 
-def contiguous(x: TracedArray, dtype: Any = None) -> TracedArray:
-    """Return x with at least one dimension, as its own dtype."""
-    return astype(at_least(x, 1), dtype)
+def converted(a: Any, dtype: Any = None, ndmin: int = 0) -> TracedArray:
+    """Convert a traced array, or nested lists with traced arrays in them, which are stacked."""
+    found = astype(array_of(trace_of(leaves(a)), a), dtype)
+    return at_least(found, ndmin)
+
+
+def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
+    """Assign elements, in all places or where a mask holds."""
+    assigned(dst, ... if where is True else where, src)
 
 
 def retype(x: TracedArray, dtype: Any) -> TracedArray:

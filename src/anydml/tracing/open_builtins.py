@@ -10,15 +10,16 @@ import builtins
 import dis
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from anydml.tracing.clocks import watched
+from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.tensor import TracedTensor
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def _len(each: Any, /) -> Any:
@@ -51,12 +52,12 @@ def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: di
 
 def _class_of(each: Any) -> type:
     """Return the class of an object; of what stands for an argument, the argument's."""
-    kind: type = each.__class__ if type(each) in (TracedNdarray, Size, Short) else type(each)
     if isinstance(each, TracedTensor):
         import torch
 
-        kind = torch.Tensor
-    return kind
+        return torch.Tensor  # type: ignore[no-any-return]
+    kind = type(each)
+    return each.__class__ if kind in (Size, Short) or issubclass(kind, TracedNdarray) else kind
 
 
 def _isinstance(each: Any, kinds: Any, /) -> bool:
@@ -85,47 +86,75 @@ _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": 
 _REPLACED = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
-def opened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a Python function that uses these builtins, and no clock; other callables are unchanged.
+class Opening:
+    """Makes copies of functions for a trace, which use these builtins, no clock, and NumPy's functions that are `creating`.
 
-    Functions of the same package that it calls by their names use them, too. A function that assigns global variables
-    is returned unchanged: a copy would assign its own.
+    Args:
+        is_creating: whether arrays that a function creates are traced.
+
+    Attributes:
+        has_created: whether functions that create arrays were replaced.
     """
-    if inspect.ismethod(function):
-        return types.MethodType(opened(function.__func__), function.__self__)
-    found: Callable[..., Any] = _opened(function, _package(function), set())
-    return found
 
+    def __init__(self, is_creating: bool = True) -> None:
+        self._is_creating = is_creating
+        self.has_created = False
 
-def _opened(function: Any, package: str, callers: set[Any]) -> Any:
-    if type(function) is not types.FunctionType or function in callers or _package(function) != package:
-        return function
-    if package == _OWN:
-        # They tell what is traced from what is not.
-        return function
-    if _assigns_globals(function.__code__):
-        return function
-    names, callers = {*_names(function.__code__)}, {*callers, function}
-    helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
-    helpers = {name: _opened(watched(each), package, callers) for name, each in helpers.items()}
-    changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
-    cells = tuple(_opened_cell(cell, package, callers) for cell in function.__closure__ or ())
-    if not changed and cells == (function.__closure__ or ()) and _REPLACED.isdisjoint(names):
-        return function
-    code, defaults = function.__code__, function.__defaults__
-    globals_ = {**function.__globals__, **changed, "__builtins__": _OPEN}
-    found = types.FunctionType(code, globals_, function.__name__, defaults, cells)
-    found.__kwdefaults__ = function.__kwdefaults__
-    return found
+    def opened(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
+        """Return a copy of a Python function; other callables are unchanged.
 
+        Functions of the same package that it calls by their names are copied, too. A function that assigns global
+        variables is returned unchanged: a copy would assign its own.
 
-def _opened_cell(cell: types.CellType, package: str, callers: set[Any]) -> types.CellType:
-    try:
-        value = cell.cell_contents
-    except ValueError:  # a variable that has no value yet
-        return cell
-    found = _opened(watched(value), package, callers)
-    return cell if found is value else types.CellType(found)
+        Args:
+            function: the function.
+            trace: the trace, which learns whether one of the functions may assign into arrays.
+        """
+        if inspect.ismethod(function):
+            return types.MethodType(self.opened(function.__func__, trace), function.__self__)
+        self._trace = trace
+        found: Callable[..., Any] = self._opened(function, _package(function), set())
+        return found
+
+    def _opened(self, function: Any, package: str, callers: set[Any]) -> Any:
+        if type(function) is not types.FunctionType or function in callers or _package(function) != package:
+            return function
+        if package == _OWN:
+            # They tell what is traced from what is not.
+            return function
+        if _has(function.__code__, _ASSIGNING):
+            return function
+        names, callers = {*_names(function.__code__)}, {*callers, function}
+        if _has(function.__code__, _STORING) or not _WRITING.isdisjoint(names):
+            self._trace.is_assigning = True
+        helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        helpers = {name: self._opened(self._replaced(each, names), package, callers) for name, each in helpers.items()}
+        changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
+        cells = tuple(self._opened_cell(cell, names, package, callers) for cell in function.__closure__ or ())
+        if not changed and cells == (function.__closure__ or ()) and _REPLACED.isdisjoint(names):
+            return function
+        code, defaults = function.__code__, function.__defaults__
+        globals_ = {**function.__globals__, **changed, "__builtins__": _OPEN}
+        found = types.FunctionType(code, globals_, function.__name__, defaults, cells)
+        found.__kwdefaults__ = function.__kwdefaults__
+        return found
+
+    def _replaced(self, value: Any, names: set[str]) -> Any:
+        """Return what a function that uses such names gets in place of a value."""
+        if names.isdisjoint(NAMES):
+            return watched(value)
+        is_creating = self._is_creating and self._trace.is_assigning
+        found = creating(self._trace, value, is_creating)
+        self.has_created |= found is not value and is_creating and not names.isdisjoint(CREATED)
+        return found if found is not value else watched(value)
+
+    def _opened_cell(self, cell: types.CellType, names: set[str], package: str, callers: set[Any]) -> types.CellType:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # a variable that has no value yet
+            return cell
+        found = self._opened(self._replaced(value, names), package, callers)
+        return cell if found is value else types.CellType(found)
 
 
 def _package(function: Any) -> str:
@@ -135,13 +164,17 @@ def _package(function: Any) -> str:
 
 _OWN = __name__.partition(".")[0]
 _ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
+_STORING = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
+_WRITING = frozenset(("copyto", "fill", *CREATED))
+"""Names of functions that assign into arrays, or whose results an `out` may be."""
 
 
-def _assigns_globals(code: types.CodeType) -> bool:
+def _has(code: types.CodeType, instructions: Container[int]) -> bool:
+    """Whether a code object, or a function inside it, has one of some instructions."""
     # Every other byte is an instruction, or a cache's.
-    if not _ASSIGNING.isdisjoint(code.co_code[::2]):
+    if any(each in instructions for each in {*code.co_code[::2]}):
         return True
-    return any(_assigns_globals(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return any(_has(each, instructions) for each in code.co_consts if isinstance(each, types.CodeType))
 
 
 def _names(code: types.CodeType) -> list[str]:

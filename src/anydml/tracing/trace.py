@@ -35,6 +35,7 @@ class Trace:
         is_clamped: see `Scope`.
 
     Attributes:
+        is_assigning: whether the function may assign into arrays of its own (see `assigning`).
         numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
@@ -51,7 +52,7 @@ class Trace:
         self.kind = kind
         self.device = device
         self.composer = composer or Composer(name)
-        self.is_over = False
+        self.is_over = self.is_assigning = False
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0
@@ -177,7 +178,7 @@ class TracedArray(TracedFields):
         return self.shape[0]
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise refused(f"an assignment into {self!r}", "join parts into a new array instead")
+        raise refused(f"an assignment into {self!r}", "assign into a copy of it, or into an array made by numpy.zeros")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         error = refused(f"numpy.{ufunc.__name__} of {self!r}")

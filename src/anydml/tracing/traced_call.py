@@ -18,7 +18,7 @@ from anydml.tracing.as_numbers import number_of
 from anydml.tracing.call import MOST_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import opened
+from anydml.tracing.open_builtins import Opening
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.short_integers import as_kind, kind_of
@@ -57,6 +57,32 @@ def traced_call(
         FuseError: there is no array, or the function does something that a trace does not support.
         BindingError: the arrays are of several libraries or devices.
     """
+    given = function, name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
+    opening = Opening()
+    try:
+        return _traced(opening, *given)
+    except Exception as error:
+        if not opening.has_created or surroundings.change():
+            raise
+        try:
+            # It may compute with arrays that it creates, as with a table of indices.
+            return _traced(Opening(is_creating=False), *given)
+        except Exception:
+            raise error from None
+
+
+def _traced(
+    opening: Opening,
+    function: Callable[..., Any],
+    name: str,
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    call: Call,
+    surroundings: Surroundings,
+    is_open: bool,
+    is_clamped: bool,
+    watched: Callable[[], AbstractContextManager[None]],
+) -> TracedProgram:
     inputs, adapters = call.inputs, call.adapters
     if not inputs:
         raise broken(f"{name} was called without arrays: pass at least one")
@@ -111,7 +137,7 @@ def traced_call(
     _offer_to_einops()
     try:
         with none_drawn(name, surroundings):
-            own = opened(function)
+            own = opening.opened(function, trace)
             with watched():
                 returned = own(*given, **named)
         tree, results = results_of(trace, returned, adapters, inputs)

@@ -2,6 +2,6 @@ from anydml.moves.value cimport Value as LazyValue
 
 cdef class TracedFields:
     cdef readonly object trace
-    cdef readonly LazyValue value
+    cdef public LazyValue value
     cdef readonly object element, like
     cpdef made(self, LazyValue value)

@@ -29,7 +29,8 @@ class TracedFields:
 
     def made(self, value: Value) -> Self:
         """Create an array of the same trace and dtype."""
-        return type(self)(self.trace, value, self.element, self.like)
+        found: Self = self.trace.kind(self.trace, value, self.element, self.like)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -43,6 +43,7 @@ class TracedProgram:
     Attributes:
         program: a program with open sizes that writes results of any strides.
         remembered: as given.
+        is_assigning: whether the function may assign into arrays.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
@@ -52,6 +53,7 @@ class TracedProgram:
         self.traced = traced
         self.remembered = remembered
         self.pins = [*trace.scope.pins]
+        self.is_assigning = trace.is_assigning
         self._paths = paths
         scope = trace.scope
         self._register = scope.register

@@ -17,7 +17,7 @@ import numpy as np
 from anydml.functions import copy
 from anydml.tracing.executed import Executed, NotTracedError
 from anydml.tracing.refusing import broken
-from anydml.tracing.structure import PLAIN, leaves
+from anydml.tracing.structure import PLAIN, leaves, rebuilt
 
 MISSED: Any = object()
 """Returned if a call must be traced."""
@@ -37,11 +37,13 @@ class Unfused:
     Attributes:
         executed: what its traces have executed.
         calls: how many calls ran without a trace.
+        is_assigning: whether it may assign into arrays, and must be kept from the arguments.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.executed = Executed()
         self.calls = 0
+        self.is_assigning = False
         self._function = function
         self._trace_seconds = 0.0
         self._seconds: dict[bytes, float] = {}
@@ -64,6 +66,9 @@ class Unfused:
         if form is None or spent is None or spent > self._patience * self._trace_seconds:
             return MISSED
         start = perf_counter()
+        if self.is_assigning:
+            arguments = rebuilt(arguments, _read_only, "arguments")
+            keywords = rebuilt(keywords, _read_only, "keywords")
         try:
             with self.executed.restricted():
                 returned = [self._function(*arguments, **keywords)]
@@ -91,6 +96,15 @@ class Unfused:
             self._seconds.clear()
         if form is not None:
             self._seconds[form] = 0.0
+
+
+def _read_only(leaf: Any, path: str) -> Any:
+    """Return a view of an array that cannot be assigned into."""
+    if type(leaf) is not np.ndarray:
+        return leaf
+    found = leaf.view()
+    found.flags.writeable = False
+    return found
 
 
 def _is_tensor(leaf: Any) -> bool:

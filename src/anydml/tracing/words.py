@@ -167,7 +167,11 @@ def call_word(
     if word is None:
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     with named(name):
-        return unwatched(word.call, trace, arguments, keywords)
+        if not trace.is_assigning:
+            return unwatched(word.call, trace, arguments, keywords)
+        from anydml.tracing import assigning
+
+        return unwatched(assigning.call, word, key, trace, arguments, keywords)
 
 
 def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:

@@ -1,0 +1,90 @@
+"""NumPy's and PyTorch's functions that create arrays, for traced functions: the libraries' own know no traced arrays."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from anydml.tracing.assigning import created
+from anydml.tracing.numpy_words import called
+from anydml.tracing.refusing import named
+from anydml.tracing.short_integers import exact
+from anydml.tracing.structure import leaves
+from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.trace import Trace, TracedArray
+
+CONVERTING = frozenset((np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.require))
+"""Functions that take traced arrays, and lists of them, without asking them."""
+
+
+def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Convert traced arrays and lists of them; anything else is left to NumPy."""
+    given = [each for each in leaves(a) if isinstance(each, TracedArray)]
+    if not given or isinstance(given[0], TracedTensor):
+        return function(a, *arguments, **keywords)
+    return called(trace, function, (a, *arguments), keywords)
+
+
+def _filled(trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", **_: Any) -> Any:
+    return created(trace, shape, dtype, number)
+
+
+def _full(trace: Trace, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **_: Any) -> Any:
+    own = fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(exact(fill_value)).dtype
+    return created(trace, shape, own if dtype is None else dtype, fill_value)
+
+
+CREATING: dict[Any, Callable[..., Any]] = {
+    np.zeros: lambda trace, *given, **more: _filled(trace, None, *given, **more),
+    np.empty: lambda trace, *given, **more: _filled(trace, None, *given, **more),
+    np.ones: lambda trace, *given, **more: _filled(trace, 1, *given, **more),
+    np.full: _full,
+}
+"""Functions that create arrays of a shape, which a traced function may assign into."""
+
+CREATED = frozenset(each.__name__ for each in CREATING)
+NAMES = frozenset(each.__name__ for each in CONVERTING) | CREATED
+
+
+def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
+    """Return what a traced function gets in place of NumPy, or of a function of it: mostly the value itself.
+
+    Args:
+        trace: the function's trace.
+        value: what the function reaches by a name.
+        is_creating: whether arrays that the function creates are traced; False if it computes with them.
+    """
+    if value is np:
+        return _Numpy(trace, is_creating)
+    if type(value) not in _FUNCTIONS:
+        return value
+    if value in CONVERTING:
+        return partial(_converted, trace, value)
+    if is_creating and value in CREATING and trace.kind is not TracedTensor:
+        return partial(_named, CREATING[value], value.__name__, trace)
+    return value
+
+
+_FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.asfortranarray))
+
+
+def _named(function: Callable[..., Any], name: str, trace: Trace, *arguments: Any, **keywords: Any) -> Any:
+    with named(f"numpy.{name}"):
+        return function(trace, *arguments, **keywords)
+
+
+class _Numpy(types.ModuleType):
+    """NumPy, except for these functions."""
+
+    def __init__(self, trace: Trace, is_creating: bool) -> None:
+        super().__init__("numpy")
+        self._given = trace, is_creating
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        trace, is_creating = self._given
+        return creating(trace, found, is_creating) if name in NAMES else found
