@@ -1,12 +1,17 @@
-"""Assignments of traced functions into arrays of their own: NumPy's results, or an error, and arguments as they were."""
+"""Assignments of traced functions into arrays of their own: NumPy's results, or an error; arguments stay the same."""
 
 import warnings
 
+import dask.array as da
+import einops
 import numpy as np
 import pytest
 from how_many import how_many
 
 import anydml as dml
+from anydml import stores
+
+torch = pytest.importorskip("torch")
 
 X = np.arange(24.0).reshape(4, 6)
 
@@ -95,8 +100,7 @@ def test_random_functions(chunk):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", RuntimeWarning)
                     found = fused(x, y)
-            except dml.FuseError as error:
-                assert "assign" in str(error), error
+            except dml.FuseError:
                 refused += 1
             else:
                 assert not writes, "an argument is written"
@@ -106,5 +110,257 @@ def test_random_functions(chunk):
                 done += 1
             assert np.array_equal(x, before[0])
             assert np.array_equal(y, before[1])
-    print(done, refused)
     assert done > refused
+
+
+def padded_rows(rows):
+    out = np.zeros((len(rows), max(map(len, rows))), rows[0].dtype)
+    for k, row in enumerate(rows):
+        out[k, : len(row)] = row
+    return out
+
+
+def padded_in_front(rows):
+    longest = max(map(len, rows))
+    out, mask = np.full((len(rows), longest), -1.0), np.zeros((len(rows), longest), bool)
+    for k, row in enumerate(rows):
+        out[k, longest - len(row) :] = row
+        mask[k, longest - len(row) :] = True
+    return out, mask
+
+
+def rows_by_views(rows):
+    out = np.zeros((len(rows), max(map(len, rows))))
+    for k, row in enumerate(rows):
+        place = out[k]
+        place[: len(row)] = row
+    return out
+
+
+def centred(images):
+    height, width = (max(image.shape[k] for image in images) for k in (0, 1))
+    out = np.full((len(images), height, width, 3), 114, np.uint8)
+    for k, image in enumerate(images):
+        y, x = (height - image.shape[0]) // 2, (width - image.shape[1]) // 2
+        out[k, y : y + image.shape[0], x : x + image.shape[1]] = image
+    return out
+
+
+def channels_first(images):
+    return [np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1)[:, ::-1]) for image in images]
+
+
+def batch(images):
+    return np.array([image[:4, :4] for image in images])
+
+
+def with_holes(images):
+    results = []
+    for k, image in enumerate(images):
+        copy = np.array(image)
+        copy[k : k + 3, 2 * k : 2 * k + 3] = 0
+        results.append(copy)
+    return results
+
+
+def mosaic(images):
+    y, x = images[0].shape[:2]
+    out = np.empty((12, 12, 3), np.uint8)
+    out[:y, :x] = images[0]
+    out[:y, x:] = 1
+    out[y:] = np.asarray(7, np.uint8)
+    return out
+
+
+def stacked_into(images):
+    out = np.empty((len(images), 4, 4, 3), np.uint8)
+    np.stack([image[:4, :4] for image in images], out=out)
+    return out
+
+
+def every_other(rows):
+    out = np.empty((2 * len(rows[0]),))
+    out[::2] = rows[0]
+    np.copyto(out[1::2], rows[0][::-1])
+    return out
+
+
+IDIOMS = [padded_rows, padded_in_front, rows_by_views, every_other]
+OF_IMAGES = [centred, channels_first, batch, with_holes, mosaic, stacked_into]
+
+
+@pytest.mark.parametrize("function", [*IDIOMS, *OF_IMAGES], ids=lambda each: each.__name__)
+def test_loaders_as_people_write_them(function):
+    rng, fused = np.random.default_rng(1), dml.fuse(function)
+    for _ in range(40):
+        if function in IDIOMS:
+            arrays = [rng.random(n) for n in rng.integers(0, 9, 5)]
+        else:
+            arrays = [rng.integers(0, 255, (*rng.integers(4, 12, 2), 3), dtype=np.uint8) for _ in range(5)]
+        found, expected = fused(arrays), function(arrays)
+        assert type(found) is type(expected)
+        if isinstance(found, np.ndarray):
+            found, expected = [found], [expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+    assert fused.counts.traces <= 2
+    assert fused.counts.unfused == 0
+
+
+def swapped(x):
+    out = x.copy()
+    out[0], out[1] = out[1], out[0]
+    return out
+
+
+def a_part_shows_what_is_assigned(x):
+    out = x.copy()
+    part, inner = out[1:3], out[1:3][:, ::-1]
+    part[0], out[2, 3] = 9.0, 5.0
+    inner[1] = x[0]
+    return out, part, inner
+
+
+def an_alias(x):
+    out = x.copy()
+    same, other = np.asarray(out), np.array(out)
+    same[0], other[0] = 3.0, 4.0
+    return out, other, out.astype(np.float64, copy=False), out.astype(np.float64)
+
+
+def by_arrays(x):
+    out = x.copy()
+    out[[0, 1]] = out[[1, 0]]
+    out[np.array([False, False, True, False])] = 0.0
+    out[3] = [x[0, 0], 2, 3, 4, 5, 6]
+    out[..., 0] = np.arange(4)
+    return out
+
+
+def helped(x):
+    def fill(part, value):
+        part.fill(value)
+
+    out = np.ones(x.shape)
+    fill(out[0], 3.0)
+    out[None, 2] = x[1]
+    return out
+
+
+def tables(x):
+    flags, places = np.zeros(4, bool), np.zeros(3, int)
+    flags[[0, 2]], places[1] = True, 2
+    return x[flags], x[places], np.concatenate([x, np.ones((2, 6)) * 3])
+
+
+FUNCTIONS = [swapped, a_part_shows_what_is_assigned, an_alias, by_arrays, helped, tables]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_memory_is_shared_as_in_numpy(function):
+    found, expected = dml.fuse(function)(X.copy()), function(X.copy())
+    for one, other in zip(*((found, expected) if isinstance(found, tuple) else ([found], [expected])), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def after(view):
+    def function(x):
+        out = x.copy()
+        seen = view(out)
+        out[0] = 1.0
+        return seen
+
+    return function
+
+
+def into(take):
+    def function(x):
+        take(x)[0] = 1.0
+        return x[::-1]
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (after(lambda out: out.T), "after T of it, which may share its memory: assign before T"),
+        (after(lambda out: out[1:].reshape(-1)[2:]), "after reshape of it|after indexing of it"),
+        (after(lambda out: einops.rearrange(out, "a b -> b a")), "after einops of it"),
+        (after(lambda out: np.split(out, 2)), "after split of it"),
+        (into(lambda x: x), "an assignment into a traced float64 array"),
+        (into(np.asarray), "assign into a copy of it"),
+        (into(lambda x: x[1:]), "assign into a copy of it"),
+        (into(np.ascontiguousarray), "assign into a copy of it"),
+        (into(lambda x: x.copy().T), "assign into a copy of it"),
+        (into(lambda x: x.copy().__setitem__(0, x.view(np.int64)[0])), "convert them to one dtype first"),
+        (into(lambda x: x.copy().__setitem__(0, x[0, :3])), "does not broadcast"),
+        (into(lambda x: x.copy().__setitem__(7, 0)), "index 7 is out of bounds"),
+    ],
+)
+def test_what_cannot_be_assigned_is_said(function, message):
+    x = X.copy()
+    with pytest.raises((dml.FuseError, IndexError), match=message):
+        dml.fuse(function)(x)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_arguments_are_kept_in_calls_without_a_trace():
+    def function(x, flags):
+        out = [np.zeros((4, 6)), x][int(flags[0])]
+        views = [x[::-1] if flag else x for flag in flags]
+        out[0] = 5.0
+        return views
+
+    fused, rng, refused = dml.fuse(function), np.random.default_rng(0), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for number in range(20):
+            flags = [number > 8 and bool(rng.integers(2)), *(rng.random(11) < 0.5).tolist()]
+            x = X.copy()
+            try:
+                found = fused(x, flags)
+            except dml.FuseError:
+                refused += 1
+            else:
+                np.testing.assert_array_equal(found, [X[::-1] if flag else X for flag in flags])
+            np.testing.assert_array_equal(x, X)
+    assert 0 < refused < 12
+
+
+def test_tensors_as_people_write_them():
+    def padded(rows):
+        out = torch.zeros(len(rows), max(len(row) for row in rows), dtype=rows[0].dtype)
+        for k, row in enumerate(rows):
+            out[k, : len(row)] = row
+        return out
+
+    def changed(rows):
+        out = rows[0].new_full((9,), 2.0)
+        out[: len(rows[0])] = rows[0]
+        out[8].zero_()
+        copy = rows[1].clone()
+        copy[:2] = torch.ones(()) if len(copy) > 1 else 3.0
+        whole = torch.full((2, 3), 5.0)
+        whole[1].copy_(whole[0])
+        return out, copy, whole
+
+    for function in (padded, changed):
+        fused, rng = dml.fuse(function), np.random.default_rng(2)
+        for _ in range(12):
+            rows = [torch.tensor(rng.random(n, np.float32)) for n in rng.integers(0, 8, 4)]
+            found, expected = fused(rows), function(rows)
+            if isinstance(found, torch.Tensor):
+                found, expected = [found], [expected]
+            for one, other in zip(found, expected, strict=True):
+                assert torch.equal(one, other)
+
+
+def test_dask_and_stores_take_them(tmp_path):
+    fused = dml.fuse(lambda x: padded_rows([x[0], x[1, :4]]))
+    expected = padded_rows([X[0], X[1, :4]])
+    np.testing.assert_array_equal(fused(da.from_array(X, chunks=2)).compute(), expected)
+    np.save(tmp_path / "x.npy", X)
+    fused.plan(stores.open(tmp_path / "x.npy"), stores.create(tmp_path / "y.npy", expected.shape, "float64")).run()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), expected)

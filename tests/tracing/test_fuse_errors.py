@@ -46,7 +46,7 @@ COMPUTING = {
     "range": lambda x: [*range(x[0, 0])],
     "assignment": assigned,
     "ufunc": np.sin,
-    "out": lambda x: np.concatenate([x, x], out=np.empty((6, 4))),
+    "out": lambda x: np.concatenate([x[:1], x[1:]], out=x),
     "copyto": lambda x: np.copyto(x, 0),
     "sum": np.sum,
     "where": np.where,

@@ -9,7 +9,7 @@ allows (1 GB by default).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 from anydml.tracing import own_calls
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.open_builtins import Opening, attempted
 from anydml.tracing.results import Known, Result, results_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
@@ -67,6 +68,17 @@ def lazily(
             or a task of one element does not fit in ``anydml.memory``.
         FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
+    return attempted(lambda opening: _lazily(function, name, arguments, keywords, stub, opening))
+
+
+def _lazily(
+    function: Callable[..., Any],
+    name: str,
+    arguments: Sequence[Any],
+    keywords: dict[str, Any],
+    stub: Callable[..., Any] | None,
+    opening: Opening,
+) -> Any:
     from anydml.dask.graphs import lazy_array
 
     trace = Trace(name, TracedNdarray)
@@ -96,7 +108,7 @@ def lazily(
     by_name = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
     like = [np.empty(0, each.dtype) for each in inputs]
     try:
-        tree, _ = results_of(trace, function(*given, **by_name), [None] * len(inputs), like)
+        tree, _ = results_of(trace, opening.opened(function, trace)(*given, **by_name), [None] * len(inputs), like)
     finally:
         trace.is_over = True
 

@@ -18,6 +18,7 @@ from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.open_builtins import Opening, attempted
 from anydml.tracing.results import Result, results_of
 from anydml.tracing.structure import leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
@@ -50,6 +51,21 @@ def plan_function(
     Raises:
         BindingError: there is no store, a target does not fit its result, or the structures differ.
     """
+    given = function, name, inputs, outputs, memory, overwrite, folder, others
+    return attempted(lambda opening: _planned(opening, *given))
+
+
+def _planned(
+    opening: Opening,
+    function: Callable[..., Any],
+    name: str,
+    inputs: Any,
+    outputs: Any,
+    memory: int | str,
+    overwrite: bool,
+    folder: Path | None,
+    others: dict[Path, Content] | None,
+) -> Plan:
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
 
@@ -67,7 +83,9 @@ def plan_function(
         raise _no_store(name, inputs)
     like = [np.empty(0, store.dtype) for store in stores]
     try:
-        tree, results = results_of(trace, function(*traced_arguments), [None] * len(stores), like)
+        tree, results = results_of(
+            trace, opening.opened(function, trace)(*traced_arguments), [None] * len(stores), like
+        )
     finally:
         trace.is_over = True
     targets: list[Any] = []

@@ -156,9 +156,9 @@ def arrays_of(trace: Trace, given: Iterable[Any], is_weak: bool = False) -> list
     return [trace.array(alike(each)) for each in values]
 
 
-def dtype_of(x: TracedArray, dtype: Any) -> np.dtype[Any]:
+def dtype_of(x: TracedArray | None, dtype: Any) -> np.dtype[Any]:
     """Convert a dtype of NumPy or PyTorch to NumPy's; None is the array's own."""
-    if dtype is None:
+    if dtype is None and x is not None:
         return x.element
     if not type(dtype).__module__.startswith("torch"):
         return np.dtype(dtype)  # type: ignore[no-any-return]

@@ -1,7 +1,8 @@
-"""NumPy's and PyTorch's functions that create arrays, for traced functions: the libraries' own know no traced arrays."""
+"""Functions of NumPy and PyTorch that create arrays, for traced functions: the libraries' own know no traced arrays."""
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.assigning import created
+from anydml.tracing.constants import dtype_of, is_list
 from anydml.tracing.numpy_words import called
-from anydml.tracing.refusing import named
+from anydml.tracing.own_arrays import created
+from anydml.tracing.refusing import named, refused
 from anydml.tracing.short_integers import exact
 from anydml.tracing.structure import leaves
 from anydml.tracing.tensor import TracedTensor
@@ -26,6 +28,7 @@ def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords:
     given = [each for each in leaves(a) if isinstance(each, TracedArray)]
     if not given or isinstance(given[0], TracedTensor):
         return function(a, *arguments, **keywords)
+    keywords.pop("like", None)
     return called(trace, function, (a, *arguments), keywords)
 
 
@@ -46,12 +49,32 @@ CREATING: dict[Any, Callable[..., Any]] = {
 }
 """Functions that create arrays of a shape, which a traced function may assign into."""
 
+
+def _of_torch(trace: Trace, name: str) -> Any:
+    import torch
+
+    def make(*size: Any, dtype: Any = None, device: Any = None, **more: Any) -> Any:
+        sizes, number = (more.pop("size", size), {"ones": 1}.get(name))
+        if name == "full":
+            number = more.pop("fill_value") if "fill_value" in more else sizes[1]
+            sizes = sizes[0] if sizes is size else sizes
+            dtype = torch.tensor(exact(number)).dtype if dtype is None else dtype
+        elif sizes and is_list(sizes[0]):
+            sizes = sizes[0]
+        if device is not None and str(torch.device(device)) != str(trace.device):
+            raise refused(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
+        with named(f"torch.{name}"):
+            return created(trace, sizes, dtype_of(None, torch.get_default_dtype() if dtype is None else dtype), number)
+
+    return make
+
+
 CREATED = frozenset(each.__name__ for each in CREATING)
 NAMES = frozenset(each.__name__ for each in CONVERTING) | CREATED
 
 
 def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
-    """Return what a traced function gets in place of NumPy, or of a function of it: mostly the value itself.
+    """Return what a traced function gets in place of NumPy or PyTorch, or of a function: mostly the value itself.
 
     Args:
         trace: the function's trace.
@@ -60,6 +83,8 @@ def creating(trace: Trace, value: Any, is_creating: bool) -> Any:
     """
     if value is np:
         return _Numpy(trace, is_creating)
+    if value is sys.modules.get("torch") and trace.kind is TracedTensor and is_creating:
+        return _Torch(trace)
     if type(value) not in _FUNCTIONS:
         return value
     if value in CONVERTING:
@@ -88,3 +113,14 @@ class _Numpy(types.ModuleType):
         found = getattr(np, name)
         trace, is_creating = self._given
         return creating(trace, found, is_creating) if name in NAMES else found
+
+
+class _Torch(types.ModuleType):
+    """PyTorch, except for its functions that create tensors."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__("torch")
+        self._trace = trace
+
+    def __getattr__(self, name: str) -> Any:
+        return _of_torch(self._trace, name) if name in CREATED else getattr(sys.modules["torch"], name)

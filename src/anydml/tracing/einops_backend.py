@@ -11,9 +11,9 @@ from typing import Any
 from einops._backends import AbstractBackend, _type2backend
 
 from anydml.tracing import axes, parts, verbs
-from anydml.tracing.assigning import KINDS, tracked
 from anydml.tracing.constants import trace_of
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.own_arrays import KINDS, tracked
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import TracedArray
@@ -74,7 +74,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
 def _tracked(x: TracedArray, result: TracedArray) -> TracedArray:
     """Return a result that may share x's memory."""
-    return tracked("einops", (x,), {}, result) if x.trace.is_assigning else result  # type: ignore[no-any-return]
+    return tracked("einops", (x,), {}, result) if x.trace.is_assigning else result
 
 
 # Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing.assigning import array_of, assigned
+from anydml.tracing.assigning import array_of
 from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of, trace_of
+from anydml.tracing.own_arrays import assigned
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
@@ -33,8 +34,10 @@ def full_like(x: TracedArray, fill_value: Any, dtype: Any = None, shape: Any = N
     return fill(x, shape, np.full((), fill_value, element), element)
 
 
-def converted(a: Any, dtype: Any = None, ndmin: int = 0) -> TracedArray:
+def converted(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> TracedArray:
     """Convert a traced array, or nested lists with traced arrays in them, which are stacked."""
+    if ndmax:
+        raise broken(f"ndmax={ndmax}, which makes an array of objects")
     found = astype(array_of(trace_of(leaves(a)), a), dtype)
     return at_least(found, ndmin)
 

@@ -10,8 +10,8 @@ import builtins
 import dis
 import inspect
 import types
-from collections.abc import Callable, Container
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
@@ -83,21 +83,24 @@ class _Type(type, metaclass=_Types):
 
 
 _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": _isinstance, "type": _Type}
+T = TypeVar("T")
 _REPLACED = frozenset(("len", "max", "min", "isinstance", "type"))
 
 
 class Opening:
-    """Makes copies of functions for a trace, which use these builtins, no clock, and NumPy's functions that are `creating`.
+    """Makes copies of functions for a trace, which use these builtins, what is `creating`, and no clock.
 
     Args:
         is_creating: whether arrays that a function creates are traced.
+        is_kept: whether the trace serves later calls, so that no clock may be read.
 
     Attributes:
         has_created: whether functions that create arrays were replaced.
     """
 
-    def __init__(self, is_creating: bool = True) -> None:
+    def __init__(self, is_creating: bool = True, is_kept: bool = True) -> None:
         self._is_creating = is_creating
+        self._watched = watched if is_kept else lambda value: value
         self.has_created = False
 
     def opened(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
@@ -122,10 +125,11 @@ class Opening:
         if package == _OWN:
             # They tell what is traced from what is not.
             return function
-        if _has(function.__code__, _ASSIGNING):
+        used = _used(function.__code__)
+        if not _ASSIGNING.isdisjoint(used):
             return function
         names, callers = {*_names(function.__code__)}, {*callers, function}
-        if _has(function.__code__, _STORING) or not _WRITING.isdisjoint(names):
+        if not (_STORING.isdisjoint(used) and _WRITING.isdisjoint(names)):
             self._trace.is_assigning = True
         helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
         helpers = {name: self._opened(self._replaced(each, names), package, callers) for name, each in helpers.items()}
@@ -141,12 +145,12 @@ class Opening:
 
     def _replaced(self, value: Any, names: set[str]) -> Any:
         """Return what a function that uses such names gets in place of a value."""
-        if names.isdisjoint(NAMES):
-            return watched(value)
+        if type(value) is types.ModuleType and value.__name__ in ("numpy", "torch") and names.isdisjoint(NAMES):
+            return value
         is_creating = self._is_creating and self._trace.is_assigning
         found = creating(self._trace, value, is_creating)
-        self.has_created |= found is not value and is_creating and not names.isdisjoint(CREATED)
-        return found if found is not value else watched(value)
+        self.has_created |= is_creating and found is not value
+        return found if found is not value else self._watched(value)
 
     def _opened_cell(self, cell: types.CellType, names: set[str], package: str, callers: set[Any]) -> types.CellType:
         try:
@@ -157,6 +161,31 @@ class Opening:
         return cell if found is value else types.CellType(found)
 
 
+def attempted(
+    attempt: Callable[[Opening], T], is_kept: bool = False, may_repeat: Callable[[], bool] = lambda: True
+) -> T:
+    """Trace a function, and once more if it computes with arrays that it creates, as with a table of indices.
+
+    Args:
+        attempt: traces it.
+        is_kept: as for `Opening`.
+        may_repeat: whether a second attempt is of use.
+
+    Raises:
+        Exception: both attempts fail; the error is that of the first.
+    """
+    opening = Opening(is_kept=is_kept)
+    try:
+        return attempt(opening)
+    except Exception as error:
+        if not opening.has_created or not may_repeat():
+            raise
+        try:
+            return attempt(Opening(is_creating=False, is_kept=is_kept))
+        except Exception:
+            raise error from None
+
+
 def _package(function: Any) -> str:
     module: str = getattr(function, "__module__", None) or ""
     return module.partition(".")[0]
@@ -165,16 +194,18 @@ def _package(function: Any) -> str:
 _OWN = __name__.partition(".")[0]
 _ASSIGNING = frozenset((dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]))
 _STORING = frozenset(dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap)
-_WRITING = frozenset(("copyto", "fill", *CREATED))
+_WRITING = frozenset(("copyto", "fill", "copy_", "fill_", "zero_", *CREATED))
 """Names of functions that assign into arrays, or whose results an `out` may be."""
 
 
-def _has(code: types.CodeType, instructions: Container[int]) -> bool:
-    """Whether a code object, or a function inside it, has one of some instructions."""
+def _used(code: types.CodeType) -> set[int]:
+    """Return the instructions of a code object and of functions inside it."""
     # Every other byte is an instruction, or a cache's.
-    if any(each in instructions for each in {*code.co_code[::2]}):
-        return True
-    return any(_has(each, instructions) for each in code.co_consts if isinstance(each, types.CodeType))
+    found = {*code.co_code[::2]}
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            found |= _used(each)
+    return found
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -35,7 +35,7 @@ class Trace:
         is_clamped: see `Scope`.
 
     Attributes:
-        is_assigning: whether the function may assign into arrays of its own (see `assigning`).
+        is_assigning: whether the function may assign into arrays of its own (see `own_arrays`).
         numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
@@ -177,7 +177,7 @@ class TracedArray(TracedFields):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+    def __setitem__(self, key: Any, value: Any) -> None:
         raise refused(f"an assignment into {self!r}", "assign into a copy of it, or into an array made by numpy.zeros")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:

@@ -18,7 +18,7 @@ from anydml.tracing.as_numbers import number_of
 from anydml.tracing.call import MOST_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening
+from anydml.tracing.open_builtins import Opening, attempted
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.short_integers import as_kind, kind_of
@@ -58,17 +58,7 @@ def traced_call(
         BindingError: the arrays are of several libraries or devices.
     """
     given = function, name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
-    opening = Opening()
-    try:
-        return _traced(opening, *given)
-    except Exception as error:
-        if not opening.has_created or surroundings.change():
-            raise
-        try:
-            # It may compute with arrays that it creates, as with a table of indices.
-            return _traced(Opening(is_creating=False), *given)
-        except Exception:
-            raise error from None
+    return attempted(lambda opening: _traced(opening, *given), True, lambda: not surroundings.change())
 
 
 def _traced(

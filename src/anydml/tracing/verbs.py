@@ -97,10 +97,20 @@ def broadcast(x: TracedArray, shape: Any) -> TracedArray:
         DescError: the result exceeds the address space.
     """
     sizes = sizes_of(shape)
+    found = spread(x, sizes)
+    check_size(x.trace.name, sizes, x.element)
+    return found
+
+
+def spread(x: TracedArray, sizes: tuple[int, ...]) -> TracedArray:
+    """Broadcast to the shape of another array, or of a part of one.
+
+    Raises:
+        FuseError: x does not broadcast to this shape.
+    """
     new = len(sizes) - x.ndim
     if new < 0 or not all(_is_wide(own, n) for own, n in zip(x.shape, sizes[new:], strict=True)):
         raise broken(f"{x!r} does not broadcast to {sizes}")
-    check_size(x.trace.name, sizes, x.element)
     return x.made(x.trace.composer.broadcast(x.value, sizes))
 
 

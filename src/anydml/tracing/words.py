@@ -169,9 +169,9 @@ def call_word(
     with named(name):
         if not trace.is_assigning:
             return unwatched(word.call, trace, arguments, keywords)
-        from anydml.tracing import assigning
+        from anydml.tracing import own_arrays
 
-        return unwatched(assigning.call, word, key, trace, arguments, keywords)
+        return unwatched(own_arrays.call, word, key, trace, arguments, keywords)
 
 
 def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:

@@ -1,0 +1,318 @@
+"""Arrays of a traced function's own, which it may assign into, as into ``np.zeros(shape)`` or ``x.copy()``.
+
+What is assigned replaces a box of the array's value. Indexing by integers and slices gives a part, which always shows
+what the array holds, and can be assigned into as well. Other results may share the array's memory, or not: as long as
+one of them is there, nothing can be assigned.
+"""
+
+from __future__ import annotations
+
+import weakref
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves.pieces import Piece
+from anydml.moves.value import MOST_PIECES, Value
+from anydml.tracing.assigning import replaced
+from anydml.tracing.executed import unwatched
+from anydml.tracing.indexing import indexed, is_basic
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.sizes import is_open
+from anydml.tracing.structure import leaves
+from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.trace import TracedArray
+from anydml.tracing.verbs import cut, fill, join
+
+_NUMPYS = (
+    "append block choose column_stack compress concatenate copy delete diagflat dstack extract fft.fftshift "
+    "fft.ifftshift flatten full_like empty_like hstack insert ones_like pad repeat resize roll select stack take "
+    "take_along_axis tile tril triu vstack where zeros_like"
+)
+_TORCHS = "cat clone gather index_select new_empty new_full new_ones new_zeros repeat_interleave"
+COPYING = frozenset(f"{_NUMPYS} {_TORCHS}".split())
+"""Words whose results never share memory with their arguments."""
+
+
+_SAME = frozenset(("asarray", "asanyarray", "astype", "array"))
+"""Words that return their argument, if they do not copy it."""
+
+_COPIES = frozenset(("asfortranarray", "require"))
+"""Words that may copy a whole array."""
+
+
+class _Slab(NamedTuple):
+    """Some rows of an array: where they begin, the array of them, and its pieces as those of the whole."""
+
+    start: int
+    rows: TracedArray
+    pieces: tuple[Piece, ...]
+
+
+class _Own:
+    """What own arrays have more than others.
+
+    Attributes:
+        shared: the results that may share its memory, and the words that gave them.
+        parts: its parts, in the order in which they were made.
+    """
+
+    __slots__ = ()
+    shared: list[tuple[weakref.ref[Any], str]]
+    parts: list[weakref.ref[Any]]
+    slabs: list[_Slab]
+
+    def __getitem__(self: Any, key: Any) -> TracedArray:
+        found: TracedArray = unwatched(indexed, self, key)
+        if not is_basic(key):
+            return found
+        part = kinds(self.trace)[1](self.trace, found.value, found.element, found.like)
+        part.base, part.key = self, key
+        root(self).parts.append(weakref.ref(part))
+        return part  # type: ignore[no-any-return]
+
+    def __setitem__(self: Any, key: Any, value: Any) -> None:
+        unwatched(assign, self, key, value)
+
+
+class _Shared:
+    """What results that may share memory have more than others.
+
+    Attributes:
+        roots: the own arrays.
+    """
+
+    __slots__ = ()
+    roots: list[Any]
+
+    def __getitem__(self: Any, key: Any) -> TracedArray:
+        found: TracedArray = unwatched(indexed, self, key)
+        return tracked("indexing", (self,), {}, found) if is_basic(key) else found
+
+
+class OwnNdarray(_Own, TracedNdarray):
+    """An array that a traced function created."""
+
+    __slots__ = ("__weakref__", "parts", "shared", "slabs")
+
+
+class PartNdarray(_Own, TracedNdarray):
+    """A part of an own array, by a key."""
+
+    __slots__ = ("__weakref__", "base", "key")
+
+
+class SharedNdarray(_Shared, TracedNdarray):
+    """A result that may share the memory of own arrays."""
+
+    __slots__ = ("__weakref__", "roots")
+
+
+class OwnTensor(_Own, TracedTensor):
+    """A tensor that a traced function created."""
+
+    __slots__ = ("__weakref__", "parts", "shared", "slabs")
+
+
+class PartTensor(_Own, TracedTensor):
+    """A part of an own tensor, by a key."""
+
+    __slots__ = ("__weakref__", "base", "key")
+
+
+class SharedTensor(_Shared, TracedTensor):
+    """A result that may share the memory of own tensors."""
+
+    __slots__ = ("__weakref__", "roots")
+
+
+_NDARRAYS: tuple[Any, ...] = (OwnNdarray, PartNdarray, SharedNdarray)
+_TENSORS: tuple[Any, ...] = (OwnTensor, PartTensor, SharedTensor)
+
+
+KINDS = (*_NDARRAYS, *_TENSORS)
+"""All classes of arrays that can be assigned into, or that may share memory with one."""
+
+
+def kinds(trace: Any) -> tuple[Any, ...]:
+    """Return the classes of own arrays, of their parts, and of what may share their memory."""
+    return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
+
+
+def own(x: TracedArray) -> TracedArray:
+    """Return a new array of the same elements, which can be assigned into."""
+    found = kinds(x.trace)[0](x.trace, x.value, x.element, x.like)
+    found.shared, found.parts, found.slabs = [], [], []
+    return found  # type: ignore[no-any-return]
+
+
+def root(x: Any) -> Any:
+    """Return the own array that a part belongs to."""
+    while hasattr(type(x), "base"):
+        x = x.base
+    return x
+
+
+def roots_of(given: Any) -> list[Any]:
+    """Return the own arrays whose memory arguments may share."""
+    found: dict[int, Any] = {}
+    for each in leaves(given):
+        if isinstance(each, _Own):
+            whole = root(each)
+            found[id(whole)] = whole
+        elif isinstance(each, _Shared):
+            found |= {id(whole): whole for whole in each.roots}
+    return [*found.values()]
+
+
+def tracked(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
+    """Return the result of a word, whose arrays say which own arrays' memory they may share.
+
+    Args:
+        name: the word's name.
+        arguments: its arguments.
+        keywords: its keyword arguments.
+        result: what it gave.
+    """
+    if name in COPYING or (name in ("astype", "array") and keywords.get("copy", True)):
+        return own(result) if isinstance(result, TracedArray) else result
+    given = [*arguments, *keywords.values()]
+    roots = roots_of(given)
+    if not roots:
+        return result
+    # A view of a whole array is as good as the array itself; of a part, NumPy may make a copy.
+    same = {id(each) for each in leaves(given) if name in _SAME or each is root(each)} if name not in _COPIES else set()
+
+    def sharing(each: Any) -> Any:
+        if isinstance(each, (list, tuple)):
+            items = map(sharing, each)
+            return [*items] if isinstance(each, list) else tuple(items)
+        if not isinstance(each, TracedArray) or id(each) in same:
+            return each
+        found = kinds(each.trace)[2](each.trace, each.value, each.element, each.like)
+        found.roots = roots
+        for whole in roots:
+            whole.shared.append((weakref.ref(found), name))
+        return found
+
+    return sharing(result)
+
+
+def assigned(x: Any, key: Any, value: Any) -> None:
+    """Replace elements of an array by a function.
+
+    Raises:
+        FuseError: it is no own array, or something does not fit.
+    """
+    if not isinstance(x, _Own):
+        raise refused(f"an assignment into {x!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+    assign(x, key, value)
+
+
+def assign(x: Any, key: Any, value: Any) -> None:
+    """Replace elements of an own array, or of a part of one.
+
+    Raises:
+        FuseError: the key or the elements do not fit, or a result is left that may share the array's memory.
+    """
+    with named("an assignment"):
+        whole = root(x)
+        check_unshared(whole)
+        while x is not whole:
+            key, value, x = x.key, replaced(x, key, value), x.base
+        _write(whole, key, value)
+        _refresh(whole)
+
+
+def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Call a word in a function that may assign into arrays: `out` may be one."""
+    out = keywords.get("out")
+    if not isinstance(out, _Own):
+        return tracked(name, arguments, keywords, word.call(trace, arguments, keywords))
+    assign(out, ..., word.call(trace, arguments, {key: each for key, each in keywords.items() if key != "out"}))
+    return out
+
+
+def check_unshared(whole: Any) -> None:
+    """Check that nothing is left that may share an own array's memory.
+
+    Raises:
+        FuseError: something is.
+    """
+    whole.shared = [(each, name) for each, name in whole.shared if each() is not None]
+    for _, name in whole.shared:
+        hint = f"assign before {name}, or take {name} of a copy"
+        raise broken(f"an assignment into {whole!r} after {name} of it, which may share its memory: {hint}")
+
+
+def _refresh(whole: Any) -> None:
+    """Let the parts of an own array show what it holds now."""
+    alive = [(each, part) for each in whole.parts if (part := each()) is not None]
+    whole.parts = [each for each, _ in alive]
+    for _, part in alive:
+        part.value = indexed(part.base, part.key).value
+
+
+def _write(whole: Any, key: Any, value: Any) -> None:
+    """Assign into an own array, of which only the rows that change are looked at, if it is known which ones do."""
+    rows = _rows_of(whole, key)
+    if rows is None:
+        whole.value, whole.slabs = replaced(whole, key, value).value, []
+        return
+    first, count, rest = rows
+    if not whole.slabs:
+        whole.slabs = [_slab(0, whole.trace.made(whole.value, whole.element, whole.like))]
+    for place in (first, first + count):
+        _split(whole.slabs, place)
+    begins = [slab.start for slab in whole.slabs]
+    low = bisect_right(begins, first) - 1
+    high = bisect_right(begins, first + count - 1)
+    held = [slab.rows for slab in whole.slabs[low:high]]
+    changed = replaced(held[0] if len(held) == 1 else join(held, 0), rest, value)
+    whole.slabs[low:high] = [_slab(first, changed)]
+    pieces = tuple(chain.from_iterable([slab.pieces for slab in whole.slabs]))
+    if len(pieces) <= MOST_PIECES:
+        whole.value = Value(whole.shape, whole.itemsize, pieces)
+    else:
+        whole.value, whole.slabs = join([slab.rows for slab in whole.slabs], 0).value, []
+
+
+def _rows_of(whole: Any, key: Any) -> tuple[int, int, Any] | None:
+    """Return the first row of those that a key selects, their number, and a key for these; None if it is not known."""
+    items = key if isinstance(key, tuple) else (key,)
+    size = whole.shape[0] if whole.ndim else None
+    if type(size) is not int or not items or not is_basic(key):
+        return None
+    row, rest = items[0], items[1:]
+    if type(row) is int and -size <= row < size:
+        return row % size, 1, (0, *rest)
+    if type(row) is slice and row.step in (None, 1) and not is_open((row.start, row.stop)):
+        start, stop, _ = row.indices(size)
+        return (start, stop - start, (slice(None), *rest)) if stop > start else None
+    return None
+
+
+def _slab(start: int, rows: TracedArray) -> _Slab:
+    pieces = rows.value.pieces
+    moved = [piece._replace(start=(piece.start[0] + start, *piece.start[1:])) for piece in pieces] if start else pieces
+    return _Slab(start, rows, tuple(moved))
+
+
+def _split(slabs: list[_Slab], place: int) -> None:
+    """Let a slab begin at a place."""
+    at = bisect_right([slab.start for slab in slabs], place) - 1
+    start, rows, _ = slabs[at]
+    size = rows.shape[0]
+    if start < place < start + size:
+        front, back = cut(rows, 0, 0, place - start), cut(rows, 0, place - start, start + size - place)
+        slabs[at : at + 1] = [_slab(start, front), _slab(place, back)]
+
+
+def created(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
+    """Return a new array of a trace, filled with a number, which can be assigned into."""
+    like = trace.made(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
+    return own(fill(like, shape, number))
