@@ -114,7 +114,7 @@ WRONG = {
     "an adjoint of more than a matrix": (lambda x: x.H, "use .mH for batches"),
     "two dtypes": (lambda x: torch.cat([x, torch.ones(2, 3, 4, dtype=torch.int64)]), "float32 and int64"),
     "a norm": (lambda x: F.embedding(torch.tensor([0]), x[0], max_norm=1.0), "max_norm"),
-    "out": (lambda x: torch.cat([x, x], out=torch.empty(4, 3, 4)), "use the result instead"),
+    "out": (lambda x: torch.cat([x[:1], x[1:]], out=x), "use the result instead"),
     "a mode": (lambda x: F.pad(x, (1, 1), "other"), "mode 'other'"),
     "shapes": (lambda x: torch.stack([x, x[0]]), "the same shape"),
     "a size": (lambda x: x.view(5, -1), "cannot reshape"),

@@ -10,7 +10,6 @@ import numpy as np
 from anydml.tracing.assigning import array_of
 from anydml.tracing.axes import at_least, reshape
 from anydml.tracing.constants import dtype_of, trace_of
-from anydml.tracing.own_arrays import assigned
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
@@ -40,11 +39,6 @@ def converted(a: Any, dtype: Any = None, ndmin: int = 0, ndmax: int = 0) -> Trac
         raise broken(f"ndmax={ndmax}, which makes an array of objects")
     found = astype(array_of(trace_of(leaves(a)), a), dtype)
     return at_least(found, ndmin)
-
-
-def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
-    """Assign elements, in all places or where a mask holds."""
-    assigned(dst, ... if where is True else where, src)
 
 
 def retype(x: TracedArray, dtype: Any) -> TracedArray:

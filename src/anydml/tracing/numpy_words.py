@@ -13,6 +13,7 @@ from anydml.tracing import axes, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
 
+own_arrays = Later("own_arrays")
 if TYPE_CHECKING:
     from anydml.tracing import making, padding, parts, putting, replacing, selecting
 else:
@@ -114,7 +115,7 @@ NUMPY: Table = {
     **lines("asarray asanyarray", making.converted, "a dtype=None -order -copy -device"),
     **lines("ascontiguousarray asfortranarray", making.converted, "a dtype=None", ndmin=1),
     **lines("require", making.converted, "a dtype=None -requirements"),
-    **lines("copyto", making.copied_to, "dst src -casting where=True"),
+    **lines("copyto", own_arrays.copied_to, "dst src -casting where=True"),
     **lines("real", axes.real, "@val"),
     **lines("astype", verbs.astype, "@x dtype -copy -device"),
     # Sizes
@@ -132,7 +133,7 @@ METHODS: Table = {
     **lines("reshape", axes.reshape, "@a *shape order='C' copy=None"),
     **lines("transpose", axes.transpose, "@a *axes=None"),
     **lines("flatten", axes.ravel, "@a order='C'"),
-    **lines("fill", making.copied_to, "@a value"),
+    **lines("fill", own_arrays.copied_to, "@a value"),
     **lines("view", making.retype, "@a dtype"),
     **lines("T", axes.transpose, "@a"),
     **lines("mT", axes.swapaxes, "@a", axis1=-1, axis2=-2),

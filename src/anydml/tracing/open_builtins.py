@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.own_arrays import call
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.tensor import TracedTensor
@@ -130,7 +131,7 @@ class Opening:
             return function
         names, callers = {*_names(function.__code__)}, {*callers, function}
         if not (_STORING.isdisjoint(used) and _WRITING.isdisjoint(names)):
-            self._trace.is_assigning = True
+            self._trace.calling = call
         helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
         helpers = {name: self._opened(self._replaced(each, names), package, callers) for name, each in helpers.items()}
         changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}

@@ -59,6 +59,7 @@ class _Own:
     Attributes:
         shared: the results that may share its memory, and the words that gave them.
         parts: its parts, in the order in which they were made.
+        slabs: its rows, some at a time, as far as single rows were assigned.
     """
 
     __slots__ = ()
@@ -202,15 +203,15 @@ def tracked(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], re
     return sharing(result)
 
 
-def assigned(x: Any, key: Any, value: Any) -> None:
-    """Replace elements of an array by a function.
+def copied_to(dst: TracedArray, src: Any, where: Any = True) -> None:
+    """Assign elements by a function, in all places or where a mask holds.
 
     Raises:
-        FuseError: it is no own array, or something does not fit.
+        FuseError: `dst` is no own array, or something does not fit.
     """
-    if not isinstance(x, _Own):
-        raise refused(f"an assignment into {x!r}", "assign into a copy of it, or into an array made by numpy.zeros")
-    assign(x, key, value)
+    if not isinstance(dst, _Own):
+        raise refused(f"an assignment into {dst!r}", "assign into a copy of it, or into an array made by numpy.zeros")
+    assign(dst, ... if where is True else where, src)
 
 
 def assign(x: Any, key: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ from anydml.tracing import axes, indexing, verbs
 from anydml.tracing.trace import Trace, TracedArray
 from anydml.tracing.words import Later, Table, Undecided, Word, call_word, lines
 
+own_arrays = Later("own_arrays")
 if TYPE_CHECKING:
     from anydml.tracing import images, making, padding, parts, picking, putting, replacing, selecting
 else:
@@ -177,9 +178,9 @@ TORCH: Table = {
     **method("new_ones", _new, f"*size {_LIKE}", number=1),
     **method("new_empty_strided", _new, f"size -stride {_LIKE}"),
     **method("new_full", verbs.fill, f"size fill_value {_LIKE}"),
-    **method("fill_", making.copied_to, "value"),
-    **method("zero_", making.copied_to, src=0),
-    **method("copy_", making.copied_to, "src|other -non_blocking"),
+    **method("fill_", own_arrays.copied_to, "value"),
+    **method("zero_", own_arrays.copied_to, src=0),
+    **method("copy_", own_arrays.copied_to, "src|other -non_blocking"),
     **method("fill", lambda x, value: verbs.fill(x, None, value), "value"),
     # Identities
     **method("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", lambda x: x, "-memory_format"),

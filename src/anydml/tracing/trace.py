@@ -35,7 +35,7 @@ class Trace:
         is_clamped: see `Scope`.
 
     Attributes:
-        is_assigning: whether the function may assign into arrays of its own (see `own_arrays`).
+        calling: calls words if the function may assign into arrays of its own (see `own_arrays`); else None.
         numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
@@ -52,11 +52,17 @@ class Trace:
         self.kind = kind
         self.device = device
         self.composer = composer or Composer(name)
-        self.is_over = self.is_assigning = False
+        self.is_over = False
+        self.calling: Any = None
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0
         self._given = given, is_clamped
+
+    @property
+    def is_assigning(self) -> bool:
+        """Whether the function may assign into arrays of its own."""
+        return self.calling is not None
 
     @cached_property
     def scope(self) -> Scope:
