@@ -85,7 +85,7 @@ def test_a_group_in_a_zip_store(tmp_path, capsys):
     for source, target, said in (
         ("x.zip/none", "z", "does not exist"),
         ("x.zip/notes.txt", "z", "is no .npy file"),
-        ("y/u", "x.zip/z", "cannot be written"),
+        ("y/u", "x.zip/z", "x.zip, which is only read"),
         ("y/u", "x.zip", "would be a file of another kind"),
     ):
         code, _, err = out_of(capsys, "rechunk", tmp_path / source, tmp_path / target, "-q")

@@ -52,8 +52,8 @@ class _Named(click.Path):
 
 def _check_readable(path: str) -> None:
     try:
-        if any(parent.is_file() for parent in Path(path).parents):
-            # An array in a file, such as in HDF5's, is looked for by its reader.
+        if any(parent.is_file() or (parent / "snapshots").is_dir() for parent in Path(path).parents):
+            # An array in a file, such as in HDF5's, or in a repository of Icechunk, is looked for by its reader.
             return
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

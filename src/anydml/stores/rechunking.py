@@ -12,7 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import located
-from anydml.stores.formats.inside_files import placed, said_of
+from anydml.stores.formats.inside_files import Inside, placed, said_of
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint, Store
 from anydml.stores.formats.target import Target, new_npy
@@ -87,7 +87,7 @@ def rechunk(
     """
     found, output = placed("rechunk", source), located("rechunk", target)
     place = JsonPath(str(found))
-    _check_target(output)
+    _check_target(output, placed("rechunk", target))
     if is_zarr_group(found):
         if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error(
@@ -143,8 +143,10 @@ def _is_whole(each: Any, size: int) -> bool:
     return isinstance(each, slice) and range(size)[each] == range(size)
 
 
-def _check_target(output: Path) -> None:
-    """Refuse addresses where no Zarr array can be."""
+def _check_target(output: Path, found: Path) -> None:
+    """Refuse addresses where no Zarr array can be, and names in files and repositories that are only read."""
+    if isinstance(found, Inside) and found.key:
+        raise JsonPath(str(output)).error(f"would be in {found.file}, which is only read: name a folder beside it")
     if isinstance(output, Address):
         check_written(output)
         if output.suffix.lower() == ".npy":

@@ -1,4 +1,4 @@
-"""Paths of Zarr arrays and groups in one file: a zip store, references of kerchunk, or HDF5."""
+"""Paths of Zarr arrays and groups in one file, a zip store, references of kerchunk or HDF5, or in Icechunk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.files.located import located
 from anydml.stores.formats.hdf5 import SIGNATURE, references_of_hdf5
+from anydml.stores.formats.icechunk import is_icechunk, references_of_icechunk, snapshot_of
 from anydml.stores.formats.kerchunk import is_kerchunk, references_of_kerchunk
-from anydml.stores.formats.references import Range, References
+from anydml.stores.formats.references import References
 from anydml.stores.formats.store import state_of
 from anydml.stores.formats.zip_store import is_zip_store, references_of_zip
 
@@ -31,7 +32,7 @@ class Inside(Address):
 
     @property
     def file(self) -> Path:
-        """The file."""
+        """The file, or the folder of a repository."""
         return Path(_parts(self)[0])
 
     @property
@@ -69,7 +70,7 @@ class Inside(Address):
             raise FileNotFoundError(2, "there is no such object", str(self))
         size = len(found) if isinstance(found, bytes) else found.length()
         start, stop = (0, size) if span is None else (None, span["suffix"]) if isinstance(span, dict) else span
-        if isinstance(found, Range):
+        if not isinstance(found, bytes):
             return memoryview(found.read(start, stop)), size
         return memoryview(found[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
 
@@ -106,7 +107,7 @@ class Inside(Address):
 
     def state(self) -> tuple[Any, ...]:
         """A value that changes with the file, or with any that it refers to."""
-        return state_of(self.file.stat()), self.references.state()
+        return _state(self.file), self.references.state()
 
 
 def placed(name: str, value: object) -> Path:
@@ -120,7 +121,7 @@ def placed(name: str, value: object) -> Path:
         return found
     try:
         for path in (found, *found.parents):
-            if path.is_file():
+            if path.is_file() or is_icechunk(path):
                 return Inside(found) if _is_known(path) or _kind(path) is not None else found
             if path.exists():
                 break
@@ -132,14 +133,21 @@ def placed(name: str, value: object) -> Path:
 def _is_known(path: Path) -> bool:
     """Whether the references of a file were read, and it has not changed since."""
     known = _KNOWN.get(str(path))
-    if known is not None and known[0] != state_of(path.stat()):
+    if known is not None and known[0] != _state(path):
         del _KNOWN[str(path)]
         return False
     return known is not None
 
 
+def _state(path: Path) -> tuple[Any, ...]:
+    """A value that changes with a file or repository."""
+    return (snapshot_of(path),) if path.is_dir() else state_of(path.stat())
+
+
 def said_of(path: Path) -> list[str]:
-    """A remark on the other files from which a path is read, if there are some."""
+    """A remark on the other files from which a path is read, or on the state of a repository, if there are some."""
+    if isinstance(path, Inside) and path.references.version:
+        return [f"reads {path.references.version} of {path.file}"]
     others = [str(each) for each in path.references.files() if each != path.file] if isinstance(path, Inside) else []
     more = f" and {len(others) - 3} more" * (len(others) > 3)
     return [f"reads {', '.join(others[:3])}{more}, to which {path} refers"] if others else []
@@ -154,6 +162,8 @@ def whole(path: Path) -> Path:
 
 def _kind(path: Path) -> Any:
     """The function that reads the references of a file; None of others."""
+    if path.is_dir():
+        return references_of_icechunk
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"PK") and path.suffix.lower() in (".zip", ".zarr") and is_zip_store(path):
@@ -170,7 +180,7 @@ def _parts(path: Inside) -> tuple[str, str]:
         if text == file or text.startswith(file + os.sep):
             return file, text[len(file) + 1 :].replace(os.sep, "/")
     # In another process than the one that opened it.
-    file = next(str(each) for each in (Path(text), *Path(text).parents) if each.is_file())
+    file = next(str(each) for each in (Path(text), *Path(text).parents) if each.is_file() or is_icechunk(each))
     return file, text[len(file) + 1 :].replace(os.sep, "/")
 
 
@@ -182,5 +192,5 @@ def _read(file: str) -> References:
         read = _kind(path)
         if read is None:
             raise ModelError(f"{file}: holds no Zarr hierarchy")
-        known = _KNOWN[file] = state_of(path.stat()), read(path, JsonPath(file))
+        known = _KNOWN[file] = _state(path), read(path, JsonPath(file))
     return known[1]

@@ -25,6 +25,12 @@ from anydml.stores.formats.zip_store import is_zip_store
 INDEX = ".safetensors.index.json"
 """Suffix of the names of indexes; those of Hugging Face are called model.safetensors.index.json."""
 
+N5 = (
+    "is an array or a container of N5, which is not read: let TensorStore copy it to a Zarr folder (pip install "
+    "tensorstore)"
+)
+"""What is said of them."""
+
 BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
 """The same for files of ``torch.save``, and the name of a single one."""
 
@@ -96,6 +102,10 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore:
             raise place.error("is no .npy file: of what lies at an address only these and Zarr arrays are read")
         if not path.exists():
             raise place.error("does not exist")
+        if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
+            raise place.error("is a repository of Icechunk, which is read on this machine's disks alone: copy it there")
+        if (path / "attributes.json").is_file():
+            raise place.error(N5)
     raise place.error("has no metadata of Zarr: name the folder of an array in it")
 
 
@@ -130,10 +140,8 @@ def _what_is_in(every: Sequence[Path]) -> str:
     if not every:
         return "is an empty folder: name a file, or a folder that has some"
     inside = {each.name for each in every if each.is_dir()}
-    if inside >= {"snapshots", "manifests"}:
-        return "is a repository of Icechunk, which is not read: copy its arrays to a Zarr folder by zarr-python"
     if (every[0].parent / "attributes.json").is_file():
-        return "is an array or a container of N5, which is not read: let TensorStore copy it to a Zarr folder"
+        return N5
     if any(each.name == ".zmetadata" for each in every):
         return "has .zmetadata alone, as references of kerchunk in Parquet, which are not read: write them as JSON"
     known = [each.name for each in every if each.suffix.lower() in (".npy", *READERS) and each.is_file()]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from anydml.files.addresses import Address
 from anydml.stores.formats.store import state_of
@@ -63,6 +63,16 @@ class Range(NamedTuple):
         return max(0, whole - self.start)
 
 
+class Object(Protocol):
+    """An object of which parts can be read."""
+
+    def read(self, start: int | None, stop: int) -> bytes:
+        """As `Range.read`."""
+
+    def length(self) -> int:
+        """As `Range.length`."""
+
+
 @dataclass
 class References:
     """The objects of a Zarr hierarchy.
@@ -70,10 +80,12 @@ class References:
     Attributes:
         objects: their bytes, or where these lie, by their names.
         refused: why arrays cannot be read, by their names.
+        version: which state of a repository this is; empty where the files tell.
     """
 
-    objects: Mapping[str, bytes | Range]
+    objects: Mapping[str, bytes | Object]
     refused: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     def __post_init__(self) -> None:
         self.inside: dict[str, dict[str, None]] = {"": {}}
@@ -97,6 +109,7 @@ class References:
             OSError: one cannot be read.
         """
         try:
-            return tuple(path.state() if isinstance(path, Address) else state_of(path.stat()) for path in self._files)
+            states = (path.state() if isinstance(path, Address) else state_of(path.stat()) for path in self._files)
+            return (self.version, *states)
         except FileNotFoundError as error:
             raise OSError(0, f"it refers to {error.filename}, which does not exist") from None

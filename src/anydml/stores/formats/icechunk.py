@@ -1,0 +1,120 @@
+"""Repositories of Icechunk on this machine: the objects of the latest snapshot of the branch main, read by icechunk."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import threading
+from collections.abc import Coroutine
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.references import References
+
+BRANCH = "main"
+
+
+class Stored(NamedTuple):
+    """An object of a repository.
+
+    Attributes:
+        store: icechunk's.
+        name: of the object.
+    """
+
+    store: Any
+    name: str
+
+    def read(self, start: int | None, stop: int) -> bytes:
+        """Some of the bytes; with no `start`, the last `stop` of them.
+
+        Raises:
+            OSError: icechunk cannot read them.
+        """
+        from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+        from zarr.core.buffer import default_buffer_prototype
+
+        span = SuffixByteRequest(stop) if start is None else RangeByteRequest(start, stop)
+        found = self._call("get", default_buffer_prototype(), span)
+        if found is None:
+            raise OSError(0, "is not in the repository any more", self.name)
+        return bytes(found.to_bytes())
+
+    def length(self) -> int:
+        """Number of bytes.
+
+        Raises:
+            OSError: icechunk does not know it.
+        """
+        return int(self._call("getsize"))
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        try:
+            return _waited(getattr(self.store, name)(self.name, *arguments))
+        except Exception as error:
+            # icechunk raises errors of its own for whatever its storage says.
+            raise OSError(0, f"cannot be read by icechunk: {_said(error)}", self.name) from None
+
+
+def is_icechunk(path: Path) -> bool:
+    """Whether a folder is a repository of Icechunk."""
+    has_refs = (path / "refs").is_dir() or (path / "repo").is_file()
+    return has_refs and all((path / name).is_dir() for name in ("snapshots", "manifests"))
+
+
+def snapshot_of(path: Path) -> str:
+    """The latest snapshot of a repository, which changes with every commit.
+
+    Raises:
+        ModelError: icechunk is not installed, or cannot open the repository.
+    """
+    return str(_session(path, JsonPath(str(path))).snapshot_id)
+
+
+def references_of_icechunk(path: Path, place: JsonPath) -> References:
+    """The objects of a repository.
+
+    Raises:
+        ModelError: icechunk is not installed, or cannot open the repository.
+    """
+    session = _session(path, place)
+
+    async def names() -> list[str]:
+        return [name async for name in session.store.list()]
+
+    objects = {name: Stored(session.store, name) for name in _waited(names())}
+    return References(objects, version=f"snapshot {session.snapshot_id} of branch {BRANCH}")
+
+
+def _session(path: Path, place: JsonPath) -> Any:
+    if importlib.util.find_spec("icechunk") is None:
+        raise place.error("is a repository of Icechunk, which icechunk reads: pip install icechunk")
+    import icechunk
+
+    try:
+        storage = icechunk.local_filesystem_storage(str(path))
+        return icechunk.Repository.open(storage).readonly_session(BRANCH)
+    except Exception as error:
+        # As in `Stored`.
+        raise place.error(f"is a repository of Icechunk that cannot be opened: {_said(error)}") from None
+
+
+def _waited(call: Coroutine[Any, Any, Any]) -> Any:
+    """The result of an asynchronous call."""
+    return asyncio.run_coroutine_threadsafe(call, _loop()).result()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """A loop of asyncio in a thread of its own: zarr-python's may be the one that waits here."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="anydml-icechunk", daemon=True).start()
+    return loop
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error of icechunk, which goes on with where in its sources it was."""
+    lines = [line.strip(" │×╰─▶") for line in str(error).splitlines()]
+    return next((line for line in lines if line), type(error).__name__).removeprefix("x ")[:200]
