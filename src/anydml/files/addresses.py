@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 else:
     _LocalPath = type(Path())
 
+PARTS_HELD = 4
+"""Parts in which bytes come that are put where they belong."""
+
 
 class Address(_LocalPath):
     """The path of an object, or of a folder of objects, with those methods of `pathlib.Path` that readers use.
@@ -93,6 +96,28 @@ class Address(_LocalPath):
             OSError: there is no such object, or it cannot be read.
         """
         return self._get((start, stop))
+
+    def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
+        """Fill a view with bytes of the object as they come, so that they are not held twice.
+
+        Returns:
+            The number of bytes that came, and the size of the object.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        import obstore
+
+        at = 0
+        try:
+            found = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
+            parts = iter(found.stream(min_chunk_size=max(1, len(view) // PARTS_HELD)))
+            while (part := next(parts, None)) is not None:
+                view[at : at + len(part)] = memoryview(part)
+                at += len(part)
+            return at, int(found.meta["size"])
+        except Exception as error:
+            raise self._error(error) from None
 
     def read_end(self, count: int) -> bytes:
         """The last bytes of the object.

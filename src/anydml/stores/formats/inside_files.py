@@ -74,6 +74,12 @@ class Inside(Address):
             return memoryview(found.read(start, stop)), size
         return memoryview(found[max(0, size - stop) if start is None else start :][: stop - (start or 0)]), size
 
+    def read_into(self, view: memoryview, start: int) -> tuple[int, int]:
+        """As `Address.read_into`."""
+        found, size = self._get((start, start + len(view)))
+        view[: len(found)] = found
+        return len(found), size
+
     def parts_of(self, size: int) -> Iterator[bytes]:
         """The object in parts."""
         end = self.head()["size"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
-from anydml.files.addresses import Address
+from anydml.files.addresses import PARTS_HELD, Address
 from anydml.files.located import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
@@ -89,7 +89,12 @@ class GridBlocking(Blocking):
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         self._is_near = all(cost_at(each.path) is boxes.HERE for each in (*inputs, *outputs))
         few = free // 16
-        self.span = max(1, min(boxes.MOST_SPAN, few if self._is_near else max(free // (6 * AT_ONCE), min(few, LEAST))))
+        # Beside what is read of an address, a part of it is held; of chunks of shards, and those with codecs, all.
+        far = [each.layout for each in inputs if isinstance(each.path, Address)]
+        is_put = all(each.is_plain and each.shard is None for each in far)
+        self._beside = 0 if not far else 1 / PARTS_HELD if is_put else 1
+        share = int(free // (3 * AT_ONCE * (1 + self._beside)))
+        self.span = max(1, min(boxes.MOST_SPAN, few if self._is_near else max(share, min(few, LEAST))))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
@@ -105,8 +110,7 @@ class GridBlocking(Blocking):
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
-        # What is read from an address is held twice.
-        need = self.span * (2 if any(isinstance(store.path, Address) for store in self.inputs) else 1)
+        need = int(self.span * (1 + self._beside))
         for store in self.inputs:
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)

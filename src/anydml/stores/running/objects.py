@@ -34,9 +34,8 @@ class ObjectFile:
         """
         if not view:
             return
-        found, size = self.path.read_range(at, at + len(view))
+        count, size = self.path.read_into(view, at)
         if self._size not in (None, size):
             raise JsonPath(str(self.path)).error(f"is {size} bytes, where {self._size} are expected")
-        if len(found) != len(view):
+        if count != len(view):
             raise JsonPath(str(self.path)).error("has become shorter since it was opened")
-        view[:] = found
