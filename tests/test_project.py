@@ -110,7 +110,7 @@ def test_the_commands_of_contributing_are_there():
 
 def test_the_tour_names_files_and_functions_that_exist():
     source = ROOT / "src/anydml"
-    rows = re.findall(r"^\| \d \| `(.*?)` \| (.*?) \|", text(ROOT / "docs/tour.md"), re.MULTILINE)
+    rows = re.findall(r"^\| \d \| `(.*?)` \| (.*?) \|", text(ROOT / "docs/engines.md"), re.MULTILINE)
     assert 1 < len(rows) <= 5
     for path, functions in rows:
         for name in re.findall(r"`(\w+)`", functions):

@@ -111,9 +111,9 @@ def test_pictures_follow_the_page_whatever_the_system_prefers(visit, first, then
 
 
 def test_what_is_copied_can_be_run(visit):
-    tab = visit("tutorials", permissions=["clipboard-read", "clipboard-write"])
+    tab = visit("stories/qkv", permissions=["clipboard-read", "clipboard-write"])
     buttons = tab.locator(".md-code__button[data-md-type=copy]").all()
-    assert len(buttons) == len(blocks((ROOT / "docs/tutorials.md").read_text(encoding="utf-8")))
+    assert len(buttons) == len(blocks((ROOT / "docs/stories/qkv.md").read_text(encoding="utf-8")))
     copied = []
     for button in buttons:
         button.click()

@@ -14,7 +14,7 @@ from anydml.engines.cuda.engine import CudaProgram, as_operand
 
 CHUNKS, PROGRAMS = 4, how_many(48) // 4
 GPU = 0 if ON_GPU else None
-GUIDE = Path(__file__).parents[3] / "docs" / "sharded-training.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "stories" / "sharded-training.md"
 
 
 def results(fused, *arguments):
