@@ -201,9 +201,7 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
     reference = "".join((tmp_path / page).with_suffix(".html").read_text(encoding="utf-8") for page in REFERENCES)
     assert "<blockquote" not in reference, "examples stand in a section: a prompt outside one is Markdown's quotation"
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
-    pages = " ".join(
-        f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference")
-    )
+    pages = " ".join(f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference"))
     missing = {name for name in PUBLIC if not re.search(rf"\b{name.rpartition('.')[2]}\b", pages)}
     assert missing == set()
     assert "total_tensor_size_in_bytes" in pages
