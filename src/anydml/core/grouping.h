@@ -1,4 +1,6 @@
 /* Tasks for the first of some moves: one task for several, if that is worthwhile. */
+#ifndef ANYDML_GROUPING_H
+#define ANYDML_GROUPING_H
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
@@ -172,3 +174,4 @@ static int64_t anydml_add_tasks(anydml_stage *stage, const anydml_move *m, int64
   for (int k = 0; k < tasks; k++) stage->units += s[k].units;
   return done;
 }
+#endif

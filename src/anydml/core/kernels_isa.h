@@ -1,9 +1,10 @@
-/* All kernels for one instruction set, and their table. */
+/* All kernels for one instruction set, and their table. Included once for each
+ * instruction set, so it has no guard. */
 #include "vectors.h"
 #include "rows.h"
 #include "tiles.h"
 #include "lookups.h"
-#include "weaves.h"
+#include "weave_kernels.h"
 #include "numbers.h"
 
 static const anydml_kernels K(kernels) = {

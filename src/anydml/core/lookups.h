@@ -1,4 +1,5 @@
-/* Moves with lookups: for a segment of coordinates at a time, resolve the offsets, then copy the elements. */
+/* Moves with lookups: for a segment of coordinates at a time, resolve the offsets, then copy the elements. Included once for each
+ * instruction set, so it has no guard. */
 
 /* Copy elements by arrays of offsets; without `tos`, the destination has stride `a`. */
 static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from, const int64_t *froms, int64_t n, int64_t e) {
@@ -155,7 +156,7 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
   }
 }
 
-#include "picks.h"
+#include "single_lookup_kernels.h"
 
 /* Move a part of a plane. */
 static void K(lookup_plane)(const anydml_task *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {

@@ -1,4 +1,5 @@
-/* Planes of strided rows and elements, and of fills. */
+/* Planes of strided rows and elements, and of fills. Included once for each
+ * instruction set, so it has no guard. */
 #define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_task *s, char *to, const char *from, int64_t n1, int64_t n0) { \
   const int64_t a = s->a0, b = s->b0; \
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \

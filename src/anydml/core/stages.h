@@ -1,6 +1,8 @@
 /* From moves to stages, whose tasks may run concurrently, and from stages to work. */
+#ifndef ANYDML_STAGES_H
+#define ANYDML_STAGES_H
 #include "ranges.h"
-#include "choices.h"
+#include "kernel_selection.h"
 #include "grouping.h"
 
 /* Tasks with equal numbers of units, such as parts of rows, run unit by unit, so that adjacent data is read together. */
@@ -130,3 +132,4 @@ static const char *anydml_task_name(const anydml_task *s) {
     if (k->transpose[e] && s->plane == k->transpose[e]) return "transpose";
   return "elements";
 }
+#endif

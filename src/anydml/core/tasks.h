@@ -2,7 +2,7 @@
 #ifndef ANYDML_TASKS_H
 #define ANYDML_TASKS_H
 #include "moves.h"
-#include "weaving.h"
+#include "weave_plan.h"
 
 enum {
   ANYDML_TASKS = 16,              /* maximum number of tasks of a stage */

@@ -1,8 +1,8 @@
 /* Elements transposed in registers: a tile has as many rows of the source as a vector has elements, and 16 bytes of each.
  *
  * Each lane of a vector takes 16 bytes of a row from another group of rows. Within lanes, neighbours are interleaved
- * until each vector holds one column of all rows, which is stored as a whole.
- */
+ * until each vector holds one column of all rows, which is stored as a whole. Included once for each
+ * instruction set, so it has no guard. */
 #if ANYDML_LANES == 4
 static inline anydml_v64 K(lanes)(const char *p, int64_t step) {
   __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)p)), _mm_loadu_si128((const void *)(p + step)), 1);

@@ -1,4 +1,5 @@
-/* Columns woven by masks (see weaving.h): each vector of a block is repeated along the rows. */
+/* Columns woven by masks (see weave_plan.h): each vector of a block is repeated along the rows. Included once for each
+ * instruction set, so it has no guard. */
 #define ANYDML_WEAVE_OF(t) case t: { \
     ANYDML_LOAD_MASKS(t) \
     for (int64_t line = 0; line < r->lines; line++) { \

@@ -3,6 +3,8 @@
  * A block has enough rows to write whole vectors to every target. Each vector takes bytes of a few windows of the source,
  * by masks that are computed here for each list of moves.
  */
+#ifndef ANYDML_WEAVE_PLAN_H
+#define ANYDML_WEAVE_PLAN_H
 static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* limits; terms of a block, and of a vector */
@@ -300,3 +302,4 @@ static inline void anydml_line_start(const anydml_weave *w, const anydml_column 
     *from += at[d] * m->b[w->dimension[d]];
   }
 }
+#endif

@@ -1,4 +1,5 @@
-/* Moves by one lookup with contiguous indices or masks, without intermediate offsets. */
+/* Moves by one lookup with contiguous indices or masks, without intermediate offsets. Included once for each
+ * instruction set, so it has no guard. */
 
 /* Copy a line's elements from `from` where the mask is 0, from `base` elsewhere; strides at both are 0 or those of contiguous
  * elements, and `base` may be `to`. */

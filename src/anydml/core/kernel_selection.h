@@ -1,4 +1,6 @@
 /* The choice of a move's kernel, and its division into units. */
+#ifndef ANYDML_KERNEL_SELECTION_H
+#define ANYDML_KERNEL_SELECTION_H
 
 static int64_t anydml_bytes(const anydml_move *m) {
   int64_t bytes = m->element;
@@ -334,3 +336,4 @@ static int anydml_choose_plain(anydml_stage *stage, anydml_task *s, const anydml
   else anydml_divide_lines(s, ANYDML_UNIT);
   return 1;
 }
+#endif
