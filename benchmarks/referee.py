@@ -1,6 +1,6 @@
 """Keep what engines make of one folder of cases, for the page of the referee.
 
-anydml cases --count 10000 --seed 2026 --out cases
+anydml cases --count 10000 --seed 2026 -o cases
 anydml judge cases --engine onnxruntime --json > onnxruntime.json    # and so on
 python -m benchmarks.referee cases onnxruntime.json reference.json …
 """

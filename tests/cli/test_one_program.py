@@ -21,7 +21,7 @@ READERS = {
 }
 """Arguments that are read, by command."""
 
-MORE = {"judge": ["--engine", "anydml"], "cases": ["--out", "out"]}
+MORE = {"judge": ["--engine", "anydml"], "cases": ["--output", "out"]}
 """Options without which a command does not begin."""
 
 ENDINGS = {"convert": "", "judge": "", "run": ".json", "explain": ".json", "check": ".json", "manifest": ".npz"}
@@ -33,8 +33,8 @@ OF_ONE_MEANING = {
     "--verbose", "--scheduler", "--tp", "--pp", "--ep", "--fsdp", "--dcp", "--extras-from", "--no-extras",
     "--shard-size", "--output",
 }  # fmt: skip
-OTHERWISE = {("run", "--output"), ("judge", "--memory"), ("run", "--allow-outside")}
-"""Options of a name that others have, and what is known to differ: NAME=FILE of one output, and numbers of MiB."""
+OTHERWISE = {("run", "--output"), ("cases", "--output"), ("judge", "--memory"), ("run", "--allow-outside")}
+"""Options that differ from those of their names: NAME=FILE of one output, an output that is no argument, and MiB."""
 
 
 @pytest.fixture

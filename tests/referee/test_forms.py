@@ -284,19 +284,19 @@ def test_the_commands(tmp_path, capsys):
             main([*map(str, arguments)])
         return ended.value.code or 0, capsys.readouterr()
 
-    code, said = run("cases", "tile", "--as", "webnn", "--count", "3", "--out", tmp_path / "w")
+    code, said = run("cases", "tile", "--as", "webnn", "--count", "3", "--output", tmp_path / "w")
     assert (code, re.sub(r"'.*'", "", said.out)) == (
         0,
         "3 cases of 1 operator written to \n5 of 13 features reached, see --coverage\n",
     )
-    code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--out", tmp_path / "d", "--coverage")
+    code, said = run("cases", "SLICE", "--as", "dxdispatch", "--count", "2", "--output", tmp_path / "d", "--coverage")
     assert (code, "2 cases of 1 operator written" in said.out, "    slice: InputTensor is " in said.out) == (
         0,
         True,
         True,
     )
     assert run("judge", tmp_path / "w/tile.json", "--engine", "anydml")[0] == 0
-    code, said = run("cases", "identity", "--as", "webnn", "--invalid", "--out", tmp_path / "x")
+    code, said = run("cases", "identity", "--as", "webnn", "--invalid", "--output", tmp_path / "x")
     assert (code, "no rule of identity can be broken" in said.err) == (2, True)
     (tmp_path / "w/tile.json").write_text('{"tests": [{"name": "a"}]}')
     code, said = run("judge", tmp_path / "w", "--engine", "anydml")

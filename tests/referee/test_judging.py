@@ -178,7 +178,7 @@ def test_the_commands(tmp_path, capsys):
             main([*map(str, arguments)])
         return ended.value.code, capsys.readouterr()
 
-    code, said = run("cases", "Where", "--count", "5", "--out", tmp_path / "w", "--coverage")
+    code, said = run("cases", "Where", "--count", "5", "--output", tmp_path / "w", "--coverage")
     assert not code
     assert "5 cases of 1 operator written" in said.out
     assert "Where: X is " in said.out
@@ -192,7 +192,7 @@ def test_the_commands(tmp_path, capsys):
     assert (code, "exclude each other" in said.err) == (2, True)
     code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--shrink", tmp_path / "w")
     assert (code, "is not an empty folder" in said.err, said.out) == (2, True, "")
-    code, said = run("cases", "Where", "--out", tmp_path / "w")
+    code, said = run("cases", "Where", "--output", tmp_path / "w")
     assert (code, "is not an empty folder" in said.err) == (2, True)
 
 

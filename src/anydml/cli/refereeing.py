@@ -9,7 +9,8 @@ import click
 
 from anydml.cli.command import Command
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath, check_target, overwrites, say
+from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell
+from anydml.cli.plan_output import json_option, say_json
 from anydml.text import counted
 
 FAILED = 1
@@ -18,16 +19,19 @@ FAILED = 1
 
 @click.command(cls=Command, short_help="Write random cases of operators with their results.")
 @click.argument("operators", metavar="[OPERATOR...]", nargs=-1)
-@click.option("--out", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
+@click.option("-o", "--output", required=True, metavar="DIR", type=LocalPath(), help="The new folder of the cases.")
 @click.option("--count", type=click.IntRange(1), default=1000, show_default=True, help="Number of cases in all.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same cases.")
 @click.option("--as", "form", type=click.Choice(["onnx", "webnn", "dxdispatch"]), default="onnx", show_default=True,
               help="Operators of ONNX, of WebNN as tests of WPT, or of DirectML as models of DxDispatch.")  # fmt: skip
 @click.option("--invalid", is_flag=True, help="Cases that break one rule each, to see who accepts them.")
 @click.option("--coverage", is_flag=True, help="List what the cases of each operator do not reach.")
+@json_option
+@quiet_option
 def cases(
-    operators: tuple[str, ...], out: str, count: int, seed: int, form: str, invalid: bool, coverage: bool
-) -> None:
+    operators: tuple[str, ...], output: str, count: int, seed: int, form: str, invalid: bool, coverage: bool,
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
     """Write random cases of each OPERATOR, an operator of ONNX; of all that move data by default.
 
     A case is a folder as those of ONNX's backend tests: model.onnx, test_data_set_0/input_0.pb and so on, and beside
@@ -44,15 +48,19 @@ def cases(
     seen = Coverage(reachable)
     drawn = group(seen.counting(draw(operators, count, seed, not invalid)))
     said = {"seed": seed, "operators": [*operators], "invalid": invalid}
-    written = write_cases(drawn, Path(out), write, form, **said)
+    written = write_cases(drawn, Path(output), write, form, **said)
     ambiguous = f", {seen.ambiguous} of them ambiguous" if seen.ambiguous else ""
     what = f"{counted(written, 'case')} of {counted(len(seen.reached), 'operator')}"
-    say(f"{what} written to '{out}'{ambiguous}")
+    missing = [] if invalid else seen.missing()
+    if as_json:
+        features = {} if invalid else {"features": seen.count, "not_reached": missing}
+        counts = {"cases": written, "operators": len(seen.reached), "ambiguous": seen.ambiguous}
+        say_json({"output": output, **counts, **features})
+    tell(f"{what} written to '{output}'{ambiguous}")
     if not invalid:
-        missing = seen.missing()
-        say(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
+        tell(f"{seen.count - len(missing)} of {seen.count} features reached" + (", see --coverage" if missing else ""))
         for line in missing if coverage else ():
-            say(f"    {line}")
+            tell(f"    {line}")
 
 
 def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
@@ -85,14 +93,15 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
 @click.option("--json", is_flag=True, help="Print a JSON document.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")
-@click.option("--html", metavar="PAGE.html", type=LocalPath(), help="Write a page with pictures.")
+@click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with pictures.")
 @click.option(
     "--shrink", metavar="DIR", type=LocalPath(), help="Write the smallest case of each cause to a new folder."
 )
 @overwrites
+@quiet_option
 def judge(
     folder: str, engine: str, jobs: int | None, seconds: float, memory: int, html: str | None, shrink: str | None,
-    overwrite: bool, **forms: Any,
+    overwrite: bool, quiet: bool, **forms: Any,
 ) -> int:  # fmt: skip
     """Run an engine over the cases of DIR, each in a process that may crash or hang, and report what it makes of them.
 
@@ -114,8 +123,10 @@ def judge(
     if shrink is not None:
         check_new(Path(shrink))
     judged = judged_by(folder, engine, jobs, seconds, memory << 20)
-    for line in FORMS[chosen[0]](judged).splitlines() if chosen else lines_of(judged):
+    for line in FORMS[chosen[0]](judged).splitlines() if chosen else ():
         say(line)
+    for line in () if chosen else lines_of(judged):
+        tell(line)
     if html is not None:
         page(judged).save(html)
     if shrink is not None:
@@ -123,5 +134,5 @@ def judge(
 
         for line in shrink_all(judged, engine, Path(shrink), seconds, memory << 20):
             if not chosen:
-                say(line)
+                tell(line)
     return 0 if judged.is_clean else FAILED
