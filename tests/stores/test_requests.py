@@ -92,9 +92,25 @@ def test_a_plan_reads_by_long_requests_and_opens_each_file_twice(whole, tmp_path
 
 def test_ranks_are_joined_by_long_requests_and_their_copies_compared_in_open_files(ranks, tmp_path, requests):
     reads, opened = requests(ranks, lambda: stores.reshard(ranks, tmp_path / "out").run())
-    # What four ranks have of a row, or of a norm, cannot be one request.
-    assert 0 < reads <= 4 * MOST_A_GIB * 96 / 1024
+    # Of each norm, the copies of four ranks are compared.
+    assert 0 < reads <= MOST_A_GIB * 96 / 1024 + 2 * LAYERS * 4
     assert [*opened.values()] == [3] * 4
+
+
+@pytest.mark.parametrize("is_distributed", [False, True])
+@pytest.mark.parametrize("options", [{}, {"dtype": "bf16"}], ids=str)
+def test_pieces_that_follow_each_other_in_files_are_read_together(tmp_path, requests, is_distributed, options):
+    values = np.random.default_rng(0).standard_normal(1 << 20).astype("f4")
+    tensors = {f"layers.{k}.up.weight": np.roll(values, k).reshape(1024, 1024) for k in range(24)}
+    tensors |= {f"layers.{k}.norm.weight": values[k : k + 1024] for k in range(24)}
+    written(tmp_path / "x.safetensors", tensors)
+    stores.reshard(tmp_path / "x.safetensors", tmp_path / "in", ranks={"fsdp": 4}, dcp=is_distributed).run()
+    reads, _ = requests(
+        tmp_path / "in", lambda: stores.reshard(tmp_path / "in", tmp_path / "out.safetensors", **options).run()
+    )
+    assert 0 < reads <= MOST_A_GIB * 96 / 1024
+    if not options:
+        assert stores.verify(tmp_path / "x.safetensors", tmp_path / "out.safetensors") is None
 
 
 @pytest.mark.parametrize("other", ["whole", "ranks"])

@@ -19,7 +19,11 @@ WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """Bytes per row of a block that are tried."""
 
 GOOD, NEAR = 8 << 20, 4 << 20
-"""Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache."""
+"""Bytes of a block from which longer requests gain little, also on slow mounts; of one that is moved in a cache, and of a
+read that is long enough there."""
+
+LONGEST, LONGER = 32 << 20, 1.2
+"""Most bytes of a block that is larger for longer reads, and how much longer these must be."""
 
 CACHED = 8 << 20
 """Bytes of a block that still fits in a cache when it is written."""
@@ -57,7 +61,30 @@ def chosen(group: MoveGroup, most: int) -> Cut | None:
             best = cost, cut
             if cost <= GOOD_ENOUGH + SECONDS_A_BYTE * _short(io) / max(1, sum(each.bytes for each in io.writes)):
                 break
-    return best and best[1]
+    return best and _lengthened(group, best[1], most)
+
+
+def _lengthened(group: MoveGroup, cut: Cut, most: int) -> Cut:
+    """A cut into larger blocks, where that makes short requests longer and nothing is moved in a cache."""
+    operand = group.operands(cut.side)[0]
+    io = _middle_io(group, cut, operand)
+    while not io.moves and _mean(io) < NEAR:
+        more = cut._replace(height=2 * cut.height) if cut.pitch else cut._replace(width=2 * cut.width)
+        if more.height * more.width > LONGEST:
+            break
+        try:
+            longer = _middle_io(group, more, operand)
+        except TooManyRunsError:
+            break
+        if longer.held > most or _mean(longer) < LONGER * _mean(io):
+            break
+        cut, io = more, longer
+    return cut
+
+
+def _mean(io: BlockIO) -> float:
+    """Bytes of a read, on average."""
+    return sum(each.bytes for each in io.reads) / max(1, sum(each.file.size for each in io.reads))
 
 
 def _candidates(group: MoveGroup, most: int) -> Iterator[Cut]:

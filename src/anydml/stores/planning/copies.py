@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.covered import united
-from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned
+from anydml.stores.planning.transfers import DIRECT, SCATTERED, Transfer, aligned, are_apart, scattered
 
 FEW = 256
 """Copies up to which each is a move, which can be cut in more ways."""
@@ -127,7 +127,12 @@ def staged_copies(
     starts, _, _ = united(at, at + lengths, gap)
     # Where nearly every row is a request of its own, it is read straight into the write buffer.
     own = lengths >= (SCATTERED if 2 * starts.size > at.size else DIRECT)
-    spans = [Transfer(operand, at[own], to[own], lengths[own], True)] if own.any() else []
+    if own.any() and not own.all():
+        # Shorter rows between these are a part of their requests, unless nearly all are short.
+        number = np.cumsum(are_apart(at, lengths)) - 1
+        counts, sizes = np.bincount(number), np.bincount(number, lengths)
+        own |= ((np.bincount(number, own) > 0) & (sizes >= SCATTERED * counts))[number]
+    spans = [scattered(operand, at[own], to[own], lengths[own])] if own.any() else []
     to, at, lengths = to[~own], at[~own], lengths[~own]
     if not at.size:
         return spans, (to, at, lengths), base

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.moves import Access, Move, extent
-from anydml.stores.formats.store import Numbers
+from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.cutting import Side, end_of, with_end
-from anydml.stores.running.scattered_io import can_scatter
+from anydml.stores.running.scattered_io import LEFT_OUT, NEAR, can_scatter
 
 LINE = 64
 """Bytes of a line of the caches."""
@@ -36,15 +36,15 @@ SCATTERED = 256
 
 
 class Transfer(NamedTuple):
-    """Requests, each of one run or of several that have one length and are contiguous in the file.
+    """Requests, each of one run or of several that are contiguous in the file.
 
     Attributes:
         operand: number of the operand whose file is read or written.
         file: offset of each request, in bytes from the start of the operand.
-        buffer: offset of each run in the buffer, request by request.
+        buffer: offset of each run in the buffer, request by request; `LEFT_OUT` of one that is read and not kept.
         lengths: bytes of each run.
         is_direct: whether the buffer is that of the other end, because no move is needed in between.
-        runs: per request.
+        counts: runs of each request; None for one.
     """
 
     operand: int
@@ -52,12 +52,15 @@ class Transfer(NamedTuple):
     buffer: Numbers
     lengths: Numbers
     is_direct: bool = False
-    runs: int = 1
+    counts: Numbers | None = None
 
     @property
     def sizes(self) -> Numbers:
         """Bytes per request."""
-        return self.lengths[:: self.runs] * self.runs
+        if self.counts is None or not self.counts.size:
+            return self.lengths
+        found: Numbers = np.add.reduceat(self.lengths, np.cumsum(self.counts) - self.counts)
+        return found
 
     @property
     def bytes(self) -> int:
@@ -68,8 +71,29 @@ class Transfer(NamedTuple):
 def transfer_of(
     operand: int, file: Numbers, buffer: Numbers, length: int, is_direct: bool = False, runs: int = 1
 ) -> Transfer:
-    """A `Transfer` whose runs have one length."""
-    return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, runs)
+    """A `Transfer` whose runs have one length, and whose requests as many runs."""
+    counts = np.full(file.size, runs, np.int64) if runs > 1 else None
+    return Transfer(operand, file, buffer, np.full(buffer.size, length, np.int64), is_direct, counts)
+
+
+def are_apart(file: Numbers, lengths: Numbers) -> Array:
+    """Whether each of sorted runs begins a request: where the one before is not near, or the system takes one a time."""
+    gaps = file[1:] - (file + lengths)[:-1]
+    return np.concatenate([np.ones(min(1, file.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
+
+
+def scattered(operand: int, file: Numbers, buffer: Numbers, lengths: Numbers) -> Transfer:
+    """Reads of runs, in the order of their offsets in the file, straight into the buffer of the other end.
+
+    Runs that are near each other are one request, where the system has such.
+    """
+    begins, gaps = are_apart(file, lengths), file[1:] - (file + lengths)[:-1]
+    if begins.all():
+        return Transfer(operand, file, buffer, lengths, True)
+    between = np.flatnonzero(~begins[1:] & (gaps > 0)) + 1
+    counts = np.diff(np.append(np.flatnonzero(np.insert(begins, between, False)), begins.size + between.size))
+    runs = np.insert(buffer, between, LEFT_OUT), np.insert(lengths, between, gaps[between - 1])
+    return Transfer(operand, file[begins], *runs, True, counts)
 
 
 def direct(move: Move, side: Side) -> Transfer | None:

@@ -10,6 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array
 from anydml.stores.planning.blocks import BlockIO
@@ -109,10 +111,11 @@ class FileBlocks(BlocksWriter):
         file, base = self._files[operands[transfer.operand]]
         places = (transfer.file + base).tolist()
         view, request = buffer.data, file.read if is_read else file.write
-        if transfer.runs > 1:
-            several, length = file.read_runs if is_read else file.write_runs, int(transfer.lengths[0])
-            for at, starts in zip(places, transfer.buffer.reshape(-1, transfer.runs), strict=True):
-                several(buffer, starts, length, at)
+        if transfer.counts is not None:
+            several, ends = file.read_runs if is_read else file.write_runs, np.cumsum(transfer.counts)[:-1]
+            runs = zip(np.split(transfer.buffer, ends), np.split(transfer.lengths, ends), strict=True)
+            for at, (starts, lengths) in zip(places, runs, strict=True):
+                several(buffer, starts, lengths, at)
             return
         for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
             request(view[start : start + size], at)

@@ -22,13 +22,13 @@ from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.running.objects import ObjectFile
-from anydml.stores.running.scattered_io import MOST_RUNS, can_scatter, request
+from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS, can_scatter, request
 
 AT_ONCE = 512 << 10
 """Most bytes of a write: Linux allocates page-cache memory in pieces of that size, and large ones cost more."""
 
-CAST_AT_ONCE = 4 << 20
-"""Most bytes that are read at once to be cast."""
+CAST_AT_ONCE = 9 << 20
+"""Most bytes that are read at once to be cast: 8 MiB, and what lies between parts of them."""
 
 LONG = 256 << 10
 """Bytes of a write from which it goes to the disk at once; pages shared with other writes would go twice."""
@@ -147,34 +147,37 @@ class PlainFile:
         finally:
             os.close(descriptor)
 
-    def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
-        """Fill runs of a buffer, `length` bytes from each start, with the bytes from an offset on.
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+        """Fill runs of a buffer with the bytes from an offset on, of which those of starts `LEFT_OUT` are not kept.
 
         Raises:
             ModelError: the file is too short.
         """
-        self._runs(buffer, starts, length, at, True)
+        self._runs(buffer, starts, lengths, at, True)
 
-    def write_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
+    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
         """Write runs of a buffer, one after the other, at an offset."""
-        self._runs(buffer, starts, length, at, False)
+        self._runs(buffer, starts, lengths, at, False)
         if self._is_kept:
-            begin_write_back(self.descriptor, at, starts.size * length)
+            begin_write_back(self.descriptor, at, int(lengths.sum()))
 
-    def _runs(self, buffer: Array, starts: Numbers, length: int, at: int, is_read: bool) -> None:
+    def _runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> None:
         view, one = buffer.data, self.read if is_read else self.write
-        most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // length))
+        most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // int(lengths.max(initial=1))))
         while starts.size:
-            done = 0
+            whole = done = rest = 0
             if min(most, starts.size) > 1 and can_scatter():
-                done = request(self.descriptor, buffer, starts[:most], length, at, is_read)
-            whole, rest = divmod(done, length)
+                done = request(self.descriptor, buffer, starts[:most], lengths[:most], at, is_read)
+                ends = np.cumsum(lengths[:most])
+                whole = int(np.searchsorted(ends, done, "right"))
+                rest = done - int(ends[whole - 1]) if whole else done
             if rest or not done:
                 # The system stopped within a run, or takes one run at a time.
-                start = int(starts[whole])
-                one(view[start + rest : start + length], at + done)
+                start, length = int(starts[whole]), int(lengths[whole])
+                if start != LEFT_OUT:
+                    one(view[start + rest : start + length], at + done)
                 whole, done = whole + 1, done + length - rest
-            starts, at = starts[whole:], at + done
+            starts, lengths, at = starts[whole:], lengths[whole:], at + done
 
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):
@@ -220,7 +223,7 @@ class CastFile:
             return
         size, result = self._stored.itemsize, np.frombuffer(view, self._dtype)
         # Few requests, but no more memory than that of the block, unless it is small.
-        count = min(CAST_AT_ONCE, max(AT_ONCE, len(view))) // size
+        count = min(CAST_AT_ONCE // size, max(AT_ONCE // size, result.size))
         for first in range(0, result.size, count):
             part = result[first : first + count]
             read = np.empty(part.size, self._stored)
@@ -228,10 +231,21 @@ class CastFile:
             self._read(read.view(np.uint8).data, place)
             part[...] = resolved(read, self._dtype)
 
-    def read_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
-        """Fill runs of a buffer, `length` bytes from each start."""
-        for number, start in enumerate(starts.tolist()):
-            self.read(buffer.data[start : start + length], at + number * length)
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+        """As of `PlainFile`; short runs are read and cast together."""
+        most = CAST_AT_ONCE // self._stored.itemsize * self._dtype.itemsize
+        ends, first, base = np.cumsum(lengths), 0, 0
+        while first < starts.size:
+            last = max(first + 1, int(np.searchsorted(ends, base + most, "right")))
+            size, own = int(ends[last - 1]) - base, [*zip(starts[first:last], lengths[first:last], strict=True)]
+            view = buffer[own[0][0] :][:size] if len(own) == 1 else np.empty(size, np.uint8)
+            if len(own) > 1 or own[0][0] != LEFT_OUT:
+                self.read(view.data, at + base)
+            if len(own) > 1:
+                for (start, length), end in zip(own, ends[first:last] - base, strict=True):
+                    if start != LEFT_OUT:
+                        buffer[start : start + length] = view[end - length : end]
+            first, base = last, int(ends[last - 1])
 
 
 Task = Callable[[], object]

@@ -43,10 +43,10 @@ class MemoryFile:
         """The memory of bytes from an offset on."""
         return self._contents[self._path][at : at + size]
 
-    def write_runs(self, buffer: Array, starts: Numbers, length: int, at: int) -> None:
-        """Copy runs of a buffer, `length` bytes from each start, one after the other, to an offset."""
+    def write_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+        """Copy runs of a buffer, one after the other, to an offset."""
         content = self._contents[self._path]
-        for start in starts.tolist():
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             content[at : at + length] = buffer[start : start + length]
             at += length
 
@@ -71,7 +71,7 @@ class LoadedBlocks(FileBlocks):
     def _written(self, operands: Sequence[int], io: BlockIO, slot: Array) -> Array:
         """The memory of a block where it is one piece, so that nothing is copied to it; otherwise as `FileBlocks`."""
         own = io.writes[0]
-        if len(io.writes) == own.file.size == own.runs == 1 and not own.is_direct:
+        if len(io.writes) == own.file.size == own.buffer.size == 1 and not own.is_direct:
             file, base = self._files[operands[own.operand]]
             found: Array = file.part(int(own.file[0]) + base, own.bytes)
             if address_of(found) % ALIGNED == 0:

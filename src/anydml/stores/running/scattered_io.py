@@ -16,6 +16,11 @@ from anydml.stores.formats.store import Array, Numbers
 MOST_RUNS = 1024
 """Most runs of a request on Linux, macOS and the BSDs."""
 
+LEFT_OUT, NEAR = -1, 4 << 10
+"""Offset of a run that nobody needs, and most bytes of one: reading them takes less than another request."""
+
+_NOBODYS = np.empty(NEAR, np.uint8)
+
 _Call = Callable[[int, int, int, int], int]
 
 
@@ -24,26 +29,28 @@ def can_scatter() -> bool:
     return _calls() is not None
 
 
-def request(descriptor: int, buffer: Array, starts: Numbers, length: int, at: int, is_read: bool) -> int:
+def request(descriptor: int, buffer: Array, starts: Numbers, lengths: Numbers, at: int, is_read: bool) -> int:
     """Read or write runs that are contiguous in a file, and return the number of bytes.
 
     Args:
         descriptor: of the file.
         buffer: memory of the runs.
-        starts: their offsets in the buffer; at most `MOST_RUNS`.
-        length: bytes of each.
+        starts: their offsets in the buffer, at most `MOST_RUNS`; in a read some may be `LEFT_OUT`.
+        lengths: bytes of each.
         at: offset of the first run in the file.
         is_read: whether to read rather than write.
 
     Raises:
         OSError: the request failed.
     """
-    calls = _calls()
-    if calls is None or not 0 < starts.size <= MOST_RUNS or np.min(starts) < 0 or np.max(starts) + length > buffer.size:
+    calls, are_left = _calls(), (starts == LEFT_OUT) & is_read
+    are_sound = np.where(are_left, lengths <= NEAR, (starts >= 0) & (starts + lengths <= buffer.size))
+    if calls is None or not 0 < starts.size <= MOST_RUNS or not are_sound.all():
         raise AssertionError("these runs are no request")
     runs = np.empty((starts.size, 2), np.uintp)
     np.add(starts, address_of(buffer), out=runs[:, 0], casting="unsafe")
-    runs[:, 1] = length
+    runs[are_left, 0] = address_of(_NOBODYS)
+    runs[:, 1] = lengths
     while (count := calls[is_read](descriptor, address_of(runs), starts.size, at)) < 0:
         error = ctypes.get_errno()
         if error != errno.EINTR:
