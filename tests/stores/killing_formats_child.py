@@ -28,6 +28,15 @@ CASES = {
     "zero": ("zero", "y", {"ranks": {"fsdp": 2}}),
     "megatron": ("megatron", "y", {"shards": 3}),
     "torch": ("x.pt", "y.safetensors", {}),
+    "old torch": ("old.pt", "y.gguf", {}),
+    "bin": ("bin", "y.npz", {}),
+    "pieces": ("dcp", "y", {"shards": 2}),
+    "ranks": ("ranks", "y.safetensors", {}),
+    "writer": ("hf", "y", {"ranks": {"fsdp": 2}, "dcp": True}),
+    "zero2": ("zero2", "y", {"shards": 2}),
+    "meta": ("meta", "y.safetensors", {}),
+    "from gguf": ("x.gguf", "y", {"ranks": {"fsdp": 2}}),
+    "from npz": ("plain.npz", "y", {"ranks": {"tp": 2}}),
 }
 """The input, the output, and the options of each."""
 

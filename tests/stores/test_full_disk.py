@@ -8,10 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+from stores.killing_formats_child import CASES
+from stores.test_kills_and_races import write_input
 from stores.test_opening import written
 
 from anydml import stores
 from anydml.cli import main
+from anydml.errors import ModelError
 from anydml.stores.running import file_blocks as running
 from anydml.stores.running import grid_blocks as grid_running
 
@@ -128,6 +131,51 @@ def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, 
         target = "back"
     np.testing.assert_array_equal(arrays(small / target).view(np.int32), wanted)
     assert not [name for name in os.listdir(small) if name.startswith(".")]
+
+
+@pytest.mark.parametrize("is_reserved", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_a_disk_that_fills_in_every_format(tmp_path, small, monkeypatch, case, is_reserved):
+    (tmp_path / "in").mkdir()
+    source, (_, name, options) = write_input(tmp_path / "in", case), CASES[case]
+    if not is_reserved:
+        monkeypatch.delattr(os, "posix_fallocate")
+
+    def plan():
+        return stores.reshard(source, small / name, memory="15kB", extras=False, **options)
+
+    assert not mount(small, 136, "remount").returncode
+    done = set()
+    for _ in range(2):
+        with pytest.raises(ModelError, match="No space left on device; the same command goes on"):
+            plan().run()
+        assert not (small / name).exists()
+        assert finished(small) >= done
+        done = finished(small)
+    # The headers between pieces alone fill it.
+    assert done or is_reserved or "dcp" in options
+    assert not mount(small, 1024, "remount").returncode
+    again = blocks_written(monkeypatch)
+    plan().run()
+    assert not done & {*again}, "no finished block is written again"
+    assert os.listdir(small) == [name]
+    # What was read, and written where there was room, is the same.
+    stores.reshard(source, tmp_path / name, extras=False, **options).run()
+    assert stores.verify(tmp_path / name, small / name) is None
+    if "dtype" not in options:
+        assert stores.verify(source, small / name) is None
+
+
+def test_a_manifest_on_a_full_disk_leaves_nothing(inputs, small):
+    (small / "full").write_bytes(bytes(4096))
+    assert not mount(small, 4, "remount").returncode
+    for _ in range(2):
+        with pytest.raises(ModelError, match="No space left on device"):
+            stores.manifest(inputs / "x.safetensors", small / "x.json")
+        assert os.listdir(small) == ["full"]
+    assert not mount(small, 1024, "remount").returncode
+    stores.manifest(inputs / "x.safetensors", small / "x.json")
+    assert stores.verify(small / "x.json", inputs / "x.safetensors") is None
 
 
 def finished(folder):

@@ -1,6 +1,7 @@
 """Commands over checkpoints of every format: killed at random moments, over inputs that change, and twice at once."""
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -16,27 +17,54 @@ from anydml import stores
 from anydml.errors import BindingError, ModelError
 from anydml.stores.running import file_blocks
 
-TENSORS = {f"layers.{k}.weight": np.arange(k, k + 3000, dtype="f4").reshape(60, 50) for k in range(16)}
+TENSORS = {f"layers.{k}.up_proj.weight": np.arange(k, k + 3000, dtype="f4").reshape(60, 50) for k in range(16)}
 
 
 def write_input(folder, case):
     source = folder / CASES[case][0]
-    if source.name == "x.npz":
-        np.savez_compressed(source, **TENSORS)
+    if source.name in ("x.npz", "plain.npz"):
+        (np.savez_compressed if source.name == "x.npz" else np.savez)(source, **TENSORS)
     elif source.name == "x.safetensors":
         written(source, TENSORS)
+    elif source.name in RESHARDED:
+        written(folder / "made.safetensors", TENSORS)
+        stores.reshard(folder / "made.safetensors", source, extras=False, **RESHARDED[source.name]).run()
+        (folder / "made.safetensors").unlink()
+    elif source.name == "hf":
+        source.mkdir()
+        for k in range(2):
+            said = {name: {"saved_offsets": [30 * k, 0]} for name in TENSORS}
+            own = {name: np.ascontiguousarray(each[30 * k : 30 * k + 30]) for name, each in TENSORS.items()}
+            metadata = {"DCP_SHARDING_INFO": json.dumps(said), "DCP_VERSION": "1.0"}
+            written(source / f"shard-{k:05}-model-00001-of-00001.safetensors", own, metadata)
     else:
         torch = pytest.importorskip("torch", reason="PyTorch is not installed")
         folders = importlib.import_module("stores.trained_folders")
         tensors = {name: torch.from_numpy(array) for name, array in TENSORS.items()}
         if case == "torch":
             torch.save(tensors, source)
-        elif case == "zero":
-            folders.write_zero(source, tensors, 3, 3)
+        elif case == "old torch":
+            torch.save(tensors, source, _use_new_zipfile_serialization=False)
+        elif case == "bin":
+            source.mkdir()
+            files = {name: f"pytorch_model-{k % 2 + 1:05}-of-00002.bin" for k, name in enumerate(tensors)}
+            for file in {*files.values()}:
+                torch.save({name: each for name, each in tensors.items() if files[name] == file}, source / file)
+            (source / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": files}))
+        elif case in ("zero", "zero2"):
+            folders.write_zero(source, tensors, 3, 3 if case == "zero" else 2)
+        elif case == "meta":
+            source.mkdir()
+            meta = {f"layers.{k}.feed_forward.w1.weight": each for k, each in enumerate(tensors.values())}
+            folders.write_consolidated(source, meta, 2)
         else:
             name = "decoder.layers.{}.self_attention.linear_qkv.weight"
             folders.write_megatron(source, {name.format(k): each for k, each in enumerate(tensors.values())}, 2, 2)
     return source
+
+
+RESHARDED = {"dcp": {"ranks": {"fsdp": 2}, "dcp": True}, "ranks": {"ranks": 2}, "x.gguf": {}}
+"""Inputs that are made by reshard, and its options."""
 
 
 def plan_of(folder, case, **more):
@@ -85,17 +113,17 @@ def describing(folder, kind):
     tensors = {name: torch.from_numpy(array) for name, array in TENSORS.items()}
     if kind == "zero":
         folders.write_zero(folder / "in", tensors, 2, 3)
-        return folder / "in" / "zero_pp_rank_0_mp_rank_00_model_states.pt", "layers.0.weight"
+        return folder / "in" / "zero_pp_rank_0_mp_rank_00_model_states.pt", "layers.0.up_proj.weight"
     if kind == "zero2":
         folders.write_zero(folder / "in", tensors, 2, 2)
-        return folder / "in" / "mp_rank_00_model_states.pt", "layers.0.weight"
+        return folder / "in" / "mp_rank_00_model_states.pt", "layers.0.up_proj.weight"
     if kind == "megatron":
         name = "decoder.layers.{}.self_attention.linear_qkv.weight"
         folders.write_megatron(folder / "in", {name.format(k): each for k, each in enumerate(tensors.values())}, 2, 2)
         return folder / "in" / "mp_rank_00_000" / "model_optim_rng.pt", name.format(15)
     written(folder / "x.safetensors", TENSORS)
     stores.reshard(folder / "x.safetensors", folder / "in", ranks={"fsdp": 2}, dcp=True).run()
-    return folder / "in" / ".metadata", "layers.0.weight"
+    return folder / "in" / ".metadata", "layers.0.up_proj.weight"
 
 
 DOORS = {
