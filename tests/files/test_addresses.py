@@ -65,12 +65,8 @@ def test_functions(place, name):
     )
     for path in own:
         calls = {
-            "reshard from": lambda path=path: stores.reshard([path], "y"),
-            "one rank": lambda path=path: stores.reshard(["x.safetensors", path], "y"),
-            "reshard to": lambda path=path: stores.reshard(["x.safetensors"], path),
             "layout": lambda path=path: stores.reshard(["x.safetensors"], "y", path),
             "convert from": lambda path=path: stores.convert(path, "y"),
-            "plan_load": lambda path=path: stores.plan_load(path),
             "plan_load layout": lambda path=path: stores.plan_load("x.safetensors", layout=path),
             "model": lambda path=path: dml.dxdispatch.load(path),
             "explanation": lambda path=path: dml.explain(np.flip, np.arange(3)).save(path),
@@ -83,8 +79,7 @@ def test_functions(place, name):
 
 
 COMMANDS = [
-    "reshard @ y", "reshard x.safetensors @", "reshard x.safetensors y --layout @", "convert @ y",
-    "convert x @",
+    "reshard x.safetensors y --layout @", "reshard x.safetensors y --scratch @", "convert @ y",
     "verify x.safetensors x.safetensors --layout @",
     "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --report @", "explain @",
     "explain x.json --html @", "explain x.json --svg @", "run @", "check @", "onnx portable @ y.onnx",
@@ -106,12 +101,12 @@ def test_commands(place, capsys, command):
 
 
 OTHERS = [
-    "hf://o/m/x.npy",
+    "hf://datasets/o/m/x.npy",
     "simplecache::s3://b/x.npz",
     "abfs://c@a/x.npy",
     "new+scheme://x.zarr",
     "zip::x.zarr",
-    "hf:/o/x",
+    "hf:/x",
 ]
 """Addresses that are not even read for arrays."""
 
@@ -126,11 +121,24 @@ def test_kinds_that_are_not_read(place, capsys, name):
         lambda: stores.create(name, [2], "f4"),
         lambda: stores.verify(name, "x.npy"),
         lambda: stores.verify("x.npy", name),
+        lambda: stores.reshard(name, "y"),
+        lambda: stores.reshard(["x.safetensors", name], "y"),
+        lambda: stores.reshard("x.safetensors", name),
+        lambda: stores.plan_load(name),
+        lambda: stores.manifest(name),
     ]
     for call in doors:
         with pytest.raises(dml.ModelError, match="is an address that is not read or written, for only those of s3://"):
             call()
-    for command in "stores @", "rechunk @ y.npy", "rechunk x.npy @", "verify @ x.npy", "verify x.npy @":
+    for command in (
+        "stores @",
+        "rechunk @ y.npy",
+        "rechunk x.npy @",
+        "verify @ x.npy",
+        "verify x.npy @",
+        "reshard @ y",
+        "reshard x @",
+    ):
         with pytest.raises(SystemExit) as ended:
             main([name if word == "@" else word for word in command.split()])
         assert ended.value.code == 2

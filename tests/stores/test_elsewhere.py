@@ -241,7 +241,7 @@ def test_no_traceback(s3, local, capsys):
     for name, wrong in {
         f"{s3.folder}/none": "does not exist",
         f"{s3.folder}/none.npy": "does not exist",
-        f"{s3.folder}/x.txt": "is no .npy file",
+        f"{s3.folder}/x.txt": "is none of .npy",
         f"{s3.folder}/b.npy": "is not a .npy file",
         "s3://nobucket/x": "404",
         "s3://name:secret@bucket/x": "has a name or password",
@@ -251,7 +251,7 @@ def test_no_traceback(s3, local, capsys):
         "s3://bucket/../x": "two dots",
         "http://127.0.0.1:9/x.zarr": "cannot be read",
         "az://container/x": "Account must be specified",
-        "hf://o/m/x.npy": "only those of s3://",
+        "hf://datasets/o/m/x.npy": "only those of s3://",
         "memory://a/x": "memory of a process",
     }.items():
         code, _, error = said(capsys, "stores", name)

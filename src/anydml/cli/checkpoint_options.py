@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath, overwrites, quiet_option
+from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option
 from anydml.cli.plan_output import json_option
 
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
@@ -45,11 +45,17 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         click.option(
             "--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786."
         ),
+        click.option(
+            "--scratch",
+            metavar="DIR",
+            type=LocalPath(),
+            help="Make OUT there, if it is at an address such as s3://bucket/model.",
+        ),
         click.option("--dcp", is_flag=True, help="Write a distributed checkpoint of PyTorch: .distcp and .metadata."),
         click.option(
             "--extras-from",
             metavar="FOLDER",
-            type=LocalPath(is_read=True),
+            type=AnyPath(is_read=True),
             help="Copy config.json, tokenizers and so on from it.",
         ),
         click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),

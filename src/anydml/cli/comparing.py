@@ -99,7 +99,7 @@ def _summary(found: Comparison, what: str) -> str:
 
 
 @click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")
-@click.argument("model", type=LocalPath(is_read=True))
+@click.argument("model", type=AnyPath(is_read=True))
 @click.argument("output", metavar="OUT", type=LocalPath())
 @click.option("--only", multiple=True, metavar="NAME", help="Take these tensors, as for reshard.")
 @click.option("--drop", multiple=True, metavar="NAME", help="Leave these tensors out, as for reshard.")

@@ -48,8 +48,8 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
 
 
 @click.command(cls=Command, short_help="Consolidate, reshard or rearrange a checkpoint.")
-@click.argument("inputs", metavar="IN...", nargs=-1, type=LocalPath(is_read=True))
-@click.argument("output", metavar="OUT", type=LocalPath())
+@click.argument("inputs", metavar="IN...", nargs=-1, type=AnyPath(is_read=True))
+@click.argument("output", metavar="OUT", type=AnyPath())
 @selects
 @click.option(
     "--layout", type=LocalPath(is_read=True), metavar="FILE", help="Rules for the tensors, in TOML or Python."
@@ -58,10 +58,10 @@ def stores(model: str, no_follow: bool, as_json: bool) -> None:
 @writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, dtype: str | None, memory: str, shard_size: str,
-    shards: int | None, scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool,
-    overwrite: bool, dry_run: bool, verbose: bool, as_json: bool, quiet: bool, only: tuple[str, ...],
-    drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...], vocab_size: int | None,
-    **ranks: int | None,
+    shards: int | None, scheduler: str | None, scratch: str | None, dcp: bool, extras_from: str | None,
+    no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, as_json: bool, quiet: bool,
+    only: tuple[str, ...], drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...],
+    vocab_size: int | None, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT: consolidated, resharded, or in another layout.
 
@@ -81,7 +81,9 @@ def reshard(
     check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("reshard: plans", not quiet):
-        plan = make(inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename), vocab_size)
+        plan = make(
+            inputs, output, layout, ranks_of(ranks), *options, only, drop, strip, renames(rename), vocab_size, scratch
+        )
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 
@@ -95,15 +97,15 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
 
 @click.command(cls=Command, short_help="Convert a model between the layout of transformers and its original layout.")
 @click.argument("model", type=LocalPath(is_read=True))
-@click.argument("output", metavar="OUT", type=LocalPath())
+@click.argument("output", metavar="OUT", type=AnyPath())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
 @writes("MODEL")
 def convert(
     model: str, output: str, to: LayoutName, dtype: str | None, memory: str, shard_size: str, shards: int | None,
-    scheduler: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool, overwrite: bool,
-    dry_run: bool, verbose: bool, as_json: bool, quiet: bool, **ranks: int | None,
+    scheduler: str | None, scratch: str | None, dcp: bool, extras_from: str | None, no_extras: bool, no_follow: bool,
+    overwrite: bool, dry_run: bool, verbose: bool, as_json: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -117,7 +119,7 @@ def convert(
     check_options(output)
     options = memory, shard_size, overwrite, extras_of(extras_from, no_extras), not no_follow, dtype, dcp, shards
     with waiting("convert: plans", not quiet):
-        plan = make(model, output, to, ranks_of(ranks), *options)
+        plan = make(model, output, to, ranks_of(ranks), *options, scratch)
     _run(plan, PlanOutput(output, quiet, as_json), scheduler, dry_run, verbose)
 
 

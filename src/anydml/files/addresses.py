@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
@@ -10,7 +11,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from anydml.files.json_path import JsonPath
@@ -21,6 +22,19 @@ KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
 
 LARGE, PART = 64 << 20, 8 << 20
 """Bytes of an object from which it is written in parts, and of a part."""
+
+READ = 256 << 10
+"""Bytes of a request for a part of a header."""
+
+WITH_TENSORS = (
+    "model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin",
+)  # fmt: skip
+BESIDE = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+    "special_tokens_map.json", "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.jinja",
+    "preprocessor_config.json", "processor_config.json",
+)  # fmt: skip
+"""Names of files with tensors, and of small ones, that are looked for where nothing can be listed."""
 
 AT_A_TIME = 1000
 """Objects that are removed by one request."""
@@ -88,6 +102,26 @@ class Address(_LocalPath):
             OSError: there is none, or it cannot be read.
         """
         return bytes(self._get(None)[0])
+
+    def open(self, mode: str = "rb", **_: Any) -> Any:  # type: ignore[override]
+        """The object as a file, which is read by requests of 256 KiB.
+
+        Raises:
+            OSError: there is no such object, or it cannot be read.
+        """
+        if mode != "rb":
+            raise TypeError(f"{self} is an address: nothing is written as a file there")
+        return io.BufferedReader(_Read(self), READ)
+
+    def stat(self, **_: Any) -> AddressStat:  # type: ignore[override]
+        """The size of the object.
+
+        Raises:
+            OSError: there is no such object.
+        """
+        if (found := self.head()) is None:
+            raise FileNotFoundError(2, "there is no such object", str(self))
+        return AddressStat(int(found["size"]))
 
     def read_range(self, start: int, stop: int) -> tuple[memoryview, int]:
         """Bytes of the object, and the size of all of it.
@@ -243,10 +277,10 @@ class Address(_LocalPath):
         return self.head() is not None
 
     def is_dir(self, **_: Any) -> bool:
-        """Whether there are objects in a folder of this name; of http only those that a Zarr array or group has."""
+        """Whether there are objects in a folder of this name; of http only usual ones of Zarr and of checkpoints."""
         if self.is_listed:
             return next(self.inside(), None) is not None
-        return any((self / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup"))
+        return any((self / name).is_file() for name in ("zarr.json", ".zarray", ".zgroup", *WITH_TENSORS))
 
     def exists(self, **_: Any) -> bool:
         """Whether there is an object, or objects in a folder of this name."""
@@ -257,13 +291,16 @@ class Address(_LocalPath):
         return False
 
     def iterdir(self) -> Generator[Address, None, None]:
-        """What is in the folder.
+        """What is in the folder; of http only what checkpoints have by usual names.
 
         Raises:
             OSError: it cannot be listed.
         """
         import obstore
 
+        if not self.is_listed and any((self / name).is_file() for name in WITH_TENSORS):
+            yield from (self / name for name in (*WITH_TENSORS, *BESIDE) if (self / name).is_file())
+            return
         self._check_listed()
         try:
             found = obstore.list_with_delimiter(self.store, self.key)
@@ -321,6 +358,43 @@ class Address(_LocalPath):
         return OSError(0, first_line(error), str(self))
 
 
+class AddressStat(NamedTuple):
+    """What is known of an object.
+
+    Attributes:
+        st_size: bytes.
+    """
+
+    st_size: int
+
+
+class _Read(io.RawIOBase):
+    """An object as a file that is read."""
+
+    def __init__(self, path: Address) -> None:
+        self.name = str(path)
+        self._path, self._size, self._at = path, path.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = (0, self._at, self._size)[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._size, self._at + len(buffer))
+        if stop <= self._at:
+            return 0
+        found, _ = self._path.read_range(self._at, stop)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
 def _state_of(found: Any) -> tuple[Any, ...]:
     """What changes with an object, by its properties."""
     return found["size"], found["e_tag"], str(found["last_modified"])
@@ -354,8 +428,13 @@ def _store(scheme: str, root: str) -> Any:
     return _store_by(scheme, root, tuple([each for each in os.environ.items() if each[0].startswith(_SETTINGS)]))
 
 
-_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT")
-"""The beginnings of the names of variables by which obstore is set."""
+_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")
+"""The beginnings of the names of variables by which stores are set."""
+
+
+def hub() -> str:
+    """The address of Hugging Face's hub."""
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
 @cache
@@ -371,7 +450,11 @@ def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> 
     from obstore.store import from_url
 
     # Options would replace those that the environment has for the other kinds.
-    options: Any = {"client_options": {"allow_http": True}} if scheme == "http" else {}
+    client: dict[str, Any] = {"allow_http": True} if scheme == "http" else {}
+    if f"{scheme}://{root}" == hub() and (token := os.environ.get("HF_TOKEN")):
+        # Nobody else gets it: it is left out where the hub sends requests elsewhere.
+        client["default_headers"] = {"authorization": f"Bearer {token}"}
+    options: Any = {"client_options": client} if client else {}
     try:
         return from_url(f"{scheme}://{root}", **options)
     except Exception as error:

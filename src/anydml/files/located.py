@@ -13,13 +13,16 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from anydml.errors import ModelError
-from anydml.files.addresses import KNOWN, Address
+from anydml.files.addresses import KNOWN, Address, hub
 from anydml.files.json_path import JsonPath
 from anydml.paths import address, path_text
 
-KINDS = "s3://, gs://, az://, https://, memory:// and file://"
+KINDS = "s3://, gs://, az://, https://, hf://, memory:// and file://"
 
 _FILE = re.compile(r"file:/", re.IGNORECASE)
+
+_HUB = re.compile(r"hf:/{1,2}(?!datasets/|spaces/|buckets/)([^/@]+/[^/@]+)(?:@([^/@]+))?((?:/[^/]+)*)/?", re.IGNORECASE)
+"""A model in Hugging Face's hub: its owner and name, perhaps a revision, and a file or folder in it."""
 
 
 def located(name: str, value: object) -> Path:
@@ -38,6 +41,8 @@ def located(name: str, value: object) -> Path:
     found = str(value) if isinstance(value, Path) else value
     if isinstance(found, str) and _FILE.match(found):
         return _local(name, found)
+    if isinstance(found, str) and (model := _HUB.fullmatch(found)):
+        found = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
     known = KNOWN.match(found) if isinstance(found, str) else None
     if not isinstance(found, str) or known is None:
         if isinstance(found, str) and address(found) is not None:

@@ -81,7 +81,7 @@ def read_header(
     """
     name = "" if str(place) == str(path) else f"{path} "
     try:
-        if isinstance(path, Address):
+        if isinstance(path, Address) and size is None:
             beginning, size = path.read_range(0, MOST_START)
             first = bytes(beginning)
         else:

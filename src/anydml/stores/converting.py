@@ -40,6 +40,7 @@ def convert(
     dtype: Any = None,
     dcp: bool = False,
     shards: int | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Plan to rewrite a model in another layout, by the conversion mappings of the installed transformers.
 
@@ -61,6 +62,7 @@ def convert(
         dcp: whether the output is a distributed checkpoint of PyTorch, as ``torch.distributed.checkpoint.save`` writes
             it, with a file for each rank.
         shards: as in `anydml.stores.reshard`.
+        scratch: likewise.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -86,7 +88,7 @@ def convert(
     placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
         composer, [model], output, change, axes, placement,
-        memory, shard_size, overwrite, extras, follow, dtype, dcp, shards,
+        memory, shard_size, overwrite, extras, follow, dtype, dcp, shards, scratch=scratch,
     )  # fmt: skip
     plan.remarks = remarks + plan.remarks
     return plan

@@ -18,6 +18,7 @@ import numpy as np
 
 from anydml.files.folder import check_replaceable, write_whole
 from anydml.files.json_path import JsonPath, show
+from anydml.files.located import located
 from anydml.paths import path_text
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import Sums, sums_beside
@@ -94,8 +95,8 @@ def hashes_of(
 
 def is_manifest(path: str | os.PathLike[str]) -> bool:
     """Whether a path may be that of a manifest: a file of JSON that is no index."""
-    text = path_text("verify", path)
-    return text.lower().endswith(".json") and not text.endswith((INDEX, BIN_INDEX)) and Path(path).is_file()
+    found = located("verify", path)
+    return found.suffix.lower() == ".json" and not found.name.endswith((INDEX, BIN_INDEX)) and found.is_file()
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
@@ -106,9 +107,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     place = JsonPath(str(path))
     with place.reading():
-        if Path(path).stat().st_size > MOST_HEADER:
+        if (found := located("verify", path)).stat().st_size > MOST_HEADER:
             raise place.error(f"is larger than {MOST_HEADER} bytes")
-        content = parse_json(Path(path).read_bytes(), place, "text")
+        content = parse_json(found.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
         raise place.error(f"is no manifest, as anydml manifest writes it: its {KEY} is not {VERSION}")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
@@ -119,7 +120,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     for name, known in (files or {}).items():
         if not isinstance(known, str) or not _SUM.fullmatch(known):
             raise (place / "files" / name).error(f"is {show(known)}, where 64 digits are expected")
-    found = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
+    made = Manifest({}, {}, {key: str(value) for key, value in metadata.items()}, files)
     for name, said in tensors.items():
         own = place / "tensors" / name
         if not isinstance(said, dict) or not {"dtype", "shape", "sha256"} <= {*said}:
@@ -133,8 +134,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
         if not isinstance(known, str) or not _SUM.fullmatch(known):
             raise (own / "sha256").error(f"is {show(known)}, where 64 digits are expected")
         sizes = in_blocks(dtype, tuple(shape), own / "shape") if is_of_blocks(kind) else tuple(shape)
-        found.described[name], found.hashes[name] = (sizes, kind), known
-    return found
+        made.described[name], made.hashes[name] = (sizes, kind), known
+    return made
 
 
 def _dtype(text: Any) -> np.dtype[Any] | None:
@@ -199,7 +200,7 @@ def manifest(
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
             raise JsonPath(str(out)).error("is no name of a manifest: let it end with .json, not with that of an index")
-        check_replaceable(out, [Path(model)], overwrite, JsonPath(str(out)))
+        check_replaceable(out, [located("manifest", model)], overwrite, JsonPath(str(out)))
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())
     with shown(total, 0, progress) as advance:

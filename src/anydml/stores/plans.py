@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from anydml.higher import HIGHER
+from anydml.progress import waiting
 from anydml.stores.planning.planned import Planned
+
+if TYPE_CHECKING:
+    from anydml.stores.running.uploading import Upload
 
 
 class Plan(Planned):
@@ -30,6 +35,7 @@ class Plan(Planned):
         moved: the program as it was given; None where it is one of many alike tensors.
         was_there: after `run`, whether the same plan had written everything before, and nothing was left to do.
         remarks: further lines for users.
+        upload: where the outputs go when they are complete, if that is no file or folder on this machine.
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
@@ -45,6 +51,8 @@ class Plan(Planned):
         >>> np.load("y.npy")
         array([2, 3])
     """
+
+    upload: Upload | None = None
 
     def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
         """Read, move and write all blocks, and give the outputs their names.
@@ -63,6 +71,8 @@ class Plan(Planned):
             ModelError: a file cannot be read or written, an input has changed, another process writes the same output,
                 or the cluster does not work. Outputs under their final names are complete or as they were before.
         """
+        if self.upload is not None:
+            self.upload.check_free()
         if scheduler is None:
             from anydml.stores.running.run import run
 
@@ -71,6 +81,10 @@ class Plan(Planned):
             from anydml.stores.running.cluster import run_on
 
             run_on(scheduler, self, progress)
+        if self.upload is not None:
+            with waiting(f"{self.name}: sends files to {self.upload.to}", progress is True):
+                self.upload.send()
+            self.was_there = False
 
     def _repr_html_(self) -> str | None:
         return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]

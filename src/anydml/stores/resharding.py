@@ -47,6 +47,7 @@ def reshard(
     strip: Texts = (),
     rename: Mapping[str, str] | Sequence[tuple[str, str]] = (),
     vocab_size: int | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Plan to rewrite a checkpoint in safetensors files.
 
@@ -77,6 +78,7 @@ def reshard(
         strip: beginnings of names, such as ``"model."``, that are removed.
         rename: new names by patterns, such as ``{"*.gamma": "*.weight"}``, which are applied in order.
         vocab_size: rows of embeddings and output layers, which may have more to fill them up; None for all.
+        scratch: a folder in which an output at an address, such as ``s3://bucket/model``, is made before it is sent.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -104,7 +106,7 @@ def reshard(
     return plan_checkpoint(
         trace.composer, inputs, output, change, axes, placement,
         memory, shard_size, overwrite, extras, follow, dtype, dcp, shards, Selection.of(only, drop, strip, rename),
-        vocab_size,
+        vocab_size, scratch,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores.differences import Comparison, Difference
 from anydml.stores.formats.columns import made
-from anydml.stores.formats.inside_files import placed
+from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Store
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
@@ -36,9 +36,9 @@ SHOWN = 200
 
 
 def is_of_arrays(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a Zarr array or group, or a .npy file; at addresses are no others."""
+    """Whether a path is a Zarr array or group, or a .npy file."""
     found = placed("verify", path)
-    return isinstance(found, Address) or is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
+    return isinstance(found, Inside) or is_zarr(found) or (found.suffix.lower() == ".npy" and found.is_file())
 
 
 def compare_arrays(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
+from anydml.files.located import located
 from anydml.stores.checkpoints.extras import extras_beside
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
@@ -23,7 +24,7 @@ def sums_beside(path: str | os.PathLike[str]) -> Sums | None:
     Raises:
         ModelError: a file cannot be read.
     """
-    if not Path(path).is_dir():
+    if not located("verify", path).is_dir():
         return None
     found = dict[str, str]()
     for each in extras_beside(path)[0]:
@@ -45,7 +46,7 @@ def differences_beside(
     Raises:
         ModelError: a file cannot be read.
     """
-    remarks = [*_wrong_sizes(Path(first)), *_wrong_sizes(Path(second))]
+    remarks = [each for path in (first, second) for each in _wrong_sizes(located("verify", path))]
     paths = first, second
     sums = [sums_beside(path) if own is None else own for path, own in zip(paths, known, strict=True)]
     here, there = sums

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names
-from anydml.paths import path_text
+from anydml.files.located import located
 from anydml.stores.checkpoints.casting import config_of
 from anydml.stores.formats.opening import INDEX, inside
 from anydml.stores.formats.target import Content
@@ -42,7 +42,7 @@ def extras_beside(path: str | os.PathLike[str]) -> tuple[list[Path], list[str]]:
     Raises:
         ModelError: the folder cannot be read.
     """
-    folder = Path(path)
+    folder = located("extras", path)
     if folder.name.endswith(INDEX):
         folder = folder.parent
     elif not folder.is_dir():
@@ -81,7 +81,7 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
     """
     if isinstance(extras, bool):
         return
-    if not Path(path_text(name, extras)).is_dir():
+    if not located(name, extras).is_dir():
         raise JsonPath(str(extras)).error("is no folder with config.json and other small files")
     if is_file:
         raise JsonPath(str(out)).error("is one file, beside which no small files are copied: name a folder")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from anydml.files.json_path import JsonPath
+from anydml.files.located import located
 from anydml.stores.formats.safetensors import parse_json
 
 MOST_BYTES = 16 << 20
@@ -94,7 +95,8 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
     Raises:
         ModelError: it cannot be read, or is no object.
     """
-    folder = Path(path) if Path(path).is_dir() else Path(path).parent
+    own = located("config.json", path)
+    folder = own if own.is_dir() else own.parent
     found = next((each for each in (folder / "config.json", folder / "params.json") if each.is_file()), None)
     if found is None:
         return None

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.files.located import located
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.paths import path_text
@@ -35,7 +37,8 @@ from anydml.stores.formats.store import Numbers, uncollected
 from anydml.stores.formats.target import Content, NewFile, new_file
 from anydml.stores.formats.targets import Targets
 from anydml.stores.plans import Plan
-from anydml.text import parse_size
+from anydml.stores.running.uploading import Upload
+from anydml.text import bytes_text, parse_size
 
 OF_OTHERS = (".npy", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json", ".toml", ".h5")
 """Suffixes of formats that are not written, and are not taken for folders."""
@@ -62,6 +65,7 @@ def plan_checkpoint(
     shards: int | None = None,
     selection: Selection = EVERYTHING,
     vocab_size: int | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> Plan:
     """Plan to write a checkpoint with changed tensors.
 
@@ -82,9 +86,10 @@ def plan_checkpoint(
         shards: number of files of about equal size, instead of `shard_size`.
         selection: of tensors.
         vocab_size: rows of tensors with a row for each word; None for all that they have.
+        scratch: a folder in which an output at an address is made.
     """
     name = composer.name
-    out = Path(path_text(name, output))
+    out, upload = _place_of(name, output, scratch)
     is_file = check_output(name, out, placement is not None or dcp)
     most = parse_size(shard_size)
     if not most:
@@ -127,8 +132,29 @@ def plan_checkpoint(
         others |= small
         plan_remarks += said_of_them
     plan = Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
-    plan.remarks = plan_remarks
+    plan.remarks, plan.upload = plan_remarks, upload
+    if upload is not None:
+        upload.check_free()
+        size = bytes_text(sum(file.size for file in plan.files))
+        plan.remarks.append(f"makes {size} in {upload.made.parent}, and sends them to {upload.to}")
     return plan
+
+
+def _place_of(
+    name: str, output: str | os.PathLike[str], scratch: str | os.PathLike[str] | None
+) -> tuple[Path, Upload | None]:
+    """Where an output is made, and where it goes then.
+
+    Raises:
+        ModelError: it is an address, and nothing says where it can be made; or nothing is written there.
+    """
+    out = located(name, output)
+    if not isinstance(out, Address):
+        return Path(path_text(name, output)), None
+    if scratch is None:
+        raise JsonPath(str(out)).error("is an address: name a folder with room for it by --scratch DIR (scratch=)")
+    upload = Upload(out, Path(path_text(name, scratch)))
+    return upload.made, upload
 
 
 def _metadata_for(out: Path, metadata: Mapping[str, str], is_whole: bool) -> tuple[dict[str, str], list[str]]:

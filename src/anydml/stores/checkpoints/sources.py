@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.paths import path_text
+from anydml.files.located import located, real_path
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined, parts_of
@@ -70,15 +70,14 @@ def read_sources(
     Raises:
         ModelError: a file is broken, shards do not make whole tensors, or the selection does not fit.
     """
-    for each in paths:
-        path_text("open", each)
-    real = [os.path.realpath(path) for path in paths]
-    twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
+    given = [located(name, path) for path in paths]
+    real = [*map(real_path, given)]
+    twice = next((path for k, path in enumerate(given) if real[k] in real[:k]), None)
     if twice is not None:
         raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
-    path = Path(paths[0])
-    if len(paths) > 1:
-        return sources_of([each for one in paths for each in _files(one, follow)], axes, selection, name)
+    path = given[0]
+    if len(given) > 1:
+        return sources_of([each for one in given for each in _files(one, follow)], axes, selection, name)
     if _is_of_training(path, follow):
         tensors, others, unread, remarks = read_trained(path, axes)
         return _selected(Sources(tensors, {}, remarks), others, unread, selection, name)
@@ -214,22 +213,21 @@ def _is_indexed(folder: Path) -> bool:
     return any(each.name.endswith((INDEX, BIN_INDEX)) for each in folder.iterdir())
 
 
-def _checkpoint(path: str | os.PathLike[str], follow: bool) -> Checkpoint:
+def _checkpoint(path: Path, follow: bool) -> Checkpoint:
     found = open(path, follow)
     if not isinstance(found, Checkpoint):
         raise JsonPath(str(path)).error("is no checkpoint: name a .safetensors file, or a folder with such files")
     return found
 
 
-def _files(path: str | os.PathLike[str], follow: bool) -> list[Checkpoint]:
+def _files(folder: Path, follow: bool) -> list[Checkpoint]:
     """One of several inputs: the files of a folder that says which ranks they are of, otherwise all of it."""
-    folder = Path(path)
     if folder.is_dir() and not _is_indexed(folder):
         files = safetensors_of(folder, follow)
         if files and RANK in opened_file(files[0]).metadata:
             # Whether all are there is known once all inputs are read.
             return [*map(opened_file, files)]
-    return [_checkpoint(path, follow)]
+    return [_checkpoint(folder, follow)]
 
 
 def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from anydml.errors import ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.composed import StoredTensors
@@ -116,6 +117,8 @@ def said_of_rank(path: Path) -> str | None:
     """
     if (rank := of_one_rank(path)) is not None:
         raise JsonPath(str(path)).error(f"has the parts of rank {rank} of DeepSpeed's ZeRO: name its folder")
+    if isinstance(path, Address) and not path.is_listed:
+        return None
     beside = sorted(path.parent.iterdir())
     if path.name in FILES and path.parent.name.startswith("mp_rank_"):
         own = [each for each in path.parent.parent.iterdir() if each.name.startswith("mp_rank_")]

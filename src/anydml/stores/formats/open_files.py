@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,7 +36,7 @@ class OpenFiles(ExitStack):
 
 def read_at(file: BinaryIO, at: int, size: int) -> bytes:
     """Bytes of a file from an offset on; fewer where it ends."""
-    if sys.platform != "win32":
+    if sys.platform != "win32" and isinstance(file, FileIO):
         return os.pread(file.fileno(), size, at)
     file.seek(at)
     return file.read(size)

@@ -16,7 +16,7 @@ from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
-from anydml.stores.formats.store import Checkpoint, FileContent, Store, state_of, uncollected
+from anydml.stores.formats.store import Checkpoint, FileContent, Store, seen_at, uncollected
 from anydml.stores.formats.torch_save import read_torch
 from anydml.stores.formats.zarr_array import ZarrStore, open_zarr
 from anydml.stores.formats.zarr_metadata import is_zarr
@@ -75,7 +75,7 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
         raise place.error("is no file" if found.exists() else "does not exist")
     if found.name.lower().endswith(".npy"):
         with place.reading():
-            seen = state_of(found.stat())
+            seen = seen_at(found)
         header = npy.read_header(found, place)
         return Store(found, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
     if found.suffix.lower() in READERS:
@@ -87,19 +87,27 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     )
 
 
-def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore:
+def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint:
     """What lies at an address."""
     with place.reading():
         if path.suffix.lower() == ".npy" and path.is_file():
-            seen = path.state()
+            seen = seen_at(path)
             header = npy.read_header(path, place)
             return Store(path, "", header.shape, header.dtype, header.offset, header.order, seen=seen)
+        if path.suffix.lower() in READERS and path.is_file():
+            return opened_file(path)
+        if path.name.endswith((INDEX, BIN_INDEX)) and path.is_file():
+            return _indexed(path, place)
         if is_zarr(path):
             return open_zarr(path)
+        if not isinstance(path, Inside) and path.is_dir():
+            beside = path.iterdir()
+            if any(each.suffix.lower() in READERS or each.name == ".metadata" for each in beside):
+                return _folder(path, place, True)
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
         if path.is_file():
-            raise place.error("is no .npy file: of what lies at an address only these and Zarr arrays are read")
+            raise place.error(f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}")
         if not path.exists():
             raise place.error("does not exist")
         if (path / "snapshots").is_dir() and (path / "manifests").is_dir():
@@ -175,7 +183,7 @@ def opened_file(path: Path) -> Checkpoint:
     if path.suffix.lower() not in READERS:
         raise place.error(f"is none of {', '.join(READERS)}")
     with place.reading():
-        seen = state_of(path.stat())
+        seen = seen_at(path)
         found = READERS[path.suffix.lower()](path, place)
     for store in found.stores.values():
         store.seen = seen
@@ -251,6 +259,10 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
 
 def inside(folder: Path, written: str, place: JsonPath) -> Path:
     """A file of a folder; only links into the cache of Hugging Face's hub may lead out of the folder."""
+    if isinstance(folder, Address):
+        if any(part in ("", ".", "..") for part in written.split("/")) or not (folder / written).is_file():
+            raise place.error(f"is {show(written)}, which is no file of {folder}")
+        return folder / written
     try:
         root, path = folder.resolve(), folder / written
         real = path.resolve()

@@ -52,6 +52,15 @@ def state_of(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+def seen_at(path: Path) -> tuple[Any, ...]:
+    """What changes with a file, or with an object at an address.
+
+    Raises:
+        OSError: there is none.
+    """
+    return path.state() if isinstance(path, Address) else state_of(os.stat(path))
+
+
 def reader_of(file: BinaryIO) -> Read:
     """What fills a view with the bytes of an open file from an offset on."""
 

@@ -5,7 +5,6 @@ Each piece is a file of ``torch.save`` inside a file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
     sizes_of,
 )
-from anydml.stores.formats.store import Store, state_of
+from anydml.stores.formats.store import Store, seen_at
 from anydml.stores.formats.torch_save import DTYPES_OF_TORCH
 
 METADATA = ".metadata"
@@ -61,7 +60,7 @@ def read_distributed(folder: Path) -> Distributed:
     """
     place = JsonPath(str(folder / METADATA))
     with place.reading(), (folder / METADATA).open("rb") as file:
-        described_by = ((folder / METADATA, state_of(os.fstat(file.fileno()))),)
+        described_by = ((folder / METADATA, seen_at(folder / METADATA)),)
         content = read_pickle(file.read(MOST_METADATA + 1), place, MOST_METADATA)
     state = fields_of(content)
     found = Distributed({}, [], {}, [])
@@ -115,7 +114,7 @@ def _add_pieces(
     Raises:
         ModelError: a piece is not declared, or is broken.
     """
-    place, files = JsonPath(str(folder / METADATA)), dict[str, tuple[Path, tuple[int, ...]]]()
+    place, files = JsonPath(str(folder / METADATA)), dict[str, tuple[Path, tuple[Any, ...]]]()
     for index, info in _pairs(places):
         said = fields_of(index)
         name, start = said.get("fqn"), sizes_of(said.get("offset"))
@@ -137,7 +136,7 @@ def _add_pieces(
 
 
 def _piece(
-    own: tuple[AlikePieces, dict[str, tuple[Path, tuple[int, ...]]], Path],
+    own: tuple[AlikePieces, dict[str, tuple[Path, tuple[Any, ...]]], Path],
     name: str,
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None,
@@ -154,7 +153,7 @@ def _piece(
     if written not in files:
         path = inside(folder, written, place)
         with place.reading():
-            files[written] = path, state_of(path.stat())
+            files[written] = path, seen_at(path)
     path, seen = files[written]
     try:
         with place.reading():

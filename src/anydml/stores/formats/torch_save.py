@@ -25,7 +25,7 @@ from anydml.stores.formats.pickle_reader import (
     read_pickle,
 )
 from anydml.stores.formats.safetensors import DTYPES
-from anydml.stores.formats.store import FileContent, Store, state_of
+from anydml.stores.formats.store import FileContent, Store, seen_at
 from anydml.stores.formats.torch_legacy import read_legacy
 
 MOST_DEPTH = 64
@@ -121,7 +121,7 @@ def read_torch_dict(path: Path) -> TorchDict:
     """
     place = JsonPath(str(path))
     with place.reading():
-        seen = state_of(path.stat())
+        seen = seen_at(path)
     found = open_torch(path, place)
     tensors = found.tensors(place)
     for store in tensors.stores.values():

@@ -19,8 +19,8 @@ WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """Bytes per row of a block that are tried."""
 
 GOOD, NEAR = 8 << 20, 4 << 20
-"""Bytes of a block from which longer requests gain little, also on slow mounts; of one that is moved in a cache, and of a
-read that is long enough there."""
+"""Bytes of a block from which longer requests gain little, also on slow mounts; and of one that is moved in a cache, or
+of a read that is long enough on such mounts."""
 
 LONGEST, LONGER = 32 << 20, 1.2
 """Most bytes of a block that is larger for longer reads, and how much longer these must be."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.files.located import real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import PAGE, Store
@@ -172,7 +172,7 @@ class FileBlocking(Blocking):
     def state(self) -> Iterator[bytes]:
         """As `Blocking.state`."""
         yield repr((self.most, self.cuts, len(self.blocks))).encode()
-        real = {path: os.path.realpath(path) for path in {each.path for each in self.intervals.values()}}
+        real = {path: real_path(path) for path in {each.path for each in self.intervals.values()}}
         for number, lies in self.intervals.items():
             cast = lies.cast and (lies.cast.stored, lies.cast.dtype, lies.cast.start)
             yield repr((number, real[lies.path], lies.offset, lies.size, cast)).encode()

@@ -77,7 +77,7 @@ def transfer_of(
 
 
 def are_apart(file: Numbers, lengths: Numbers) -> Array:
-    """Whether each of sorted runs begins a request: where the one before is not near, or the system takes one a time."""
+    """Whether each of sorted runs begins a request: the one before is not near, or the system takes one at a time."""
     gaps = file[1:] - (file + lengths)[:-1]
     return np.concatenate([np.ones(min(1, file.size), bool), (gaps < 0) | (gaps > NEAR) | (not can_scatter())])
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.stores.formats.store import Array, Numbers
+from anydml.stores.running.scattered_io import LEFT_OUT
 
 
 class ObjectFile:
@@ -39,3 +43,17 @@ class ObjectFile:
             raise JsonPath(str(self.path)).error(f"is {size} bytes, where {self._size} are expected")
         if count != len(view):
             raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+
+    def read_runs(self, buffer: Array, starts: Numbers, lengths: Numbers, at: int) -> None:
+        """Fill runs of a buffer with the bytes from an offset on, by one request; some may be `LEFT_OUT`.
+
+        Raises:
+            OSError: as of `read`.
+            ModelError: likewise.
+        """
+        found, base = np.empty(int(lengths.sum()), np.uint8), 0
+        self.read(found.data, at)
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            if start != LEFT_OUT:
+                buffer[start : start + length] = found[base : base + length]
+            base += length

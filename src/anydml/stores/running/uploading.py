@@ -1,0 +1,77 @@
+"""Outputs at addresses: made on this machine, and then sent, a file at a time, until all have their names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from anydml.files.addresses import Address, check_written
+from anydml.files.json_path import JsonPath
+from anydml.stores.formats.opening import INDEX
+from anydml.stores.formats.torch_distributed import METADATA
+
+
+class Upload:
+    """A file or folder that gets another place.
+
+    Args:
+        to: the address.
+        scratch: a folder with room for all of it.
+
+    Attributes:
+        made: where it is made first.
+
+    Raises:
+        ModelError: nothing is written at this address.
+    """
+
+    def __init__(self, to: Address, scratch: Path) -> None:
+        check_written(to)
+        self.to = to
+        own = hashlib.sha256(str(to).encode()).hexdigest()[:12]
+        self.made = scratch / f"anydml-{own}" / to.name
+        self._journal = self.made.parent / "sent"
+
+    def check_free(self) -> None:
+        """Refuse a name that is taken, unless an interrupted run of the same output has begun to take it.
+
+        Raises:
+            ModelError: there is something.
+        """
+        place = JsonPath(str(self.to))
+        with place.reading():
+            if not self._journal.exists() and self.to.exists():
+                raise place.error("exists already: name another, or remove it first; nothing is replaced at addresses")
+
+    def send(self) -> None:
+        """Send what was made, and remove it here; files that were sent before are left out.
+
+        Raises:
+            ModelError: it cannot be sent; the same call goes on with the next file.
+        """
+        self.check_free()
+        place = JsonPath(str(self.to))
+        files = [self.made] if self.made.is_file() else [each for each in self.made.rglob("*") if each.is_file()]
+        # By these, readers find the others.
+        last = (INDEX, METADATA)
+        try:
+            sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
+            for each in sorted(files, key=lambda each: (each.name.endswith(last), each)):
+                name = each.relative_to(self.made).as_posix()
+                target = self.to if each == self.made else self.to / name
+                if name in sent and sent[name] == list(target.state()):
+                    continue
+                target.copy_from(each)
+                sent[name] = target.state()
+                self._keep(json.dumps(sent))
+            shutil.rmtree(self.made.parent)
+        except OSError as error:
+            raise place.error(f"cannot be written: {error.strerror or error}; the same command goes on") from None
+
+    def _keep(self, text: str) -> None:
+        part = self._journal.with_name("sent.part")
+        part.write_text(text, "utf-8")
+        os.replace(part, self._journal)
