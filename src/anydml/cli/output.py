@@ -79,7 +79,7 @@ class LocalPath(_Named):
 
 
 class AnyPath(_Named):
-    """The path of a file or folder, or an address of arrays."""
+    """The path of a file or folder, or an address."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path.
