@@ -101,8 +101,8 @@ def _elsewhere(path: Address, place: JsonPath) -> Store | ZarrStore | Checkpoint
         if is_zarr(path):
             return open_zarr(path)
         if not isinstance(path, Inside) and path.is_dir():
-            beside = path.iterdir()
-            if any(each.suffix.lower() in READERS or each.name == ".metadata" for each in beside):
+            known = (".metadata", INDEX, BIN_INDEX, *READERS)
+            if any(each.name.lower().endswith(known) for each in path.iterdir()):
                 return _folder(path, place, True)
         if isinstance(path, Inside) and (why := path.references.refused.get(path.key)) is not None:
             raise place.error(f"cannot be read: it {why}")
