@@ -30,6 +30,9 @@ REASONS = {
     "If": _OPEN,
     "Loop": _OPEN,
     "Col2Im": "it adds elements where blocks overlap, and anydml moves data and computes nothing",
+    "GridSample": "it picks or mixes pixels at places that are computed of a grid's elements; anydml computes nothing",
+    "Scan": "it repeats a graph for each row of its inputs; anydml runs a Loop instead, if its count is constant",
+    "SequenceMap": "it repeats a graph for each tensor of a sequence; anydml runs nodes for each tensor instead",
     "MaxUnpool": (
         "anydml has none: the text does not say in which tensor its indices count where output_shape is given; "
         "ScatterElements of the flattened tensor into ConstantOfShape's zeros does the same"
