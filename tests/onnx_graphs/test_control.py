@@ -117,14 +117,15 @@ def test_conditions_that_are_inputs_are_refused():
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("y = Scan <num_scan_inputs=1, body = g (float[4] r) => (float[4] s) { s = Neg (r) }> (x)", "for each row"),
-        ("q = SequenceConstruct (x, x) p = SequenceMap <body = g (float[A, B] r) => (float[A, B] s) { s = Neg (r) }> (q) "
-         "y = ConcatFromSequence <axis = 0> (p)", "for each tensor"),
+        ("y = Scan <num_scan_inputs=1, body = g (float[4] r) => (float[4] s) { s = Neg (r) }> (x)", "each row"),
+        ("q = SequenceConstruct (x, x) "
+         "p = SequenceMap <body = g (float[A, B] r) => (float[A, B] s) { s = Neg (r) }> (q) "
+         "y = ConcatFromSequence <axis = 0> (p)", "each tensor"),
     ],
 )  # fmt: skip
 def test_what_repeats_a_graph_says_what_does_the_same(body, why):
     text = f'<ir_version: 9, opset_import: ["": 18]> g (float[3, 4] x) => (float[A, B] y) {{ {body} }}'
-    with pytest.raises(dml.ModelError, match=rf"it repeats a graph {why} .*; anydml runs .* instead"):
+    with pytest.raises(dml.ModelError, match=rf"it repeats a graph for {why} .*; anydml runs .* instead"):
         backend.prepare(onnx.parser.parse_model(text))
 
 
