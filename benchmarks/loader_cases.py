@@ -95,6 +95,29 @@ def rotate(images: Arrays, quarters: list[int]) -> Array:
     return np.stack([np.rot90(im, k) for im, k in zip(images, quarters, strict=True)])
 
 
+def fill_rows(rows: Arrays) -> Array:
+    batch = np.zeros((len(rows), max(map(len, rows))), rows[0].dtype)
+    for k, row in enumerate(rows):
+        batch[k, : len(row)] = row
+    return batch
+
+
+def fill_centred(images: Arrays) -> Array:
+    height, width = max(len(im) for im in images), max(im.shape[1] for im in images)
+    batch = np.full((len(images), height, width, 3), 114, np.uint8)
+    for k, im in enumerate(images):
+        y, x = (height - len(im)) // 2, (width - im.shape[1]) // 2
+        batch[k, y : y + len(im), x : x + im.shape[1]] = im
+    return batch
+
+
+def cut_holes(images: Arrays, ys: list[int], xs: list[int]) -> Array:
+    copies = [np.array(im) for im in images]
+    for copy, y, x in zip(copies, ys, xs, strict=True):
+        copy[y : y + 16, x : x + 16] = 0
+    return np.ascontiguousarray(np.stack(copies).transpose(0, 3, 1, 2))
+
+
 def mosaic(a: Array, b: Array, c: Array, d: Array, y: int, x: int) -> Array:
     upper, lower = np.concatenate([a[:y, :x], b[:y, x:]], 1), np.concatenate([c[y:, :x], d[y:, x:]], 1)
     return np.concatenate([upper, lower], 0)
@@ -238,6 +261,11 @@ STREAMS = [
     Stream("rows padded, one of 32 empty", pad_rows, lambda d: ([*d.rows(31, 1, 99), np.arange(0)],)),
     Stream("rows padded, of 0 to 3", pad_rows, lambda d: (d.rows(32, 0, 3),)),
     Stream("rows padded, of 1 to 3", pad_rows, lambda d: (d.rows(32, 1, 3),)),
+    Stream("rows filled into zeros", fill_rows, lambda d: (d.rows(32, 0, 99),)),
+    Stream("images filled into a batch", fill_centred, lambda d: (d.images(16),)),
+    Stream(
+        "holes cut into copies", cut_holes, lambda d: (d.images(16, 64), d.numbers(16, 0, 63), d.numbers(16, 0, 63))
+    ),
     Stream("rows padded in front", pad_rows_left, lambda d: (d.rows(32, 0, 99),)),
     Stream("rows padded, 1 to 40 of them", pad_rows, lambda d: (d.rows(d.random.randint(1, 40), 0, 50),)),
     Stream("rows of a length", to_a_length, lambda d: (d.rows(32, 0, 99), d.random.choice([32, 50, 64]))),
