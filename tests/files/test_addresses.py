@@ -41,6 +41,8 @@ LOCAL = [
 def place(tmp_path, monkeypatch):
     """A folder with a checkpoint, an array and a model file."""
     monkeypatch.chdir(tmp_path)
+    # Commands look at what they read first.
+    (tmp_path / "x.onnx").touch()
     np.save("x.npy", np.arange(6))
     files = stores.create("x.safetensors", {"x": [6]}, "int64")
     dml.fuse(lambda x: {"x": x}).plan(stores.open("x.npy"), files).run()
@@ -81,7 +83,7 @@ def test_functions(place, name):
 COMMANDS = [
     "reshard x.safetensors y --layout @", "reshard x.safetensors y --scratch @", "convert @ y",
     "verify x.safetensors x.safetensors --layout @",
-    "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --report @", "explain @",
+    "slim @ -o y.onnx", "slim x.onnx -o @", "slim x.onnx -o y.onnx --html @", "explain @",
     "explain x.json --html @", "explain x.json --svg @", "run @", "check @", "onnx portable @ y.onnx",
     "onnx portable x.onnx @",
 ]  # fmt: skip
