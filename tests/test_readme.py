@@ -149,7 +149,8 @@ def test_the_checkpoint_is_the_one_that_was_measured():
     case = results("checkpoints")["cases"]["C2"]
     seconds = case["seconds"]
     assert f"{case['bytes'] / 1e6:.0f} MB" == "940 MB"
-    assert f"{seconds['anydml']:.2f} s, {case['grown_mib'] * 2**20 / 1e6:.0f} MB of memory at most |" in TEXT
+    assert f"{seconds['anydml']:.2f} s, 75 MB of memory at most |" in TEXT
+    assert case["grown_mib"] * 2**20 <= 75e6
     assert f"| {seconds['torch']:.1f} s (PyTorch's tool; `cp` takes {seconds['cp']:.1f} s) |" in TEXT
 
 
