@@ -121,7 +121,7 @@ def test_of_many_problems_the_first_are_shown(folder, capsys):
         m["dispatchables"]["k" * 10_000]["desc"]["InputTensors"][0]["Sizes"] = [0] * 5000
 
     with pytest.raises(SystemExit) as ended:
-        main(["check", str(folder.edit(edit))])
+        main(["check", "-v", str(folder.edit(edit))])
     out, err = capsys.readouterr()
     assert (ended.value.code, err) == (1, "")
     assert len(out.splitlines()) == 3 * MOST_PROBLEMS + 1

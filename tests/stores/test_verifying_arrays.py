@@ -178,7 +178,7 @@ def test_what_is_not_compared_by_elements_is_named(tmp_path):
     [
         (["a", "b"], "is a group of arrays, and"),
         (["b", "a"], "is a group of arrays, and"),
-        (["a", "none"], "is no Zarr array or group"),
+        (["a", "none"], "none: there is no such file or folder"),
         (["a", "a", "--dtype", "bf16"], "are for checkpoints"),
         (["a", "a", "--only", "x"], "are for checkpoints"),
         (["a", "a", "--memory", "9kB"], "of memory are too few"),

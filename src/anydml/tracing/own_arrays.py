@@ -33,7 +33,7 @@ _NUMPYS = (
     "fft.ifftshift flatten full_like empty_like hstack insert ones_like pad repeat resize roll select stack take "
     "take_along_axis tile tril triu vstack where zeros_like"
 )
-_TORCHS = "cat clone gather index_select new_empty new_full new_ones new_zeros repeat_interleave"
+_TORCHS = "cat clone index_select new_empty new_full new_ones new_zeros repeat_interleave"
 COPYING = frozenset(f"{_NUMPYS} {_TORCHS}".split())
 """Words whose results never share memory with their arguments."""
 
