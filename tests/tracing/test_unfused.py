@@ -116,7 +116,9 @@ def test_collections_deletions_and_signals_do_not_end_a_call():
         signal.raise_signal(signal.SIGUSR1)
         Deleted()
         alive = [[] for _ in range(64)]
-        assert len(alive) == 64
+        # Not asserted: what pytest makes of an assertion reads files when it fails.
+        if len(alive) != 64:
+            raise ValueError(alive)
         return [x[::-1] if flag else x for flag in flags]
 
     def collected(*_):

@@ -40,7 +40,8 @@ def interrupt_each_step(call, *files):
         def trace(frame, event, arg):
             if frame.f_code.co_filename not in files:
                 return None
-            frame.f_trace_opcodes = True
+            # Python 3.13 reports no instructions of a frame that has no function yet.
+            frame.f_trace, frame.f_trace_opcodes = local, True
             return local
 
         def local(frame, event, arg):
