@@ -10,6 +10,7 @@ from how_many import how_many
 
 import anydml as dml
 from anydml import stores
+from anydml.tracing import own_arrays
 
 torch = pytest.importorskip("torch")
 
@@ -262,6 +263,127 @@ def test_memory_is_shared_as_in_numpy(function):
     found, expected = dml.fuse(function)(X.copy()), function(X.copy())
     for one, other in zip(*((found, expected) if isinstance(found, tuple) else ([found], [expected])), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+MAKING = {
+    np: {
+        "append": lambda x: np.append(x, x, 0),
+        "block": lambda x: np.block([[x]]),
+        "choose": lambda x: np.choose(np.zeros((4, 6), int), [x]),
+        "column_stack": lambda x: np.column_stack([x]),
+        "compress": lambda x: np.compress([True] * 4, x, 0),
+        "concatenate": lambda x: np.concatenate([x]),
+        "copy": lambda x: x.copy(),
+        "delete": lambda x: np.delete(x, [], 0),
+        "diagflat": np.diagflat,
+        "dstack": lambda x: np.dstack([x]),
+        "empty_like": np.empty_like,
+        "extract": lambda x: np.extract(np.ones((4, 6), bool), x),
+        "fft.fftshift": lambda x: np.fft.fftshift(x, ()),
+        "fft.ifftshift": lambda x: np.fft.ifftshift(x, ()),
+        "flatten": lambda x: x.flatten(),
+        "full_like": lambda x: np.full_like(x, 2),
+        "hstack": lambda x: np.hstack([x]),
+        "insert": lambda x: np.insert(x, [], 0, 0),
+        "ones_like": np.ones_like,
+        "pad": lambda x: np.pad(x, 0),
+        "repeat": lambda x: x.repeat(1, 0),
+        "resize": lambda x: np.resize(x, (4, 6)),
+        "roll": lambda x: np.roll(x, 0),
+        "select": lambda x: np.select([np.ones((4, 6), bool)], [x]),
+        "stack": lambda x: np.stack([x]),
+        "take": lambda x: x.take([*range(4)], 0),
+        "take_along_axis": lambda x: np.take_along_axis(x, np.zeros((4, 1), int), 1),
+        "tile": lambda x: np.tile(x, 1),
+        "tril": lambda x: np.tril(x, 9),
+        "triu": lambda x: np.triu(x, -9),
+        "vstack": lambda x: np.vstack([x]),
+        "where": lambda x: np.where(np.ones((4, 6), bool), x, x),
+        "zeros_like": np.zeros_like,
+    },
+    torch: {
+        "cat": lambda x: torch.cat([x]),
+        "clone": lambda x: x.clone(),
+        "empty_like": torch.empty_like,
+        "full_like": lambda x: torch.full_like(x, 2),
+        "hstack": lambda x: torch.hstack([x]),
+        "index_select": lambda x: x.index_select(0, torch.arange(4)),
+        "new_empty": lambda x: x.new_empty(2),
+        "new_full": lambda x: x.new_full((2,), 3),
+        "new_ones": lambda x: x.new_ones(2),
+        "new_zeros": lambda x: x.new_zeros(2),
+        "ones_like": torch.ones_like,
+        "repeat": lambda x: x.repeat(1, 1),
+        "repeat_interleave": lambda x: x.repeat_interleave(1, 0),
+        "roll": lambda x: x.roll(0, 0),
+        "stack": lambda x: torch.stack([x]),
+        "take": lambda x: x.take(torch.arange(24)),
+        "tile": lambda x: x.tile(1, 1),
+        "tril": lambda x: x.tril(9),
+        "triu": lambda x: x.triu(-9),
+        "vstack": lambda x: torch.vstack([x]),
+        "where": lambda x: torch.where(torch.ones(4, 6, dtype=torch.bool), x, x),
+        "zeros_like": torch.zeros_like,
+    },
+}
+
+
+def test_words_that_copy_share_no_memory_in_their_library():
+    for library, copying in zip((np, torch), own_arrays.COPYING, strict=True):
+        assert MAKING[library].keys() == copying
+        x = X if library is np else torch.tensor(X)
+        for name, make in MAKING[library].items():
+            assert not np.shares_memory(np.asarray(x), np.asarray(make(x))), name
+
+
+VIEWS = {
+    np: [
+        *(make for name, make in MAKING[np].items() if "empty" not in name),
+        *(lambda x: x[0, 1], lambda x: x[0, 1, ...], lambda x: [*x[0]][2], lambda x: x[1], lambda x: x[None, 1:, ::-1]),
+        *(lambda x: x.T, np.ravel, np.squeeze, np.diagonal, np.flip, lambda x: x.reshape(4, 6), lambda x: x[[0, 1]]),
+        *(lambda x: x.astype(float), lambda x: x.astype(float, copy=False), np.array, np.asarray, np.asfortranarray),
+        *(lambda x: x.astype(float, "K", "unsafe", True, False), lambda x: x.astype(float, "K", "unsafe", True, True)),
+        *(np.ascontiguousarray, np.require, np.real, lambda x: np.array(x, copy=None), lambda x: np.split(x, 2)[0]),
+        *(dml.copy, lambda x: dml.roll(x, 0), lambda x: np.broadcast_to(x, (4, 6)), lambda x: np.unstack(x)[0]),
+    ],
+    torch: [
+        *(make for name, make in MAKING[torch].items() if "empty" not in name),
+        *(lambda x: x[0, 1], lambda x: [*x[0]][2], lambda x: x[1], lambda x: x[None, 1:], lambda x: x[torch.arange(2)]),
+        *(torch.flatten, torch.ravel, lambda x: x.select(0, 0), lambda x: x.narrow(0, 0, 1), lambda x: x.T),
+        *(lambda x: x.flatten(), lambda x: x.reshape(4, 6), lambda x: x.view(24), lambda x: x.expand(2, 4, 6)),
+        *(lambda x: x.contiguous(), lambda x: x.double(), lambda x: x.to(torch.float64), torch.squeeze, dml.copy),
+        *(lambda x: x.unbind()[0], lambda x: x.split(2)[0], lambda x: x.chunk(2)[1], lambda x: x.movedim(0, 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize("library", [np, torch], ids=["numpy", "torch"])
+def test_what_is_seen_of_an_array_that_is_assigned_into_is_the_librarys_or_an_error(library):
+    given = X if library is np else torch.tensor(X)
+    right = 0
+    for number, view in enumerate(VIEWS[library]):
+
+        def behind(x, view=view):
+            out = x.copy() if library is np else x.clone()
+            seen = view(out)
+            out[0], out[1, 1] = 77, 78
+            return seen, out
+
+        def through(x, view=view):
+            out = x.copy() if library is np else x.clone()
+            seen = view(out)
+            seen[...] = 79
+            return seen, out
+
+        for function in (behind, through):
+            try:
+                found = dml.fuse(function)(given)
+            except dml.FuseError:
+                continue
+            for one, other in zip(found, function(given), strict=True):
+                np.testing.assert_array_equal(np.asarray(one), np.asarray(other), str((number, function)))
+            right += 1
+    assert right > len(VIEWS[library])
 
 
 def after(view):

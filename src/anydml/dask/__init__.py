@@ -9,7 +9,7 @@ allows (1 GB by default).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from anydml.operators.registry import FUNCTIONS
 from anydml.tensor import Layout
 from anydml.tracing import own_calls
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempted
+from anydml.tracing.open_builtins import Opening, attempting
 from anydml.tracing.results import Known, Result, results_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
@@ -44,7 +44,9 @@ def _called(
     return lazily(function, name, arguments, keywords, stub)
 
 
+@attempting(is_kept=False)
 def lazily(
+    opening: Opening,
     function: Callable[..., Any],
     name: str,
     arguments: Any,
@@ -54,6 +56,7 @@ def lazily(
     """Trace a function of arrays and return its results as Dask arrays.
 
     Args:
+        opening: lets the function run on traced arrays.
         function: must only move elements.
         name: the function's name in error messages and task keys.
         arguments: positional arguments; nested structures may hold Dask arrays, and NumPy arrays, which are constants.
@@ -68,17 +71,6 @@ def lazily(
             or a task of one element does not fit in ``anydml.memory``.
         FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
-    return attempted(lambda opening: _lazily(function, name, arguments, keywords, stub, opening))
-
-
-def _lazily(
-    function: Callable[..., Any],
-    name: str,
-    arguments: Sequence[Any],
-    keywords: dict[str, Any],
-    stub: Callable[..., Any] | None,
-    opening: Opening,
-) -> Any:
     from anydml.dask.graphs import lazy_array
 
     trace = Trace(name, TracedNdarray)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from anydml.files.json_path import JsonPath
+from anydml.files.object_stores import first_line, store_of
 
 KNOWN = re.compile(r"(s3a?|gs|az|https?|memory):/{1,2}(?=[^/])", re.IGNORECASE)
 """Beginnings of the addresses that obstore is asked for; `pathlib.Path` makes one slash of two."""
@@ -72,7 +71,7 @@ class Address(_LocalPath):
     def store(self) -> Any:
         """The store of obstore that holds all objects of this bucket, container or server."""
         scheme, _, rest = str(self).partition("://")
-        return _store(scheme, rest.partition("/")[0])
+        return store_of(scheme, rest.partition("/")[0])
 
     @property
     def key(self) -> str:
@@ -412,50 +411,3 @@ def check_written(path: Address) -> None:
         raise JsonPath(str(path)).error("is of a web server, which is only read: name one such as s3://bucket/x.zarr")
     if not path.key:
         raise JsonPath(str(path)).error("is a whole bucket: name a folder in it, such as x.zarr")
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error of obstore, which may hold a page of a server's answer."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
-
-
-def _store(scheme: str, root: str) -> Any:
-    """The store of a bucket, container or server; what is in memory lasts as long as this process."""
-    if scheme == "memory":
-        return _memory(root)
-    # Credentials and servers may change while a process runs.
-    return _store_by(scheme, root, tuple([each for each in os.environ.items() if each[0].startswith(_SETTINGS)]))
-
-
-_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")
-"""The beginnings of the names of variables by which stores are set."""
-
-
-def hub() -> str:
-    """The address of Hugging Face's hub."""
-    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-
-
-@cache
-def _memory(_root: str) -> Any:
-    from obstore.store import MemoryStore
-
-    return MemoryStore()
-
-
-@lru_cache(maxsize=64)
-def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
-    """The store by settings of the environment, with its connections."""
-    from obstore.store import from_url
-
-    # Options would replace those that the environment has for the other kinds.
-    client: dict[str, Any] = {"allow_http": True} if scheme == "http" else {}
-    if f"{scheme}://{root}" == hub() and (token := os.environ.get("HF_TOKEN")):
-        # Nobody else gets it: it is left out where the hub sends requests elsewhere.
-        client["default_headers"] = {"authorization": f"Bearer {token}"}
-    options: Any = {"client_options": client} if client else {}
-    try:
-        return from_url(f"{scheme}://{root}", **options)
-    except Exception as error:
-        raise JsonPath(f"{scheme}://{root}").error(f"cannot be opened: {first_line(error)}") from None

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from anydml.errors import ModelError
-from anydml.files.addresses import KNOWN, Address, hub
+from anydml.files.addresses import KNOWN, Address
 from anydml.files.json_path import JsonPath
+from anydml.files.object_stores import hub
 from anydml.paths import address, path_text
 
 KINDS = "s3://, gs://, az://, https://, hf://, memory:// and file://"

@@ -18,7 +18,7 @@ from anydml.stores.plans import Plan
 from anydml.tensor import Layout
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempted
+from anydml.tracing.open_builtins import Opening, attempting
 from anydml.tracing.results import Result, results_of
 from anydml.tracing.structure import leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
@@ -26,7 +26,9 @@ from anydml.tracing.trace import Trace, check_dtype
 MEMORY = "256MB"
 
 
+@attempting(is_kept=False)
 def plan_function(
+    opening: Opening,
     function: Callable[..., Any],
     name: str,
     inputs: Any,
@@ -39,6 +41,7 @@ def plan_function(
     """Trace a function of stores, and plan it.
 
     Args:
+        opening: lets the function run on traced arrays.
         function: the function, called with a traced array for each store.
         name: its name in errors.
         inputs: as for `Fused.plan`.
@@ -51,21 +54,6 @@ def plan_function(
     Raises:
         BindingError: there is no store, a target does not fit its result, or the structures differ.
     """
-    given = function, name, inputs, outputs, memory, overwrite, folder, others
-    return attempted(lambda opening: _planned(opening, *given))
-
-
-def _planned(
-    opening: Opening,
-    function: Callable[..., Any],
-    name: str,
-    inputs: Any,
-    outputs: Any,
-    memory: int | str,
-    overwrite: bool,
-    folder: Path | None,
-    others: dict[Path, Content] | None,
-) -> Plan:
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
 

@@ -32,11 +32,22 @@ def _converted(trace: Trace, function: Any, a: Any, *arguments: Any, **keywords:
     return called(trace, function, (a, *arguments), keywords)
 
 
-def _filled(trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", **_: Any) -> Any:
+def _filled(
+    trace: Trace, number: Any, shape: Any, dtype: Any = float, order: Any = "C", *, device: Any = None, like: Any = None
+) -> Any:
     return created(trace, shape, dtype, number)
 
 
-def _full(trace: Trace, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", **_: Any) -> Any:
+def _full(
+    trace: Trace,
+    shape: Any,
+    fill_value: Any,
+    dtype: Any = None,
+    order: Any = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
     own = fill_value.element if isinstance(fill_value, TracedArray) else np.asarray(exact(fill_value)).dtype
     return created(trace, shape, own if dtype is None else dtype, fill_value)
 
@@ -61,6 +72,8 @@ def _of_torch(trace: Trace, name: str) -> Any:
             dtype = torch.tensor(exact(number)).dtype if dtype is None else dtype
         elif sizes and is_list(sizes[0]):
             sizes = sizes[0]
+        if any(more.values()):
+            raise refused(f"torch.{name} with {', '.join(more)}")
         if device is not None and str(torch.device(device)) != str(trace.device):
             raise refused(f"torch.{name} on {device}", f"the arguments are on {trace.device}")
         with named(f"torch.{name}"):

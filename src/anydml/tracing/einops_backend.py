@@ -74,7 +74,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
 def _tracked(x: TracedArray, result: TracedArray) -> TracedArray:
     """Return a result that may share x's memory."""
-    return tracked("einops", (x,), {}, result) if x.trace.is_assigning else result
+    return tracked(x.trace, "einops", (x,), {}, result) if x.trace.is_assigning else result
 
 
 # Those of NumPy and PyTorch would take traced arrays, too, which pass for arrays of these libraries.

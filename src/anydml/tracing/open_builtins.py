@@ -11,12 +11,13 @@ import dis
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from anydml.tracing import own_arrays
 from anydml.tracing.clocks import watched
 from anydml.tracing.creating import CREATED, NAMES, creating
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.own_arrays import call
 from anydml.tracing.short_integers import Short
 from anydml.tracing.sizes import Size
 from anydml.tracing.tensor import TracedTensor
@@ -84,6 +85,7 @@ class _Type(type, metaclass=_Types):
 
 
 _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min, "isinstance": _isinstance, "type": _Type}
+P = ParamSpec("P")
 T = TypeVar("T")
 _REPLACED = frozenset(("len", "max", "min", "isinstance", "type"))
 
@@ -97,12 +99,14 @@ class Opening:
 
     Attributes:
         has_created: whether functions that create arrays were replaced.
+        may_repeat: whether a second attempt is of use.
     """
 
     def __init__(self, is_creating: bool = True, is_kept: bool = True) -> None:
         self._is_creating = is_creating
         self._watched = watched if is_kept else lambda value: value
         self.has_created = False
+        self.may_repeat: Callable[[], bool] = lambda: True
 
     def opened(self, function: Callable[..., Any], trace: Trace) -> Callable[..., Any]:
         """Return a copy of a Python function; other callables are unchanged.
@@ -131,7 +135,7 @@ class Opening:
             return function
         names, callers = {*_names(function.__code__)}, {*callers, function}
         if not (_STORING.isdisjoint(used) and _WRITING.isdisjoint(names)):
-            self._trace.calling = call
+            self._trace.own_arrays = own_arrays
         helpers = {name: function.__globals__[name] for name in names if name in function.__globals__}
         helpers = {name: self._opened(self._replaced(each, names), package, callers) for name, each in helpers.items()}
         changed = {name: each for name, each in helpers.items() if each is not function.__globals__[name]}
@@ -162,29 +166,33 @@ class Opening:
         return cell if found is value else types.CellType(found)
 
 
-def attempted(
-    attempt: Callable[[Opening], T], is_kept: bool = False, may_repeat: Callable[[], bool] = lambda: True
-) -> T:
-    """Trace a function, and once more if it computes with arrays that it creates, as with a table of indices.
+def attempting(is_kept: bool) -> Callable[[Callable[Concatenate[Opening, P], T]], Callable[P, T]]:
+    """Let a function that traces another one do so once more if that computes with arrays that it creates.
+
+    Those are traced at first, and are NumPy's at the second attempt, as for a table of indices. If both fail, the error
+    is that of the first.
 
     Args:
-        attempt: traces it.
-        is_kept: as for `Opening`.
-        may_repeat: whether a second attempt is of use.
-
-    Raises:
-        Exception: both attempts fail; the error is that of the first.
+        is_kept: as for `Opening`, which the function gets as its first argument.
     """
-    opening = Opening(is_kept=is_kept)
-    try:
-        return attempt(opening)
-    except Exception as error:
-        if not opening.has_created or not may_repeat():
-            raise
-        try:
-            return attempt(Opening(is_creating=False, is_kept=is_kept))
-        except Exception:
-            raise error from None
+
+    def decorated(attempt: Callable[Concatenate[Opening, P], T]) -> Callable[P, T]:
+        @wraps(attempt)
+        def attempts(*arguments: P.args, **keywords: P.kwargs) -> T:
+            opening = Opening(is_kept=is_kept)
+            try:
+                return attempt(opening, *arguments, **keywords)
+            except Exception as error:
+                if not opening.has_created or not opening.may_repeat():
+                    raise
+                try:
+                    return attempt(Opening(is_creating=False, is_kept=is_kept), *arguments, **keywords)
+                except Exception:
+                    raise error from None
+
+        return attempts
+
+    return decorated
 
 
 def _package(function: Any) -> str:

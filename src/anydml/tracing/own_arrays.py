@@ -25,21 +25,23 @@ from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.sizes import is_open
 from anydml.tracing.structure import leaves
 from anydml.tracing.tensor import TracedTensor
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import TracedArray, check_dtype
 from anydml.tracing.verbs import cut, fill, join
 
+_MADE = "empty_like full_like hstack ones_like repeat roll stack take tile tril triu vstack where zeros_like"
 _NUMPYS = (
-    "append block choose column_stack compress concatenate copy delete diagflat dstack extract fft.fftshift "
-    "fft.ifftshift flatten full_like empty_like hstack insert ones_like pad repeat resize roll select stack take "
-    "take_along_axis tile tril triu vstack where zeros_like"
+    f"{_MADE} append block choose column_stack compress concatenate copy delete diagflat dstack extract fft.fftshift "
+    "fft.ifftshift flatten insert pad resize select take_along_axis"
 )
-_TORCHS = "cat clone index_select new_empty new_full new_ones new_zeros repeat_interleave"
-COPYING = frozenset(f"{_NUMPYS} {_TORCHS}".split())
-"""Words whose results never share memory with their arguments."""
-
+_TORCHS = f"{_MADE} cat clone index_select new_empty new_full new_ones new_zeros repeat_interleave"
+COPYING = frozenset(_NUMPYS.split()), frozenset(_TORCHS.split())
+"""Words of NumPy and of PyTorch whose results never share memory with their arguments."""
 
 _SAME = frozenset(("asarray", "asanyarray", "astype", "array"))
 """Words that return their argument, if they do not copy it."""
+
+_POSITION_OF_COPY = 6
+"""Number of arguments of `astype` of which the last one is `copy`."""
 
 _COPIES = frozenset(("asfortranarray", "require"))
 """Words that may copy a whole array."""
@@ -69,7 +71,7 @@ class _Own:
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
         found: TracedArray = unwatched(indexed, self, key)
-        if not is_basic(key):
+        if not _is_view(found, key):
             return found
         part = kinds(self.trace)[1](self.trace, found.value, found.element, found.like)
         part.base, part.key = self, key
@@ -92,48 +94,31 @@ class _Shared:
 
     def __getitem__(self: Any, key: Any) -> TracedArray:
         found: TracedArray = unwatched(indexed, self, key)
-        return tracked("indexing", (self,), {}, found) if is_basic(key) else found
+        return tracked(self.trace, "indexing", (self,), {}, found) if _is_view(found, key) else found
 
 
-class OwnNdarray(_Own, TracedNdarray):
-    """An array that a traced function created."""
+def _kinds_of(base: Any) -> tuple[Any, Any, Any]:
+    """Return the classes of own arrays, of their parts, and of what may share their memory, of one library."""
 
-    __slots__ = ("__weakref__", "parts", "shared", "slabs")
+    class Own(_Own, base):  # type: ignore[misc]
+        """An array that a traced function created."""
 
+        __slots__ = ("__weakref__", "parts", "shared", "slabs")
 
-class PartNdarray(_Own, TracedNdarray):
-    """A part of an own array, by a key."""
+    class Part(_Own, base):  # type: ignore[misc]
+        """A part of an own array, by a key."""
 
-    __slots__ = ("__weakref__", "base", "key")
+        __slots__ = ("__weakref__", "base", "key")
 
+    class Shared(_Shared, base):  # type: ignore[misc]
+        """A result that may share the memory of own arrays."""
 
-class SharedNdarray(_Shared, TracedNdarray):
-    """A result that may share the memory of own arrays."""
+        __slots__ = ("__weakref__", "roots")
 
-    __slots__ = ("__weakref__", "roots")
-
-
-class OwnTensor(_Own, TracedTensor):
-    """A tensor that a traced function created."""
-
-    __slots__ = ("__weakref__", "parts", "shared", "slabs")
+    return Own, Part, Shared
 
 
-class PartTensor(_Own, TracedTensor):
-    """A part of an own tensor, by a key."""
-
-    __slots__ = ("__weakref__", "base", "key")
-
-
-class SharedTensor(_Shared, TracedTensor):
-    """A result that may share the memory of own tensors."""
-
-    __slots__ = ("__weakref__", "roots")
-
-
-_NDARRAYS: tuple[Any, ...] = (OwnNdarray, PartNdarray, SharedNdarray)
-_TENSORS: tuple[Any, ...] = (OwnTensor, PartTensor, SharedTensor)
-
+_NDARRAYS, _TENSORS = map(_kinds_of, (TracedNdarray, TracedTensor))
 
 KINDS = (*_NDARRAYS, *_TENSORS)
 """All classes of arrays that can be assigned into, or that may share memory with one."""
@@ -142,6 +127,13 @@ KINDS = (*_NDARRAYS, *_TENSORS)
 def kinds(trace: Any) -> tuple[Any, ...]:
     """Return the classes of own arrays, of their parts, and of what may share their memory."""
     return _TENSORS if issubclass(trace.kind, TracedTensor) else _NDARRAYS
+
+
+def _is_view(found: TracedArray, key: Any) -> bool:
+    """Whether what a key selects shares memory with the array: a single element of NumPy's does not."""
+    if found.ndim or found.LEAST_RANK or not is_basic(key):
+        return is_basic(key)
+    return any(each is ... for each in (key if isinstance(key, tuple) else (key,)))
 
 
 def own(x: TracedArray) -> TracedArray:
@@ -170,16 +162,19 @@ def roots_of(given: Any) -> list[Any]:
     return [*found.values()]
 
 
-def tracked(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
+def tracked(trace: Any, name: str, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Any:
     """Return the result of a word, whose arrays say which own arrays' memory they may share.
 
     Args:
+        trace: the arrays' trace.
         name: the word's name.
         arguments: its arguments.
         keywords: its keyword arguments.
         result: what it gave.
     """
-    if name in COPYING or (name in ("astype", "array") and keywords.get("copy", True)):
+    if name in COPYING[issubclass(trace.kind, TracedTensor)] or (
+        name in ("astype", "array") and keywords.get("copy", len(arguments) < _POSITION_OF_COPY or arguments[-1])
+    ):
         return own(result) if isinstance(result, TracedArray) else result
     given = [*arguments, *keywords.values()]
     roots = roots_of(given)
@@ -233,7 +228,7 @@ def call(word: Any, name: str, trace: Any, arguments: Sequence[Any], keywords: M
     """Call a word in a function that may assign into arrays: `out` may be one."""
     out = keywords.get("out")
     if not isinstance(out, _Own):
-        return tracked(name, arguments, keywords, word.call(trace, arguments, keywords))
+        return tracked(trace, name, arguments, keywords, word.call(trace, arguments, keywords))
     assign(out, ..., word.call(trace, arguments, {key: each for key, each in keywords.items() if key != "out"}))
     return out
 
@@ -315,5 +310,6 @@ def _split(slabs: list[_Slab], place: int) -> None:
 
 def created(trace: Any, shape: Any, dtype: Any, number: Any = None) -> TracedArray:
     """Return a new array of a trace, filled with a number, which can be assigned into."""
+    check_dtype(np.dtype(dtype), "an array that the function creates")
     like = trace.made(Value.filled((), bytes(np.dtype(dtype).itemsize)), np.dtype(dtype))
     return own(fill(like, shape, number))

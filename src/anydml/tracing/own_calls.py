@@ -65,7 +65,7 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         parameters = function.checked(label, shapes, tuple(rest))
         make = _TracedMaker(function, trace, own)
         function.apply(make, [Lazy(each.value) for each in arrays] + indices, parameters)
-        results = [trace.made(value, own, _like(arrays)) for value in make.values()]
+        results = [_own(trace.made(value, own, _like(arrays))) for value in make.values()]
     if function.lengths is not None:
         return results[0], np.array(function.lengths(label, shapes, *parameters), np.int64)
     return results if function.has_parts else results[0]
@@ -200,5 +200,11 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
 
 
 def copy(x: TracedArray) -> TracedArray:
-    """Return x: results of a fused function are copies anyway."""
-    return x.trace.array(x)
+    """Return an array of the same elements: results of a fused function are copies anyway."""
+    found = x.trace.array(x)
+    return _own(found.made(found.value))
+
+
+def _own(x: TracedArray) -> TracedArray:
+    """Return a result, into which the function may assign."""
+    return x if x.trace.own_arrays is None else x.trace.own_arrays.own(x)

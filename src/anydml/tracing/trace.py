@@ -35,7 +35,7 @@ class Trace:
         is_clamped: see `Scope`.
 
     Attributes:
-        calling: calls words if the function may assign into arrays of its own (see `own_arrays`); else None.
+        own_arrays: the module of this name if the function may assign into arrays of its own; else None.
         numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
@@ -53,7 +53,7 @@ class Trace:
         self.device = device
         self.composer = composer or Composer(name)
         self.is_over = False
-        self.calling: Any = None
+        self.own_arrays: Any = None
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0
@@ -62,7 +62,7 @@ class Trace:
     @property
     def is_assigning(self) -> bool:
         """Whether the function may assign into arrays of its own."""
-        return self.calling is not None
+        return self.own_arrays is not None
 
     @cached_property
     def scope(self) -> Scope:

@@ -18,7 +18,7 @@ from anydml.tracing.as_numbers import number_of
 from anydml.tracing.call import MOST_OPEN, Call, strides_of
 from anydml.tracing.draws import none_drawn
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.open_builtins import Opening, attempted
+from anydml.tracing.open_builtins import Opening, attempting
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.short_integers import as_kind, kind_of
@@ -29,7 +29,9 @@ from anydml.tracing.trace import Trace, check_dtype
 from anydml.tracing.traced_program import Path, TracedProgram
 
 
+@attempting(is_kept=True)
 def traced_call(
+    opening: Opening,
     function: Callable[..., Any],
     name: str,
     arguments: tuple[Any, ...],
@@ -43,6 +45,7 @@ def traced_call(
     """Trace a call.
 
     Args:
+        opening: lets the function run on traced arrays.
         function: the function.
         name: its name in errors.
         arguments: positional arguments.
@@ -57,30 +60,14 @@ def traced_call(
         FuseError: there is no array, or the function does something that a trace does not support.
         BindingError: the arrays are of several libraries or devices.
     """
-    given = function, name, arguments, keywords, call, surroundings, is_open, is_clamped, watched
-    return attempted(lambda opening: _traced(opening, *given), True, lambda: not surroundings.change())
-
-
-def _traced(
-    opening: Opening,
-    function: Callable[..., Any],
-    name: str,
-    arguments: tuple[Any, ...],
-    keywords: dict[str, Any],
-    call: Call,
-    surroundings: Surroundings,
-    is_open: bool,
-    is_clamped: bool,
-    watched: Callable[[], AbstractContextManager[None]],
-) -> TracedProgram:
+    opening.may_repeat = lambda: not surroundings.change()
     inputs, adapters = call.inputs, call.adapters
     if not inputs:
         raise broken(f"{name} was called without arrays: pass at least one")
     first = adapters[0]
     kind = TracedTensor if first is not None and first.LIBRARY == "a PyTorch tensor" else TracedNdarray
     trace = Trace(name, kind, None if first is None else first.device, given=len(call.numbers), is_clamped=is_clamped)
-    names: list[str] = []
-    paths: list[Path] = []
+    names, paths = list[str](), list[Path]()
     variable = trace.scope.variable
     argument: int | str = 0
 

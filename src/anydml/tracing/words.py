@@ -167,9 +167,9 @@ def call_word(
     if word is None:
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     with named(name):
-        if trace.calling is None:
+        if trace.own_arrays is None:
             return unwatched(word.call, trace, arguments, keywords)
-        return unwatched(trace.calling, word, key, trace, arguments, keywords)
+        return unwatched(trace.own_arrays.call, word, key, trace, arguments, keywords)
 
 
 def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:

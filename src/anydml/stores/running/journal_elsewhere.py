@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.addresses import Address, first_line
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
+from anydml.files.object_stores import first_line
 from anydml.stores.running.journal import boot
 
 SECONDS, AT_MOST = 1.0, 5.0

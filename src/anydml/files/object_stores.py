@@ -1,0 +1,56 @@
+"""The stores of obstore that hold what lies at addresses, by the settings of the environment."""
+
+from __future__ import annotations
+
+import os
+from functools import cache, lru_cache
+from typing import Any
+
+from anydml.files.json_path import JsonPath
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of obstore, which may hold a page of a server's answer."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def store_of(scheme: str, root: str) -> Any:
+    """The store of a bucket, container or server; what is in memory lasts as long as this process."""
+    if scheme == "memory":
+        return _memory(root)
+    # Credentials and servers may change while a process runs.
+    return _store_by(scheme, root, tuple([each for each in os.environ.items() if each[0].startswith(_SETTINGS)]))
+
+
+_SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")
+"""The beginnings of the names of variables by which stores are set."""
+
+
+def hub() -> str:
+    """The address of Hugging Face's hub."""
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+@cache
+def _memory(_root: str) -> Any:
+    from obstore.store import MemoryStore
+
+    return MemoryStore()
+
+
+@lru_cache(maxsize=64)
+def _store_by(scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Any:
+    """The store by settings of the environment, with its connections."""
+    from obstore.store import from_url
+
+    # Options would replace those that the environment has for the other kinds.
+    client: dict[str, Any] = {"allow_http": True} if scheme == "http" else {}
+    if f"{scheme}://{root}" == hub() and (token := os.environ.get("HF_TOKEN")):
+        # Nobody else gets it: it is left out where the hub sends requests elsewhere.
+        client["default_headers"] = {"authorization": f"Bearer {token}"}
+    options: Any = {"client_options": client} if client else {}
+    try:
+        return from_url(f"{scheme}://{root}", **options)
+    except Exception as error:
+        raise JsonPath(f"{scheme}://{root}").error(f"cannot be opened: {first_line(error)}") from None
