@@ -239,7 +239,7 @@ def test_a_manifest_of_a_folder_has_the_sums_of_its_small_files(tmp_path, capsys
     (tmp_path / "a" / "notes.txt").write_text("é")
     sums, copy = tmp_path / "sums.json", tmp_path / "b"
     report = json.loads(anydml(capsys, "manifest", tmp_path / "a", sums, "--json")[1])
-    assert report == {"model": str(tmp_path / "a"), "output": str(sums), "tensors": 6, "remarks": []}
+    assert report == {"model": str(tmp_path / "a"), "output": str(sums), "tensors": 6, "remarks": [], "error": None}
     files = json.loads(sums.read_text())["files"]
     assert files == {
         each.name: hashlib.sha256(each.read_bytes()).hexdigest()
