@@ -194,3 +194,9 @@ def test_an_option_and_a_file_of_its_name_are_told_apart():
     command = COMMANDS["reshard"]
     with click.Context(anydml) as parent, command.make_context("reshard", [".", "--", "-o"], parent=parent) as made:
         assert made.params["output"] == "-o"
+
+
+def test_the_value_of_an_option_may_begin_like_another():
+    command, arguments = COMMANDS["reshard"], [".", "--strip", "-old", "-o", "out"]
+    with click.Context(anydml) as parent, command.make_context("reshard", arguments, parent=parent) as made:
+        assert (made.params["strip"], made.params["output"]) in ((("-old",), "out"), ("-old", "out"))

@@ -197,6 +197,27 @@ def test_what_was_interrupted_while_it_was_sent_goes_on(bucket, model, tmp_path,
     assert os.listdir(tmp_path / "scratch") == []
 
 
+def test_what_is_sent_after_another_run_was_interrupted_is_of_one_run(bucket, model, tmp_path, monkeypatch):
+    count, copy_from = [], Address.copy_from
+
+    def failing(self, path):
+        count.append(1)
+        if len(count) == 3:
+            raise OSError(5, "the network is gone")
+        return copy_from(self, path)
+
+    monkeypatch.setattr(Address, "copy_from", failing)
+    with pytest.raises(ModelError, match="network is gone"):
+        stores.reshard(model, bucket, scratch=tmp_path / "scratch", shards=3).run()
+    options = {"dtype": "float16", "shards": 2}
+    with pytest.raises(ModelError, match="exists already"):
+        stores.reshard(model, bucket, scratch=tmp_path / "scratch", **options).run()
+    stores.reshard(model, bucket, scratch=tmp_path / "scratch", overwrite=True, **options).run()
+    stores.reshard(model, tmp_path / "right", **options).run()
+    assert stores.verify(tmp_path / "right", bucket) is None
+    assert {*names(bucket)} == {each.name for each in (tmp_path / "right").iterdir()}
+
+
 def test_commands_send_to_a_server(s3, model, tmp_path, capsys):
     code, out, err = anydml(capsys, "reshard", model, f"{s3}/m", "--scratch", tmp_path / "scratch")
     assert code == 0, err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import click
@@ -32,10 +33,19 @@ class Command(click.Command):
 
     def _with_output_last(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
         others, outputs = list[str](), list[str]()
+        with_values = {
+            name
+            for each in self.params
+            if isinstance(each, click.Option) and not (each.is_flag or each.count)
+            for name in each.opts
+        }
         words = iter(args)
         for word in words:
             if word == "--":
                 others += [word, *words]
+            elif word in with_values and word not in OUTPUT:
+                # A value may begin with -o.
+                others += [word, *islice(words, 1)]
             elif word in OUTPUT:
                 if (value := next(words, None)) is None:
                     raise click.UsageError(f"Option '{word}' requires an argument", ctx)

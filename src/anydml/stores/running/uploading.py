@@ -11,6 +11,7 @@ from pathlib import Path
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.opening import INDEX
+from anydml.stores.formats.store import state_of
 from anydml.stores.formats.torch_distributed import METADATA
 
 
@@ -47,7 +48,7 @@ class Upload:
                 raise place.error("exists already: name another, or remove it first; nothing is replaced at addresses")
 
     def send(self) -> None:
-        """Send what was made, and remove it here; files that were sent before are left out.
+        """Send what was made, and remove it here; files that were sent before, and have not changed, are left out.
 
         Raises:
             ModelError: it cannot be sent; the same call goes on with the next file.
@@ -59,13 +60,17 @@ class Upload:
         last = (INDEX, METADATA)
         try:
             sent = json.loads(self._journal.read_text("utf-8")) if self._journal.exists() else {}
+            for name in sent.keys() - {each.relative_to(self.made).as_posix() for each in files}:
+                # An interrupted run with other options, whose output this one replaces, had sent it.
+                (self.to / name).unlink(missing_ok=True)
             for each in sorted(files, key=lambda each: (each.name.endswith(last), each)):
                 name = each.relative_to(self.made).as_posix()
                 target = self.to if each == self.made else self.to / name
-                if name in sent and sent[name] == list(target.state()):
+                own = [*state_of(each.stat())]
+                if name in sent and sent[name] == [own, [*target.state()]]:
                     continue
                 target.copy_from(each)
-                sent[name] = target.state()
+                sent[name] = own, target.state()
                 self._keep(json.dumps(sent))
             shutil.rmtree(self.made.parent)
         except OSError as error:
