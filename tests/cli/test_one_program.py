@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sys
+from pathlib import Path
 from xml.etree import ElementTree
 
 import click
@@ -13,6 +14,8 @@ import pytest
 from anydml.cli import anydml, main
 from anydml.cli.command import Command, all_commands
 from anydml.cli.output import AnyPath, LocalPath
+from anydml.dxdispatch import jsonc
+from anydml.files.json_path import JsonPath
 
 COMMANDS = {" ".join(path): command for path, command in all_commands(anydml)}
 READERS = {
@@ -33,8 +36,8 @@ OF_ONE_MEANING = {
     "--verbose", "--scheduler", "--tp", "--pp", "--ep", "--fsdp", "--dcp", "--extras-from", "--no-extras",
     "--shard-size", "--output",
 }  # fmt: skip
-OTHERWISE = {("run", "--output"), ("cases", "--output"), ("judge", "--memory"), ("run", "--allow-outside")}
-"""Options that differ from those of their names: NAME=FILE of one output, an output that is no argument, and MiB."""
+OTHERWISE = {("run", "--output"), ("cases", "--output"), ("run", "--allow-outside")}
+"""Options that differ from those of their names: NAME=FILE of one output, and an output that is no argument."""
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ def words(name, make):
     found = name.split()
     for each in command.params:
         if isinstance(each, click.Argument) and name != "cases":
-            is_read = each in READERS[name] or name == "check"
+            is_read = each in READERS[name]
             found.append(make(f"in{ending}") if is_read else {"manifest": "out.json"}.get(name, "out.zarr"))
     if name in ("onnx portable", "slim"):
         found[-1] = "out.onnx"
@@ -96,7 +99,7 @@ def standard_input(path):
     return "-"
 
 
-READ = [name for name in COMMANDS if READERS[name] or name == "check"]
+READ = [name for name in COMMANDS if READERS[name]]
 
 
 @pytest.mark.parametrize("make", [missing, empty, binary, empty_folder, standard_input, unreadable])
@@ -200,3 +203,76 @@ def test_the_value_of_an_option_may_begin_like_another():
     command, arguments = COMMANDS["reshard"], [".", "--strip", "-old", "-o", "out"]
     with click.Context(anydml) as parent, command.make_context("reshard", arguments, parent=parent) as made:
         assert (made.params["strip"], made.params["output"]) in ((("-old",), "out"), ("-old", "out"))
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    """Put bytes into standard input."""
+    return lambda data: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("name", ["run", "check", "explain"])
+@pytest.mark.parametrize("kind", ["json", "onnx"])
+def test_a_model_is_read_from_standard_input_as_from_a_file(ran, piped, name, kind):
+    if kind == "json":
+        data = (EXAMPLES / "gather_1.json").read_bytes()
+    else:
+        onnx = pytest.importorskip("onnx")
+        tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [2, 3]) for name in "xy"]
+        start = onnx.helper.make_tensor("x", onnx.TensorProto.INT64, [2, 3], range(6))
+        node = onnx.helper.make_node("Identity", ["x"], ["y"])
+        graph = onnx.helper.make_graph([node], "g", tensors[:1], tensors[1:], [start])
+        data = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]).SerializeToString()
+    Path(f"model.{kind}").write_bytes(data)
+    results = []
+    for model in (f"model.{kind}", "-"):
+        piped(data)
+        code, out, err = ran(name, model, "--json")
+        document = json.loads(out)
+        assert document.pop("model") == model
+        document.pop("dispatches", None)
+        results.append((code, document, err))
+    assert results[0] == results[1]
+
+
+def test_paths_in_a_piped_model_start_from_the_current_folder(ran, piped):
+    numpy = pytest.importorskip("numpy")
+    numpy.save("x.npy", numpy.arange(4, dtype=numpy.float32))
+    model = jsonc.loads((EXAMPLES / "gather_1.json").read_text(), JsonPath("gather_1.json"))
+    model["resources"]["input"]["initialValues"] = {"sourcePath": "x.npy"}
+    piped(json.dumps(model).encode())
+    code, out, err = ran("run", "-", "-q", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["error"] is None
+
+
+def test_errors_of_a_piped_model_name_standard_input(ran, piped):
+    piped(b'{"resources": {"x": 1}}')
+    code, out, err = ran("run", "-")
+    assert (code, out) == (2, "")
+    assert err.startswith("anydml: standard input: line 1: ")
+
+
+def test_other_files_are_listed_beside_one_that_cannot_be_read(ran):
+    numpy = pytest.importorskip("numpy")
+    numpy.save("a.npy", numpy.arange(3))
+    code, out, err = ran("stores", "a.npy", "none.npy", "a.npy", "--json")
+    documents = [json.loads(line) for line in out.splitlines()]
+    assert code == 2
+    assert [each["model"] for each in documents] == ["a.npy", "none.npy", "a.npy"]
+    assert [each["error"] and f"anydml: {each['error']}\n" for each in documents] == [None, err, None]
+    assert documents[0] == documents[2]
+
+
+def test_quiet_commands_print_nothing_where_there_is_nothing_wrong(ran):
+    numpy = pytest.importorskip("numpy")
+    numpy.save("a.npy", numpy.arange(3))
+    example = str(EXAMPLES / "slice1.json")
+    assert ran("stores", "a.npy", "-q") == (0, "", "")
+    assert ran("check", example, "-q") == (0, "", "")
+    code, out, _ = ran("check", example, "-q", "--feature-level", "1_0")
+    assert code == 1
+    assert "there is no such operator at DML_FEATURE_LEVEL_1_0" in out

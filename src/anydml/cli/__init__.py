@@ -27,6 +27,7 @@ from anydml.cli.plan_output import json_option, say_json
 from anydml.cli.proving import prove
 from anydml.cli.refereeing import cases, judge
 from anydml.cli.slimming import slim
+from anydml.cli.standard_input import model_file
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
@@ -136,7 +137,7 @@ def anydml() -> None:
 
 
 @anydml.command(short_help="Run a model file (JSON or ONNX).")
-@click.argument("model", type=LocalPath(is_read=True))
+@click.argument("model", type=LocalPath(is_read=True, reads_input=True))
 @click.option("--device", type=DeviceName(), default="cpu", show_default=True,
               help="Device to run on; cuda:1 is the second GPU.")  # fmt: skip
 @feature_level
@@ -164,17 +165,22 @@ def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
     outputs: tuple[str, ...], overwrite: bool, as_json: bool, quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
-    """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, or an ONNX file (.onnx)."""
-    if is_onnx(model):
-        refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
-        document = run_onnx(model, inputs, outputs, allow_outside, overwrite, tell, explain)
-    else:
-        refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
-        from anydml.cli.json_running import run_json
+    """Run MODEL: a file in the JSON format of DirectML's tool DxDispatch, an ONNX file, or - for standard input.
 
-        document = run_json(
-            model, device, feature_level, allow_outside, explain, log=tell, warn=warn, progress=not quiet, **timing
-        )
+    The name of an ONNX file ends in .onnx. Of standard input, what does not begin like JSON is taken for ONNX.
+    """
+    with model_file(model) as file:
+        if is_onnx(file.path):
+            refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
+            document = run_onnx(file.path, inputs, outputs, allow_outside, overwrite, tell, explain)
+        else:
+            refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
+            from anydml.cli.json_running import run_json
+
+            document = run_json(
+                file, device, feature_level, allow_outside, explain,
+                log=tell, warn=lambda line: warn(file.renamed(line)), progress=not quiet, **timing,
+            )  # fmt: skip
     if as_json:
         say_json({"model": model, **document})
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +14,9 @@ from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import BROKEN, PARTLY, SOUND, check_onnx, read_sizes
 from anydml.cli.onnx_commands import is_onnx, refuse_options
 from anydml.cli.options import allow_outside, exclude, feature_level
-from anydml.cli.output import LocalPath, fail, say
+from anydml.cli.output import LocalPath, fail, quiet_option, say
 from anydml.cli.remarks import Report
+from anydml.cli.standard_input import STANDARD_INPUT, ModelFile, model_file
 
 if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
@@ -27,12 +24,15 @@ if TYPE_CHECKING:
 UNREADABLE = 2
 """Exit code for a file that cannot be read."""
 
-STANDARD_INPUT = "-"
-"""Stands for a model that is read from standard input."""
-
 
 @click.command(cls=Command, short_help="List the problems of model files without running them.")
-@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=LocalPath(reads_input=True))
+@click.argument(
+    "models",
+    metavar="MODEL...",
+    nargs=-1,
+    required=True,
+    type=LocalPath(is_read=True, reads_input=True, is_checked=False),
+)
 @feature_level
 @allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
@@ -42,9 +42,10 @@ STANDARD_INPUT = "-"
 @click.option(
     "-v", "--verbose", is_flag=True, help="List every problem, and every node of an ONNX model with its result."
 )
+@quiet_option
 def check(
     models: tuple[str, ...], feature_level: str, allow_outside: bool, sizes: tuple[str, ...], verbose: bool,
-    **forms: bool,
+    quiet: bool, **forms: bool,
 ) -> int:  # fmt: skip
     """List the problems of each MODEL, a JSON or ONNX file, or - for standard input, without running it.
 
@@ -67,11 +68,11 @@ def check(
         refuse_options(click.get_current_context(), ["sizes"], "ONNX models")
     codes, reports = set[int](), list[Report]()
     for model in models:
-        options = model, level, allow_outside, given, verbose
-        report, lines, code = _from_input(*options) if model == STANDARD_INPUT else _checked(*options)
+        with model_file(model) as file:
+            report, lines, code = _checked(file, level, allow_outside, given, verbose)
         codes.add(code)
         reports.append(report)
-        for line in () if chosen else lines:
+        for line in () if chosen or (quiet and code == SOUND) else lines:
             say(line)
         if report.error is not None:
             fail(report.error)
@@ -83,31 +84,16 @@ def check(
     return next(code for code in (UNREADABLE, BROKEN, PARTLY, SOUND) if code in codes)
 
 
-def _from_input(
-    model: str, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
-) -> tuple[Report, Iterable[str], int]:
-    """Return what `_checked` does of a file with what standard input has: a text, or else an ONNX model."""
-    stream = sys.stdin.buffer
-    with TemporaryDirectory() as folder:
-        begin = stream.read(1)
-        path = Path(folder, "model.json" if begin.isspace() or begin in (b"{", b"[", b"/", b"\xef") else "model.onnx")
-        with path.open("wb") as file:
-            file.write(begin)
-            shutil.copyfileobj(stream, file)
-        report, lines, code = _checked(str(path), level, allow_outside, sizes, verbose)
-        error = None if report.error is None else report.error.replace(str(path), "standard input")
-        return replace(report, model=model, error=error), [line.replace(str(path), model) for line in lines], code
-
-
 def _checked(
-    model: str, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
+    file: ModelFile, level: FeatureLevel, allow_outside: bool, sizes: Mapping[str, int], verbose: bool
 ) -> tuple[Report, Iterable[str], int]:
-    """Return the report on a file, its lines, and the exit code that it asks for."""
+    """Return the report on a model, its lines, and the exit code that it asks for."""
     try:
-        if is_onnx(model):
-            checked = check_onnx(model, level, sizes)
-            return checked.report(model), checked.lines(model, verbose), checked.code
-        report = check_json(model, level, allow_outside)
-        return report, lines_of(report, verbose), BROKEN if report.problems else SOUND
+        if is_onnx(file.path):
+            checked = check_onnx(file.path, level, sizes)
+            return checked.report(file.name), checked.lines(file.name, verbose), checked.code
+        report = replace(check_json(file, level, allow_outside), model=file.name)
+        lines = [file.renamed(line) for line in lines_of(report, verbose)]
+        return report, lines, BROKEN if report.problems else SOUND
     except (ValueError, OSError) as error:
-        return Report(model, str(level), (), (), error=str(error)), (), UNREADABLE
+        return Report(file.name, str(level), (), (), error=file.renamed(str(error))), (), UNREADABLE

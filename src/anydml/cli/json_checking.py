@@ -11,6 +11,7 @@ from anydml.cli.remarks import Remark, Report, lowest_level, problem_lines
 from anydml.text import printable
 
 if TYPE_CHECKING:
+    from anydml.cli.standard_input import ModelFile
     from anydml.dxdispatch import Model
     from anydml.feature_level import FeatureLevel
 
@@ -23,7 +24,7 @@ FIRST = 3
 _NUMBERED = re.compile(r"line (\d+): ")
 
 
-def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
+def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Report:
     """Report the problems of a model file in JSON at a feature level.
 
     Args:
@@ -37,13 +38,13 @@ def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
     from anydml import dxdispatch
     from anydml.dxdispatch.model import Dispatchable
 
-    loaded = dxdispatch.load(model, allow_outside=allow_outside)
+    loaded = dxdispatch.load(model.path, allow_outside=allow_outside, folder=model.folder)
     remarks = [*_remarks(loaded, level)]
     broken = {remark.node for remark in remarks}
     operators = [each.place.path for each in loaded.dispatchables.values() if isinstance(each, Dispatchable)]
     conforming = [place for place in operators if place not in broken]
     lowest = lowest_level(lambda each: next(loaded.problems(each), None) is None) if operators else None
-    return Report(model, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
+    return Report(model.path, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
 
 
 def lines(report: Report, verbose: bool) -> Iterator[str]:

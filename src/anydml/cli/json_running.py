@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anydml.cli.standard_input import ModelFile
 
 
 def run_json(
-    model: str,
+    model: ModelFile,
     device: str,
     feature_level: str,
     allow_outside: bool,
@@ -32,7 +35,7 @@ def run_json(
     from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import PrintStep
 
-    loaded = dxdispatch.load(model, allow_outside=allow_outside)
+    loaded = dxdispatch.load(model.path, allow_outside=allow_outside, folder=model.folder)
     dispatches = list[dict[str, Any]]()
     contents = dxdispatch.run(
         loaded,

@@ -20,22 +20,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Named(click.Path):
-    """A path that is no empty text, such as that of a shell's variable without a value, which would be this folder.
+    """A path. An empty text is refused, because click would take it, a shell's unset variable, for this folder.
 
     Args:
-        is_read: whether it must be there, and may be read.
+        is_read: whether it is an input rather than an output.
         reads_input: whether - is standard input.
+        is_checked: whether an input that is missing, or may not be read, is an error at once.
     """
 
-    def __init__(self, is_read: bool = False, reads_input: bool = False) -> None:
+    def __init__(self, is_read: bool = False, reads_input: bool = False, is_checked: bool = True) -> None:
         super().__init__(readable=False)
-        self.is_read, self.reads_input = is_read, reads_input
+        self.is_read, self.reads_input, self.is_checked = is_read, reads_input, is_checked
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path.
 
         Raises:
-            ClickException: it is empty, is -, or must be read but cannot be.
+            ClickException: it is empty, is -, or is an input that cannot be read.
         """
         if value == "":
             raise click.ClickException("a path is empty: this folder is written as .")
@@ -45,12 +46,19 @@ class _Named(click.Path):
             what = "standard input is not read" if self.is_read else "nothing is written to standard output"
             raise click.ClickException(f"-: {what} here: name a file, or write ./- for the file of this name")
         path = super().convert(value, param, ctx)
-        if self.is_read and isinstance(path, str) and address(path) is None:
-            _check_readable(path)
+        if self.is_read and self.is_checked and isinstance(path, str):
+            check_readable(path)
         return path
 
 
-def _check_readable(path: str) -> None:
+def check_readable(path: str) -> None:
+    """Check that a file or folder exists and may be read; what is at an address is seen when it is opened.
+
+    Raises:
+        ClickException: it is not there, or may not be read.
+    """
+    if address(path) is not None:
+        return
     try:
         if any(parent.is_file() or (parent / "snapshots").is_dir() for parent in Path(path).parents):
             # An array in a file, such as in HDF5's, or in a repository of Icechunk, is looked for by its reader.

@@ -14,7 +14,7 @@ from anydml.cli.command import Command
 from anydml.cli.onnx_checking import read_sizes
 from anydml.cli.onnx_commands import is_onnx, load_onnx
 from anydml.cli.options import exclude
-from anydml.cli.output import LocalPath, check_target, overwrites, say
+from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say
 from anydml.cli.plan_output import say_json
 from anydml.text import counted, printable
 
@@ -40,12 +40,13 @@ SAME, DIFFERENT, UNDECIDED = 0, 1, 3
 @click.option("--no-run", is_flag=True, help="Do not look for an input that tells them apart by running both.")
 @click.option("--input", "shown", metavar="FILE.npz", type=LocalPath(), help="Write the input that tells them apart.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the models' folders.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", "as_junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @overwrites
+@quiet_option
 def prove(
     first: str, second: str, sizes: tuple[str, ...], rounding: bool, weights: Weights, no_run: bool, shown: str | None,
-    allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool,
+    allow_outside: bool, as_json: bool, as_junit: bool, overwrite: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Prove that A.onnx and B.onnx compute the same, however elements are moved and constants computed in between.
 
@@ -78,7 +79,7 @@ def prove(
     elif as_junit:
         for line in _junit(first, second, found, code).splitlines():
             say(line)
-    else:
+    elif not (quiet and code == SAME):
         for line in lines(found):
             say(printable(line))
         if shown is not None and found.verdict == "different" and found.shown is not None:

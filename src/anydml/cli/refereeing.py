@@ -11,7 +11,7 @@ from anydml.cli.command import Command
 from anydml.cli.options import exclude
 from anydml.cli.output import LocalPath, check_target, overwrites, quiet_option, say, tell
 from anydml.cli.plan_output import json_option, say_json
-from anydml.text import counted
+from anydml.text import counted, parse_size
 
 FAILED = 1
 """Exit code if a case differs, crashes, hangs, is refused, or is accepted though illegal."""
@@ -88,9 +88,8 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
               help="anydml, onnxruntime, reference, openvino, tract, command:PROGRAM, or outputs:FOLDER.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Limit of a case.")
-@click.option("--memory", type=click.IntRange(0), default=4096, show_default=True, metavar="MIB",
-              help="Limit of a case; 0 for none.")  # fmt: skip
-@click.option("--json", is_flag=True, help="Print a JSON document.")
+@click.option("--memory", default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none.")
+@click.option("--json", is_flag=True, help="Print one line of JSON instead of text.")
 @click.option("--junit", is_flag=True, help="Print JUnit XML, which CI servers show as tests.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, which code scanning shows beside the files.")
 @click.option("--html", metavar="FILE.html", type=LocalPath(), help="Write a page with pictures.")
@@ -100,7 +99,7 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
 @overwrites
 @quiet_option
 def judge(
-    folder: str, engine: str, jobs: int | None, seconds: float, memory: int, html: str | None, shrink: str | None,
+    folder: str, engine: str, jobs: int | None, seconds: float, memory: str, html: str | None, shrink: str | None,
     overwrite: bool, quiet: bool, **forms: Any,
 ) -> int:  # fmt: skip
     """Run an engine over the cases of DIR, each in a process that may crash or hang, and report what it makes of them.
@@ -122,7 +121,8 @@ def judge(
 
     if shrink is not None:
         check_new(Path(shrink))
-    judged = judged_by(folder, engine, jobs, seconds, memory << 20)
+    max_bytes = parse_size(memory)
+    judged = judged_by(folder, engine, jobs, seconds, max_bytes)
     for line in FORMS[chosen[0]](judged).splitlines() if chosen else ():
         say(line)
     for line in () if chosen else lines_of(judged):
@@ -132,7 +132,7 @@ def judge(
     if shrink is not None:
         from anydml.referee.shrinking import shrink_all
 
-        for line in shrink_all(judged, engine, Path(shrink), seconds, memory << 20):
+        for line in shrink_all(judged, engine, Path(shrink), seconds, max_bytes):
             if not chosen:
                 tell(line)
     return 0 if judged.is_clean else FAILED

@@ -18,7 +18,7 @@ from anydml.cli.checkpoint_options import (
     writes,
 )
 from anydml.cli.command import Command
-from anydml.cli.output import AnyPath, LocalPath, overwrites, quiet_option, say
+from anydml.cli.output import AnyPath, LocalPath, check_readable, fail, overwrites, quiet_option, tell
 from anydml.cli.plan_output import PlanOutput, json_option, say_json
 from anydml.progress import waiting
 
@@ -28,23 +28,34 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, short_help="List the arrays of a file or checkpoint.")
-@click.argument("model", type=AnyPath(is_read=True))
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=AnyPath(is_read=True, is_checked=False))
 @click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
-@json_option
-def stores(model: str, no_follow: bool, as_json: bool) -> None:
-    """List the arrays of MODEL.
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each MODEL.")
+@quiet_option
+def stores(models: tuple[str, ...], no_follow: bool, as_json: bool, quiet: bool) -> int:
+    """List the arrays of each MODEL.
 
     MODEL is a .npy, .npz, .safetensors, .gguf or torch.save file, an index file, a folder of such files, a distributed
     checkpoint of PyTorch, or a Zarr array.
+
+    The exit code is 0, or 2 if a MODEL cannot be read; the others are listed all the same.
     """
     from anydml.cli.listing import lines_of, listed
 
-    report = listed(model, not no_follow)
-    if as_json:
-        say_json(report)
-        return
-    for line in lines_of(report):
-        say(line)
+    code = 0
+    for model in models:
+        try:
+            check_readable(model)
+            report = listed(model, not no_follow)
+        except (ValueError, OSError, click.ClickException) as error:
+            code = fail(str(error))
+            report = {"error": str(error), "model": model}
+        if as_json:
+            say_json(report)
+        elif report.get("error") is None:
+            for line in lines_of(report):
+                tell(line)
+    return code
 
 
 @click.command(cls=Command, short_help="Consolidate, reshard or rearrange a checkpoint.")

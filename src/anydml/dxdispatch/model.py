@@ -148,14 +148,17 @@ class Model:
             return None
 
 
-def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
+def load(
+    path: str | os.PathLike[str], *, allow_outside: bool = False, folder: str | os.PathLike[str] | None = None
+) -> Model:
     """Load a model file in the JSON format of DirectML's DxDispatch.
 
-    Comments and trailing commas are allowed. `sourcePath` and `targetPath` are relative to the folder of the file.
+    Comments and trailing commas are allowed. `sourcePath` and `targetPath` are relative to `folder`.
 
     Args:
         path: the file.
         allow_outside: whether these paths may lead out of the folder.
+        folder: by default that of the file.
 
     Raises:
         ModelError: the file is not a valid model, or too large to be read; the message names the line or JSON path.
@@ -170,17 +173,16 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
     place = JsonPath(str(path), lines=lines_of(file))
     root = jsonc.loads(read_text(file, place), place)
     raw = schema.parse(schema.FileFields, root, place)
-    folder = Folder(file.resolve().parent, allow_outside)
+    base = Folder(file.resolve().parent if folder is None else Path(folder).resolve(), allow_outside)
     resources = {
-        name: _resource(name, value, folder, place / "resources" / name) for name, value in raw.resources.items()
+        name: _resource(name, value, base, place / "resources" / name) for name, value in raw.resources.items()
     }
     dispatchables = {
-        name: _dispatchable(name, value, resources, folder, place / "dispatchables" / name)
+        name: _dispatchable(name, value, resources, base, place / "dispatchables" / name)
         for name, value in raw.dispatchables.items()
     }
     commands = tuple(
-        _command(value, resources, dispatchables, folder, place / "commands" / i)
-        for i, value in enumerate(raw.commands)
+        _command(value, resources, dispatchables, base, place / "commands" / i) for i, value in enumerate(raw.commands)
     )
     graphs = {
         name: [*each.inputs, *each.outputs] for name, each in dispatchables.items() if isinstance(each, OnnxModel)

@@ -50,6 +50,8 @@ def read_text(file: Path, place: JsonPath) -> str:
         ModelError: the path is not a file, or the file cannot be read, is too large, or is not UTF-8.
     """
     try:
+        if file.is_dir():
+            raise place.error("is a folder, not a model file")
         if not file.is_file():
             raise place.error("is not a file" if file.exists() else "there is no such file")
         if file.suffix.lower() in (".npy", ".safetensors"):

@@ -76,9 +76,9 @@ def _line(text: str, most: int = 300) -> str:
 def as_json(judged: Judged) -> str:
     """Return a JSON document, in ASCII.
 
-    Its keys are `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator), `causes` (each
-    with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, `undone` (cases
-    whose crash did not come again when they were alone), and `verdicts` (one per case).
+    Its keys are `error` (null), `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator),
+    `causes` (each with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`,
+    `undone` (cases whose crash did not come again when they were alone), and `verdicts` (one per case).
     """
     causes = [
         {
@@ -94,6 +94,7 @@ def as_json(judged: Judged) -> str:
     ]
     return json.dumps(
         {
+            "error": None,
             "engine": judged.engine,
             "folder": str(judged.folder),
             "seconds": round(judged.seconds, 3),
