@@ -95,3 +95,27 @@ def test_tensors_may_have_many_sizes_with_names(shape):
         (result,) = session.run(None, {"x": x})
         expected = np.concatenate([np.maximum(x, 0)[:, :8], -x[:, :4], -x], 1)
         np.testing.assert_array_equal(result, expected)
+
+
+def test_what_is_cropped_is_of_its_own_sizes_where_nothing_is_taken_of_it():
+    """Where nothing of it is read, only its shape tells that its ends were those of one size."""
+    text = """g (int64[M,1,1] x) => (int64[A,B] y, int64[C,D] z)
+        <int64[2] s = {1, -1}, int64[1] n = {5}, int64[1] o = {1}, int64[2] e = {-9, -9}, int64[2] f = {3, -9},
+        int64[2] a = {0, 1}> {
+        p = Reshape (x, s) q = CenterCropPad <axes = [1]> (p, n) y = Slice (q, e, f, a)
+        z = Transpose <perm = [1, 0]> (p) }"""
+    model = onnx.parser.parse_model(BEGIN + text)
+    sessions = [
+        onnxruntime.InferenceSession(each.SerializeToString(), providers=["CPUExecutionProvider"])
+        for each in (model, slim(model).model)
+    ]
+    for size in (1, 2, 5, 6, 211, 223, 300):
+        x = np.arange(size).reshape(size, 1, 1)
+        for a, b in zip(*(session.run(None, {"x": x}) for session in sessions), strict=True):
+            np.testing.assert_array_equal(b, a, strict=True)
+
+
+def test_products_of_sizes_that_are_not_known_are_left_to_runtimes():
+    text = "g (float[1] x) => (float[1] y) { p = ReduceProd <axes = [0]> (x) y = Neg (p) }"
+    model = onnx.parser.parse_model(BEGIN.replace("18", "17") + text)
+    assert [node.op_type for node in slim(model).model.graph.node] == ["ReduceProd", "Neg"]

@@ -118,11 +118,12 @@ def _flat(value: Value) -> Pieces | None:
 
 @dataclass
 class _Visit:
-    """What was found of a node: how it is read, the inputs that it had, and its outputs by name."""
+    """How a node is read, the inputs that it had, its outputs by name, and whether it is movement that refuses these."""
 
     node: Node | None
     inputs: list[ValueInfo | None]
     outputs: list[tuple[str, ValueInfo]]
+    is_refused: bool
 
     def holds(self, inputs: Sequence[ValueInfo | None]) -> bool:
         """Whether the same would be found for these inputs."""
@@ -173,7 +174,7 @@ class Analysis:
             visit = None if before is None else before._visits.get(op)
             if visit is None or not visit.holds(inputs):
                 node = self._read(op) if visit is None else visit.node
-                visit = _Visit(node, inputs, self._visited(op, node, inputs))
+                visit = _Visit(node, inputs, *self._visited(op, node, inputs))
             self._visits[op] = visit
             self.values.update(visit.outputs)
 
@@ -189,6 +190,15 @@ class Analysis:
     def moves(self, op: Op) -> bool:
         """Whether a node is movement."""
         return any(value.op is op for _, value in self._visits[op].outputs)
+
+    @cached_property
+    def refused(self) -> frozenset[str]:
+        """Names of what movement nodes that refuse their inputs would make, and movement nodes of that."""
+        found = set[str]()
+        for op in self.graph.ops:
+            if op.kind in MOVEMENT and (self._visits[op].is_refused or not found.isdisjoint(op.inputs)):
+                found.update(op.outputs)
+        return frozenset(found)
 
     def operand(self, name: str) -> Value:
         """Return a value as a source of others."""
@@ -224,15 +234,20 @@ class Analysis:
         except ModelError:
             return None
 
-    def _visited(self, op: Op, node: Node | None, inputs: Sequence[ValueInfo | None]) -> list[tuple[str, ValueInfo]]:
-        """Return a node's outputs by name."""
+    def _visited(
+        self, op: Op, node: Node | None, inputs: Sequence[ValueInfo | None]
+    ) -> tuple[list[tuple[str, ValueInfo]], bool]:
+        """Return a node's outputs by name, and whether it is movement that refuses its inputs."""
         tensors = [None if value is None else value.tensor for value in inputs]
         outputs: Sequence[Tensor | None] | None = None
+        is_refused = False
         if node is not None and not any(name and each is None for name, each in zip(op.inputs, tensors, strict=True)):
             moved = self._moved(op, node, tensors) if op.kind in MOVEMENT else None
             if moved is not None:
-                return moved
+                return moved, False
             outputs = self._lowered(node, tensors)
+            rest = tensors[len(tensors) if op.kind == "Concat" else 1 :]
+            is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in rest)
         if outputs is None:
             outputs = [*inferred(op.proto, self._opsets, tensors)]
         found = []
@@ -243,7 +258,7 @@ class Analysis:
             if name:
                 is_constant = op.kind == "Constant" and name in self.graph.constants
                 found.append((name, ValueInfo(tensor, is_constant=is_constant)))
-        return found
+        return found, is_refused
 
     def _lowered(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """Return the shapes of a node's results, and their elements if they are few; None if unknown."""

@@ -74,7 +74,8 @@ def _matrices(graph: Graph) -> set[tuple[str, int, bool, bool, bool]]:
 def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iterator[str]:
     """Yield names in the first graph for which the second one reads other elements.
 
-    Compared are the inputs of nodes that compute, and the outputs: by their pieces, or else element by element.
+    Compared are the inputs of nodes that compute, and the outputs: by their pieces, or else element by element. What
+    movement of the second graph refuses to make is yielded, too, unless the first one's does.
 
     Args:
         before: the analysis of a graph.
@@ -82,8 +83,10 @@ def differing(before: Analysis, after: Analysis, by_shape: bool = False) -> Iter
         by_shape: whether values whose elements cannot be compared are the same if their shapes are.
     """
     elements = _Elements()
+    refused = after.refused - before.refused
+    yield from (name for name in refused if name in before.values)
     for old, new in dict.fromkeys(_pairs(before, after)):
-        if not _are_same(before, old, after, new, elements, by_shape):
+        if new in refused or not _are_same(before, old, after, new, elements, by_shape):
             yield old
 
 

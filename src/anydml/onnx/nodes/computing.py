@@ -149,9 +149,8 @@ def reduce_prod(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor 
     sizes = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keeps or k not in axes)
     array = ctx.elements(x)
 
-    named: dict[str, Any] = {"axis": tuple(axes), "keepdims": keeps, "dtype": array.dtype}
-
     def make() -> Array:
+        named: dict[str, Any] = {"axis": tuple(axes), "keepdims": keeps, "dtype": array.dtype}
         with np.errstate(all="ignore"):
             return np.array(np.prod(array, **named), array.dtype)
 
