@@ -55,6 +55,9 @@ SAME = [
     ("g (float[N,4] x, float[S,4] z) => (float[A,B] y)",
      "<int64[1] s = {0}> { c = Concat <axis = 0> (x, z) n = Shape <start = 0, end = 1> (x) y = Slice (c, s, n, s) }",
      "{ y = Identity (x) }"),
+    ("g (float[N,3] x, float[N,2] z) => (float[A,B] y)",
+     "<int64[1] s = {1}, int64[1] k = {0}> { c = Concat <axis = 1> (x, z) y = Slice (c, k, k, s) }",
+     "<int64[1] s = {1}, int64[1] k = {0}> { y = Slice (x, k, k, s) }"),
     # Shapes that are computed.
     ("g (float[N,S,4] x) => (float[A,B] y)",
      "<int64 zero = {0}, int64 one = {1}, int64[1] at = {0}, int64[1] open = {-1}> { s = Shape (x) n = Gather "
@@ -142,6 +145,13 @@ REFUSING = [
     ("g (float[N,2] x) => (float[A,B] y) { y = Relu (x) }",
      "<int64[1] i = {4}> { a = Gather (x, i) y = Relu (x) }"),
     ("g (float[N,2] x, float[M,2] z) => (float[A,B] y) { y = Relu (x) }", "{ a = Add (x, z) y = Relu (x) }"),
+    ("g (float[4,6] x) => (float[A,B] y) { y, z = Split <axis = 1, num_outputs = 2> (x) }",
+     "{ y = Split <axis = 1, num_outputs = 2> (x) }"),
+    # Runtimes take 2 for 0.
+    ("g (float[4,0] x) => (float[A,B] y) { s = Shape (x) z = Neg (s) n = Neg (z) y = Reshape <allowzero = 1> (x, n) }",
+     "<int64[2] s = {4, 0}> { y = Reshape <allowzero = 2> (x, s) }"),
+    ("g (float[4,3] x) => (float[A] y) { a = Constant <value_ints = [1]> () y = ReduceSum <keepdims = 0> (x, a) }",
+     "<int64[1] a = {1}> { z = ReduceSum <keepdims = 2> (x, a) y = Squeeze (z, a) }"),
 ]  # fmt: skip
 
 
@@ -337,3 +347,12 @@ def test_weights_are_compared_as_asked():
         .replace("y = MatMul (x, w) ", "z = MatMul (x, w) y = Neg (z)")
     )
     assert prove(first, other, weights="none").verdict == "undecided"
+
+
+def test_products_of_no_elements_are_compared():
+    body = """g (float[2,0] x, float[0,3] z) => (float[A,B] y)
+        { a = MatMul (x, z) s = Softmax <axis = 1> (a) y = ReduceMean (s) }"""
+    one = model(body)
+    other = model(body.replace("axis = 1", "axis = 0"))
+    assert prove(one, one).verdict == "proved"
+    assert prove(one, other, runs=False).verdict == "undecided"

@@ -22,6 +22,11 @@ Type = tuple[np.dtype[Any] | None, tuple[Size | None, ...] | None]
 
 UNKNOWN: Type = None, None
 
+FLAGS = frozenset(
+    ("allowzero", "exclusive", "keepdims", "noop_with_empty_axes", "reverse", "select_last_index", "transA", "transB")
+)
+"""Attributes that are 0 or 1."""
+
 
 class Call:
     """A node and what it is given.
@@ -68,6 +73,11 @@ class Call:
     @cached_property
     def _attributes(self) -> dict[str, AttributeProto]:
         return {each.name: each for each in self.proto.attribute}
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether ONNX says what its flags mean; runtimes differ in what they do with others than 0 and 1."""
+        return all(each.i in (0, 1) for name, each in self._attributes.items() if name in FLAGS and not self.domain)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""

@@ -113,11 +113,14 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     own = [[axis for axis in axes if axis not in both and shape[axis] != 1] for shape in (first, second)]
     rest = [axis for axis in axes if axis not in (*both, *own[0], *own[1])]
     batch = [first[axis] for axis in both]
-    count = int(np.prod([first[axis] for axis in added], dtype=np.int64))
+    count, *counts = (
+        int(np.prod([shape[axis] for axis in each], dtype=np.int64))
+        for shape, each in ((first, added), (first, own[0]), (second, own[1]))
+    )
     rows = np.moveaxis(marks[0], [*both, *own[0], *added], range(len(first) - len(own[1]) - len(rest)))
-    rows = rows.reshape(*batch, -1, count)
+    rows = rows.reshape(*batch, counts[0], count)
     columns = np.moveaxis(marks[1], [*both, *added, *own[1]], range(len(first) - len(own[0]) - len(rest)))
-    columns = columns.reshape(*batch, count, -1)
+    columns = columns.reshape(*batch, count, counts[1])
     found = []
     for prime in PRIMES:
         a, b = (spread(spread(each + np.uint64(prime))) % np.uint64(prime) for each in (rows, columns))
@@ -131,7 +134,7 @@ def _dot(marks: list[Marks], added: tuple[int, ...]) -> Marks:
     sizes = [*batch, *(shape[axis] for shape, each in zip((first, second), own, strict=True) for axis in each)]
     order = [*both, *own[0], *own[1]]
     moved = made.reshape(sizes).transpose([order.index(axis) for axis in axes if axis in order])
-    return moved.reshape([max(first[axis], second[axis]) for axis in axes])
+    return moved.reshape([second[axis] if first[axis] == 1 else first[axis] for axis in axes])
 
 
 def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:

@@ -161,8 +161,8 @@ def may_refuse(a: Read, b: Read, marks: Mapping[int, Any]) -> list[str]:
 
     def elements(term: Term) -> tuple[str, bytes] | None:
         mark = marks.get(term.number)
-        # In any order, since B may compute of elements that are moved.
-        return None if mark is None else (term.kind, np.sort(mark, axis=None).tobytes())
+        # In any order, since B may compute of elements that are moved. What has none may be of any sizes.
+        return None if mark is None or not mark.size else (term.kind, np.sort(mark, axis=None).tobytes())
 
     known = {each for term in a.refusing.values() if (each := elements(term)) is not None}
     left = (term for number, term in b.refusing.items() if number not in a.refusing)

@@ -204,6 +204,8 @@ class Reader:
         if self.mover.is_real and (fused := defined(partial(self._applied, call.opsets), self.terms, call)) is not None:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
+        if not call.is_defined:
+            return self._outputs(call, call.inputs, call.attributes(), call.types())
         rule = RULES.get((call.domain, call.operator))
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms

@@ -96,4 +96,5 @@ def parts_of(term: Term, joined: int, window: Part | None) -> list[tuple[Term | 
         at = at + size
         if window is None or part[1] != 0:
             found.append((each, part))
-    return found
+    # What takes nothing takes nothing of the first.
+    return found or [(term.inputs[0], (0, 0, 1))]
