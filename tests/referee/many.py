@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -31,10 +32,12 @@ class Outcome(NamedTuple):
     """What anydml makes of a case.
 
     Attributes:
+        operator: its operator.
         agrees: whether the outputs are those of the text, or of a reading of it.
         words: the case and what was found.
     """
 
+    operator: str
     agrees: bool
     words: Callable[[], str]
 
@@ -56,7 +59,7 @@ def onnx(count: int, seed: int) -> Iterator[Outcome]:
             agrees = any(_agree(found, each) for each in known)
         except AnydmlError as error:
             found, agrees = error, any(each.outputs is None for each in case.alternatives)
-        yield Outcome(agrees, lambda case=case, found=found: f"{case.name} {case.node}: {found}")
+        yield Outcome(case.operator, agrees, lambda case=case, found=found: f"{case.name} {case.node}: {found}")
 
 
 def directml(count: int, seed: int) -> Iterator[Outcome]:
@@ -76,7 +79,7 @@ def directml(count: int, seed: int) -> Iterator[Outcome]:
             agrees = _agree(defined(case.desc, found), defined(case.desc, [*case.outputs]))
         except AnydmlError as error:
             found, agrees = error, False
-        yield Outcome(agrees, lambda case=case, found=found: f"{case.name} {case.desc}: {found}")
+        yield Outcome(case.operator, agrees, lambda case=case, found=found: f"{case.name} {case.desc}: {found}")
 
 
 def webnn(count: int, seed: int) -> Iterator[Outcome]:
@@ -88,7 +91,7 @@ def webnn(count: int, seed: int) -> Iterator[Outcome]:
             agrees = _agree(found, case.outputs)
         except AnydmlError as error:
             found, agrees = error, False
-        yield Outcome(agrees, lambda case=case, found=found: f"{case.name} {case.call}: {found}")
+        yield Outcome(case.operator, agrees, lambda case=case, found=found: f"{case.name} {case.call}: {found}")
 
 
 def main() -> int:
@@ -103,6 +106,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     wanted = {name: getattr(options, name) for name in kinds}
     done, failed = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
+    operators: Counter[str] = Counter()
     chunks = -(-sum(wanted.values()) // options.chunk)
     started = time.perf_counter()
     for k in range(chunks):
@@ -110,6 +114,7 @@ def main() -> int:
             count = wanted[name] * (k + 1) // chunks - wanted[name] * k // chunks
             for outcome in make(count, options.seed + k):
                 done[name] += 1
+                operators[f"{name} {outcome.operator}"] += 1
                 if not outcome.agrees:
                     failed[name] += 1
                     print(f"seed {options.seed + k}: {outcome.words()}", flush=True)
@@ -117,6 +122,7 @@ def main() -> int:
         print(
             f"seeds {options.seed} to {options.seed + k}, {time.perf_counter() - started:.0f} s: {counts}", flush=True
         )
+    print(", ".join(f"{operator} {count}" for operator, count in operators.items()))
     return int(any(failed.values()))
 
 

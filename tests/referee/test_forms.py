@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from random_descs import expected_outputs
 from anydml.cli import main
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
+from anydml.operators import REGISTRY
 from anydml.referee import causes_of, find_cases, judge, write_cases
 from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
@@ -65,6 +67,7 @@ NUMPY = {
 
 PATCHED = """
 import sys
+from pathlib import Path
 if "anydml.referee.worker" in sys.orig_argv:
     import numpy as np
     from anydml.referee import engines
@@ -239,6 +242,7 @@ def test_names_of_operators():
 WRONG = """
 import sys
 from pathlib import Path
+from pathlib import Path
 import numpy as np
 
 model, inputs, results = map(Path, sys.argv[1:])
@@ -304,3 +308,11 @@ def test_the_commands(tmp_path, capsys):
     (tmp_path / "d/SLICE_00000/expected_0.npy").unlink()
     code, said = run("judge", tmp_path / "d", "--engine", "anydml")
     assert (code, "has no expected_0.npy" in said.err) == (2, True)
+
+
+def test_every_operator_of_directml_has_cases():
+    """SCATTER_ELEMENTS is SCATTER by another name."""
+    types = {name.removeprefix("DML_OPERATOR_").lower() for name in REGISTRY if name.startswith("DML_")}
+    assert types - {"scatter_elements"} == {*SENTENCES}
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
+    assert f"{len(SENTENCES)} of DirectML's operators" in readme

@@ -8,15 +8,21 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import onnx
 import pytest
 
 from anydml.cli import main
 from anydml.errors import ModelError
 from anydml.referee import causes_of, find_cases, judge, make_cases, write_cases
+from anydml.referee.cases import operator_named, valid_case
+from anydml.referee.directml.cases import directml_cases
 from anydml.referee.documents import as_json, as_junit, as_sarif, lines_of, page
+from anydml.referee.nodes import Node
 from anydml.referee.shrinking import shrink_all
+from anydml.referee.smaller import smaller as smaller_cases
 from anydml.referee.verdicts import kind_of
+from anydml.referee.webnn.cases import webnn_cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -186,6 +192,10 @@ def test_the_commands(tmp_path, capsys):
     assert code == 0
     assert "Where" in said.out
     assert (tmp_path / "p.html").exists()
+    code, said = run("judge", tmp_path / "w/cases.json", "--engine", "anydml", "--memory", "much")
+    assert (code, "is no size" in said.err, said.out) == (2, True, "")
+    code, said = run("judge", find_cases(tmp_path / "w")[0].model, "--engine", "anydml")
+    assert (code, "a case is a folder" in said.err, said.out) == (2, True, "")
     code, said = run("judge", tmp_path / "w", "--engine", "nobody")
     assert (code, "there is no engine 'nobody'" in said.err, said.out) == (2, True, "")
     code, said = run("judge", tmp_path / "w", "--engine", "anydml", "--json", "--sarif")
@@ -237,6 +247,40 @@ def test_nothing_that_was_run_is_not_agreement(cases):
     assert judged.counts["not run"] == 12
     assert not judged.is_clean
     assert "12 not run: there is no folder nowhere beside the case" in [*lines_of(judged)]
+
+
+def test_what_a_program_writes_is_what_counts(cases, tmp_path):
+    """Junk is no refusal, and a process that the program leaves behind is not waited for."""
+    (tmp_path / "junk.py").write_text(
+        "import subprocess, sys; from pathlib import Path\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'], start_new_session=True)\n"
+        "Path(sys.argv[3], 'output_0.pb').write_text('junk')"
+    )
+    write_cases(make_cases(["Gather"], 1, seed=1, is_valid=False), tmp_path / "wrong")
+    for folder, verdict in ((find_cases(cases)[0].folder, "differs"), (tmp_path / "wrong", "accepts")):
+        judged = judge(folder, f"command:{sys.executable} {tmp_path / 'junk.py'}", jobs=1, seconds=15)
+        assert [each.verdict for each in judged.verdicts] == [verdict]
+
+
+def test_what_a_program_says_of_a_refusal_is_quoted(judged):
+    assert {each.detail for each in judged.verdicts if each.verdict == "refuses"} == {"Size is not supported"}
+    assert all(each.detail == "SIGKILL" for each in judged.verdicts if each.verdict == "crashes")
+
+
+@pytest.mark.parametrize("draw", [make_cases, directml_cases, webnn_cases])
+def test_operators_that_are_named_twice(draw):
+    names = [each.name for each in draw(["Slice", "slice", "SLICE"], 6, 1)]
+    assert len({*names}) == 6
+
+
+def test_a_special_element_at_the_end_shrinks():
+    x = np.zeros((5, 7), np.float32)
+    x[4, 6] = -0.0
+    node = Node("Where", 16, (np.array(True), x, np.ones(7, np.float32)), {}, 1, frozenset({0, 1, 2}))
+    case = valid_case(operator_named("Where"), node, "Where_0")
+    while smaller := next((each for each in smaller_cases(case) if each and np.signbit(each.outputs[0]).any()), None):
+        case = smaller
+    assert case.outputs[0].size == 1
 
 
 def test_a_program_that_writes_nothing_and_one_that_hangs(cases, tmp_path):

@@ -110,10 +110,10 @@ def make_cases(names: Sequence[str] = (), count: int = 1000, seed: int = 0, is_v
     Raises:
         ModelError: the referee has no such operator, or none of them has a rule to break.
     """
-    chosen = [operator_named(name) for name in names] or [*OPERATORS.values()]
+    named = [*dict.fromkeys(operator_named(name).name for name in names)] or [*OPERATORS]
     if not is_valid:
-        rules = {name: operator.rules for name, operator in OPERATORS.items()}
-        chosen = [OPERATORS[name] for name in with_rules([each.name for each in chosen], rules)]
+        named = with_rules(named, {name: operator.rules for name, operator in OPERATORS.items()})
+    chosen = [OPERATORS[name] for name in named]
     for k, operator in enumerate(chosen):
         share = count * (k + 1) // len(chosen) - count * k // len(chosen)
         yield from _of_operator(operator, share, seed, is_valid)

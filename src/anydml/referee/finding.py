@@ -24,7 +24,8 @@ def find_cases(folder: Path) -> list[Stored]:
     """
     if not folder.exists():
         raise ModelError(f"there is no folder {folder}")
-    found = [*_cases(folder)]
+    is_other = folder.is_file() and folder.suffix != ".json"
+    found = [] if is_other else [*_cases(folder)]
     if not found:
         raise ModelError(f"{folder} has no cases", rule=ONE_OF)
     return found

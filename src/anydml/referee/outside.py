@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,10 @@ class CrashError(Exception):
     """An engine outside of this process ended by a signal."""
 
 
+class OutputError(Exception):
+    """An engine has run a case, but what it gave as outputs cannot be read."""
+
+
 class Command:
     """A program: it is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to."""
 
@@ -49,11 +54,11 @@ class Command:
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
-        from anydml.referee.folders import DATA, loaded
+        from anydml.referee.folders import DATA
 
         with tempfile.TemporaryDirectory() as results:
             self._call(model, model.parent / DATA, Path(results))
-            return loaded(Path(results), "output")
+            return _tensors(Path(results))
 
     def run_dxdispatch(self, model: Path) -> list[Any]:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
@@ -71,12 +76,15 @@ class Command:
 
     def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> None:
         given = [*self._words, str(model), str(inputs), str(results)]
-        done = subprocess.run(given, capture_output=True, text=True, errors="replace", check=False, cwd=inside)
-        said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-        if done.returncode < 0:
-            raise CrashError(said)
-        if done.returncode:
-            raise OutsideError(said)
+        # A file, not a pipe: a process that the program leaves behind may hold what it writes to.
+        with tempfile.TemporaryFile() as errors:
+            code = subprocess.run(given, stdout=errors, stderr=errors, check=False, cwd=inside).returncode
+            errors.seek(0)
+            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+        if code < 0:
+            raise CrashError(" ".join([signal.Signals(-code).name, *lines[-1:]]))
+        if code:
+            raise OutsideError(lines[-1] if lines else f"it ended with {code}")
 
 
 class Written:
@@ -87,9 +95,7 @@ class Written:
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Read the outputs of a model."""
-        from anydml.referee.folders import loaded
-
-        return loaded(self._folder(model.parent / self._name), "output")
+        return _tensors(self._folder(model.parent / self._name))
 
     def run_dxdispatch(self, model: Path) -> list[Any]:
         """Read the outputs of a model file of DxDispatch."""
@@ -136,10 +142,27 @@ def read_npy(path: Path) -> Any:
 
 
 def written(folder: Path) -> list[Any]:
-    """The outputs that were written to a folder: output_0.npy and so on.
+    """The outputs that an engine has written to a folder: output_0.npy and so on.
 
     Raises:
-        ModelError: one is not an array.
+        OutputError: one is missing, or not an array.
     """
     count = len([*folder.glob(WRITTEN.format("*"))])
-    return [read_npy(folder / WRITTEN.format(k)) for k in range(count)]
+    try:
+        return [read_npy(folder / WRITTEN.format(k)) for k in range(count)]
+    except ModelError as error:
+        raise OutputError(str(error)) from None
+
+
+def _tensors(folder: Path) -> list[Any]:
+    """The outputs that an engine has written to a folder: output_0.pb and so on.
+
+    Raises:
+        OutputError: one is not a tensor.
+    """
+    from anydml.referee.folders import loaded
+
+    try:
+        return loaded(folder, "output")
+    except ModelError as error:
+        raise OutputError(str(error)) from None

@@ -128,10 +128,12 @@ def cuts(arrays: Sequence[Array | None]) -> Iterator[Cut]:
             lengths: list[int | None] = [None] if old == 1 else [*dict.fromkeys((1, old // 2, old - 1))] if old else []
             chosen = [k for k, v in enumerate(arrays) if v is not None and v.shape[axis : axis + 1] == (old,)]
             for new in lengths:
-                index = (*[slice(None)] * axis, 0 if new is None else slice(0, new))
                 for group in (chosen, *([[k] for k in chosen] if len(chosen) > 1 else [])):
-                    parts = [kept(v[index], v) if v is not None and k in group else v for k, v in enumerate(arrays)]
-                    yield Cut(axis, old, new, parts)
+                    # What tells may be at the beginning or at the end.
+                    for part in (0,) if new is None else (slice(0, new), slice(old - new, old)):
+                        index = (*[slice(None)] * axis, part)
+                        parts = [kept(v[index], v) if v is not None and k in group else v for k, v in enumerate(arrays)]
+                        yield Cut(axis, old, new, parts)
 
 
 def kept(found: Any, like: Any) -> Any:

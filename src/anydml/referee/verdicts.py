@@ -11,7 +11,7 @@ from anydml.errors import ModelError
 from anydml.referee.cases import same
 from anydml.referee.engines import Engine
 from anydml.referee.folders import Stored
-from anydml.referee.outside import CrashError, NotRunError
+from anydml.referee.outside import CrashError, NotRunError, OutputError, OutsideError
 from anydml.referee.texts import name_of
 
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
@@ -67,11 +67,13 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
         return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
     except CrashError as error:
         return base._replace(verdict=CRASHES, kind=kind_of(str(error)), detail=str(error))
-    except MemoryError:
-        return base._replace(verdict=REFUSES, kind="not enough memory", detail="not enough memory")
+    except OutputError as error:
+        if stored.is_valid:
+            return base._replace(verdict=DIFFERS, kind=kind_of(str(error)), detail=str(error))
+        found = []
     # Engines raise what they like.
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, OutsideError) else f"{type(error).__name__}: {error}"
         if not stored.is_valid:
             return base._replace(detail=said)
         if refusing := [each for each, outputs in readings if outputs is None]:

@@ -79,7 +79,7 @@ def operator_names(names: Sequence[str]) -> list[str]:
             known = ", ".join(each.upper() for each in SENTENCES)
             raise ModelError(f"there are no cases of {name!r}", rule=f"DirectML's operators are {known}")
         found.append(plain)
-    return found or [*SENTENCES]
+    return [*dict.fromkeys(found)] or [*SENTENCES]
 
 
 def directml_cases(

@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import EXPECTED, MODEL, taken
 from anydml.referee.folders import Stored, read_about
-from anydml.referee.outside import read_npy, runs
+from anydml.referee.outside import OutputError, read_npy, runs
 
 
 class StoredDirectml(Stored):
@@ -60,7 +60,7 @@ class StoredDirectml(Stored):
 
         Raises:
             NotRunError: the engine takes no such cases.
-            ModelError: what was written is too short.
+            OutputError: what was written is too short.
             Exception: what the engine raises.
         """
         outputs = runs(engine, self.form)(self.model)
@@ -71,7 +71,7 @@ class StoredDirectml(Stored):
         for (name, tensor), flat in zip(desc.outputs, outputs, strict=False):
             needed = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
             if flat.dtype != tensor.data_type.dtype or flat.size < needed:
-                raise ModelError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
+                raise OutputError(f"{name} was written as {flat.size} elements of {flat.dtype}, but needs {needed}")
             found.append(taken(np.ascontiguousarray(flat).reshape(-1), tensor))
         return defined(desc, found)
 

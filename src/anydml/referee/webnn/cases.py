@@ -65,7 +65,7 @@ def webnn_names(names: Sequence[str]) -> list[str]:
     for name in names:
         if name.lower() not in by_name:
             raise ModelError(f"there are no cases of {name!r}", rule=f"WebNN's operators are {', '.join(WEBNN)}")
-    return [by_name[name.lower()] for name in names] or [*WEBNN]
+    return [*dict.fromkeys(by_name[name.lower()] for name in names)] or [*WEBNN]
 
 
 def webnn_cases(
