@@ -59,8 +59,9 @@ class Tape:
                 is_wrong = multiplies(a, found[instruction.b], to)
             elif instruction.kind == FLOOR:
                 b = found[instruction.b]
-                is_wrong = b == 0 or b == -1
-                if not is_wrong:
+                # A division by −1 overflows for one number.
+                is_wrong = b == 0 or (b == -1 and subtracts(0, a, to))
+                if not (is_wrong or b == -1):
                     to[0] = a // b - (a % b != 0 and (a < 0) != (b < 0))
             elif instruction.kind == LARGER:
                 to[0] = max(a, found[instruction.b])

@@ -95,6 +95,9 @@ class Surroundings:
         return self.unsteady or self._constants.change()
 
     def _visit_function(self, function: Any) -> None:
+        if package_of(function) == package_of(Surroundings):
+            # What runs a graph of ONNX, which nobody changes.
+            return
         if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
             # Also of a library, as a method of PyTorch's modules may be.
             self._visit_object(function.__self__, "self")
