@@ -150,6 +150,16 @@ def is_broadcast(shape: Sizes, whole: Sizes) -> bool:
     return True
 
 
+def are_equal_but(shape: Sizes, other: Sizes, axis: int) -> bool:
+    """Whether two arrays have the same rank and, except along one axis, the same sizes."""
+    if len(shape) != len(other):
+        return False
+    for d in range(len(shape)):  # noqa: SIM110  # compiled, too
+        if d != axis and not holds(shape[d] == other[d]):
+            return False
+    return True
+
+
 def check_along(name: str, shape: Sizes, indices: Sizes, axis: Any) -> int:
     """Check the shapes of an operator with one index per element, and normalize its axis.
 

@@ -83,9 +83,9 @@ def test_values_of_rules(name):
     for seed in range(60):
         _, function, arrays, inferred, results = drawn(name, 1000 + seed)
         composer, checked = Composer(name), []
-        views = [Lazy(composer.input("x", each.shape, each.strides, each.itemsize)) for each in arrays]
         dtypes = [""] * function.data_count(len(arrays)) + names(function, arrays)
-        views = [view.typed(dtype) for view, dtype in zip(views, dtypes, strict=True)]
+        values = [composer.input("x", each.shape, each.strides, each.itemsize) for each in arrays]
+        views = [*map(Lazy, values, dtypes)]
         make = ValueMaker(composer, arrays[0].itemsize, checked.append)
         function.apply(make, views, inferred.parameters)
         for value in make.values():

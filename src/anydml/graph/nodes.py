@@ -121,7 +121,10 @@ class Node:
         self._make = NodeMaker(composer, label, self._tensors[-1].data_type.itemsize)
         desc.apply(
             self._make,
-            *[Lazy(value, name=name, parts=1) for value, name in zip(inputs, self._names, strict=False)],
+            *[
+                Lazy(value, tensor.data_type.name.lower(), name, parts=1)
+                for value, tensor, name in zip(inputs, self._tensors, self._names, strict=False)
+            ],
         )
 
     def value(self, output: int) -> Value:

@@ -40,10 +40,6 @@ class Lazy:
         """The number of axes."""
         return len(self.n)
 
-    def typed(self, dtype: str) -> Lazy:
-        """Return the view of indices of a dtype."""
-        return Lazy(self.value, dtype, self.name, self.parts)
-
 
 class _Result:
     """A result: its sizes, those in which it is made, and what is written to it, in order."""

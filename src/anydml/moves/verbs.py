@@ -42,10 +42,6 @@ class View(NamedTuple):
         """The number of axes."""
         return len(self.n)
 
-    def typed(self, dtype: str) -> View:
-        """Return the view of indices of a dtype."""
-        return self._replace(dtype=dtype)
-
     def seen(self, n: Sizes, change: Change) -> View:
         """Return a view of other sizes; `change` maps strides to an offset and new strides (see `on_strides`)."""
         access = self.access
@@ -71,7 +67,7 @@ def _woven(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View]:
-    """Return the views of whole tensors, which are the first operands; `dtypes` are those of the last, the indices."""
+    """Return the views of whole tensors, which are the first operands; `dtypes` are those of the last ones."""
     first = len(layouts) - len(dtypes)
     return [
         new(

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves.open_numbers import is_none
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, Views, front, int64, rule
+from anydml.operators.rule import DescError, Maker, Numbers, View, Views, front, int64, rule
 from anydml.operators.slice import slice_rule
 from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_more
 from anydml.text import counted

@@ -1,8 +1,8 @@
-"""The base class of operator descs: tensors, checks, and lowering to a program.
+"""The base class of operator descs, with what they are written in: tensors, checks, and lowering to a program.
 
 A subclass adds its fields, its support table, its constraints, and two definitions of its result: `apply`, its rule,
-from which the moves are made that engines run, and `elements`, the formula of its document element by element, against
-which the moves are tested.
+from which the moves are made that engines run, and `element`, the formula of its document for each element (or
+`elements`, where there are several outputs), against which the moves are tested.
 """
 
 from __future__ import annotations
@@ -10,22 +10,30 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Constant, Move, Operand, Program
 from anydml.moves.makers import MoveMaker
-from anydml.moves.program import Element, Formula, HostKernel, ReadIndex
+from anydml.moves.program import Coordinate, Element, Formula, HostKernel, ReadIndex
 from anydml.moves.verbs import views_of
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
 from anydml.operators.rules import Rules
 from anydml.operators.texts import Problems
+from anydml.operators.types import Levels, support_table
+from anydml.records import ListOf, Named, record
 from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
 from anydml.text import counted
+
+__all__ = ["Coordinate", "ListOf", "Named", "OperatorDesc", "Problem", "ReadIndex", "Source", "TensorDesc", "record"]
+
+Source: TypeAlias = tuple[int | bytes, Coordinate]
+"""The source of an element: an input's number and a coordinate, or bytes and no coordinate."""
 
 PUBLIC = ("check", "problems", "describe", "inputs", "outputs", "program", "moves")
 """What `help` and completion list of a desc beside its fields."""
@@ -75,7 +83,10 @@ class OperatorDesc(Rules, metaclass=_DescType):
 
     Class attributes:
         OPERATOR: the operator's name in errors.
-        SUPPORT: rows of the document's table, newest first; empty if no feature level restricts the operator.
+        LEVELS: the document's table, newest level first; empty if no feature level restricts the operator. A row has a
+            level, the least and greatest number of dimensions, and data types; those of `SELECTING`, if others, last.
+        SELECTING: the tensor that has data types of its own there.
+        SUPPORT: the same by tensor; from LEVELS by default.
         INPUTS, OUTPUTS: names of the tensor fields, in binding order; by default, those that begin with ``output`` are
             outputs.
         HOST: names of the tensors that are in host memory on every device.
@@ -95,6 +106,8 @@ class OperatorDesc(Rules, metaclass=_DescType):
     __signature__ = _OwnSignature()
 
     OPERATOR: ClassVar[str]
+    LEVELS: ClassVar[Levels] = ()
+    SELECTING: ClassVar[str] = "IndicesTensor"
     SUPPORT: ClassVar[SupportTable] = ()
     INPUTS: ClassVar[tuple[str, ...]]
     OUTPUTS: ClassVar[tuple[str, ...]]
@@ -109,6 +122,8 @@ class OperatorDesc(Rules, metaclass=_DescType):
             tensors = [*dict.fromkeys(name for name in named if name.endswith(("tensor", "tensors")))]
             cls.INPUTS = tuple(name for name in tensors if not name.startswith("output"))
             cls.OUTPUTS = tuple(name for name in tensors if name.startswith("output"))
+        if "LEVELS" in vars(cls):
+            cls.SUPPORT = support_table(cls.LEVELS, [*map(camel, (*cls.INPUTS, *cls.OUTPUTS))], cls.SELECTING)
 
     @classmethod
     def types(cls) -> tuple[str, ...]:
@@ -193,12 +208,18 @@ class OperatorDesc(Rules, metaclass=_DescType):
             return self.moves(layouts), self.constants if type(self).constants is not OperatorDesc.constants else ()
         bound, first = layouts or self.layouts(), self._count(self.INPUTS)
         make = MoveMaker(first, bound[first:])
-        self.apply(make, *views_of(bound[:first]))
+        self.apply(make, *views_of(bound[:first], [tensor.data_type.name.lower() for _, tensor in self.inputs]))
         make.finish()
         return tuple(make.moves), tuple(make.constants)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """Yield the source of every output element, by the document's formula."""
+        output, sizes = self._count(self.INPUTS), self.outputs[0][1].sizes if self.outputs else ()
+        for at in itertools.product(*map(range, sizes)):
+            yield output, at, *self.element(at, read)
+
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
+        """Return the source of an element of the only output, by the document's formula."""
         raise NotImplementedError
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostInts, Sizes, function
 from anydml.operators.join import check_join, join_rule
 from anydml.operators.parts import part_elements, part_problems
-from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, View
-from anydml.records import ListOf, record
-from anydml.tensor import TensorDesc
 
 
 @record
@@ -39,11 +36,11 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     per_input_length_tensor: TensorDesc | None = None
     axis: int = 0
 
-    OPERATOR: ClassVar[str] = "ConcatTraining"
-    TYPES: ClassVar[tuple[str, ...]] = ("ORT_OPERATOR_CONCAT_TRAINING",)
-    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
-    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor", "per_input_length_tensor")
-    HOST: ClassVar[tuple[str, ...]] = ("PerInputLengthTensor",)
+    OPERATOR = "ConcatTraining"
+    TYPES = ("ORT_OPERATOR_CONCAT_TRAINING",)
+    INPUTS = ("input_tensors",)
+    OUTPUTS = ("output_tensor", "per_input_length_tensor")
+    HOST = ("PerInputLengthTensor",)
 
     @property
     def _positive_axis(self) -> int:

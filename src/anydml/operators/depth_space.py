@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import Named, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.enums import DepthSpaceOrder
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, int64, rule
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.records import Named, record
-from anydml.tensor import UINT_MAX, TensorDesc
+from anydml.operators.function import Array, Sizes, function
+from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
+from anydml.tensor import UINT_MAX
 
 DEPTH_COLUMN_ROW = DepthSpaceOrder.DEPTH_COLUMN_ROW
 TENSORS = ("InputTensor", "OutputTensor")
 ROWS = (
-    (FeatureLevel.LEVEL_5_0, 4, 4, ALL_TYPES),
-    (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
-    (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32),
+    ("5_0", 4, 4, ALL_TYPES),
+    ("2_1", 4, 4, TYPES_8_TO_32),
+    ("1_0", 4, 4, FLOATS_16_AND_32),
 )
 
 
@@ -59,14 +57,13 @@ def _channels(make: Maker, x: View, block: int, k: int64, is_by_pixel: bool) -> 
     return make.permute(make.split(x, 1, make.ints(k, block, block)), make.ints(0, 2, 3, 1, 4, 5))
 
 
+@record
 class _DepthSpace(OperatorDesc):
     """Base class of the four descs with `input_tensor`, `output_tensor`, `block_size` and an order.
 
     Class attributes:
         TO_SPACE: whether channels become pixels, or the reverse.
     """
-
-    __slots__ = ()
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
@@ -139,13 +136,9 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
         SpaceToDepthOperatorDesc(INT8 [1, 1, 4, 4] → INT8 [1, 4, 2, 2], block_size 2)
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    block_size: int
-
-    OPERATOR: ClassVar[str] = "DML_SPACE_TO_DEPTH"
-    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
-    TO_SPACE: ClassVar[bool] = False
+    OPERATOR = "DML_SPACE_TO_DEPTH"
+    LEVELS = ROWS
+    TO_SPACE = False
 
 
 @record
@@ -166,14 +159,11 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
         no problems
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    block_size: int
     order: Named[DepthSpaceOrder]
 
-    OPERATOR: ClassVar[str] = "DML_SPACE_TO_DEPTH1"
-    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
-    TO_SPACE: ClassVar[bool] = False
+    OPERATOR = "DML_SPACE_TO_DEPTH1"
+    LEVELS = ROWS[:2]
+    TO_SPACE = False
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
@@ -196,13 +186,9 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
         DepthToSpaceOperatorDesc(INT8 [1, 4, 2, 2] → INT8 [1, 1, 4, 4], block_size 2)
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    block_size: int
-
-    OPERATOR: ClassVar[str] = "DML_DEPTH_TO_SPACE"
-    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
-    TO_SPACE: ClassVar[bool] = True
+    OPERATOR = "DML_DEPTH_TO_SPACE"
+    LEVELS = ROWS
+    TO_SPACE = True
 
 
 @record
@@ -223,16 +209,106 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
         no problems
     """
 
-    input_tensor: TensorDesc
-    output_tensor: TensorDesc
-    block_size: int
     order: Named[DepthSpaceOrder]
 
-    OPERATOR: ClassVar[str] = "DML_DEPTH_TO_SPACE1"
-    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
-    TO_SPACE: ClassVar[bool] = True
+    OPERATOR = "DML_DEPTH_TO_SPACE1"
+    LEVELS = ROWS[:2]
+    TO_SPACE = True
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
         """The field `order`."""
         return self.order
+
+
+def _blocks(name: str, shape: Sizes, block: int) -> None:
+    if len(shape) != 4:
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x must be N, C, H, W")
+    if block < 1:
+        raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
+
+
+def _divides(name: str, d: int, size: int, by: int) -> None:
+    if not holds(size % by == 0):
+        message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
+        raise DescError(message, name, "block_size", "blocks must divide x")
+
+
+@front
+def check_to_depth(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+    """Return the rule's numbers."""
+    _blocks(name, shape, block)
+    _divides(name, 2, shape[2], block)
+    _divides(name, 3, shape[3], block)
+    return block, order, False
+
+
+@front
+def check_to_space(name: str, shape: Sizes, block: int, order: Word) -> tuple[int, Word, bool]:
+    """Return the rule's numbers."""
+    _blocks(name, shape, block)
+    _divides(name, 1, shape[1], block * block)
+    return block, order, True
+
+
+@function(check_to_depth, rule=blocks_rule)
+def space_to_depth(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Rearrange blocks of pixels into channels (DML_OPERATOR_SPACE_TO_DEPTH1, without its limits).
+
+    The inverse of `depth_to_space`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1; must divide H and W.
+        order: order of block rows, block columns and x's channels within the result's channels.
+        out: output array of the result's shape and x's dtype.
+
+    Returns:
+        An array of shape N, C · B², H / B, W / B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x does not have four dimensions, or blocks do not divide it.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
+        (1, 4, 1, 1)
+    """
+
+
+@function(check_to_space, rule=blocks_rule)
+def depth_to_space(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Rearrange channels into blocks of pixels (DML_OPERATOR_DEPTH_TO_SPACE1, without its limits).
+
+    The inverse of `space_to_depth`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1; B² must divide C.
+        order: order of block rows, block columns and the result's channels within x's channels.
+        out: output array of the result's shape and x's dtype.
+
+    Returns:
+        An array of shape N, C / B², H · B, W · B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x does not have four dimensions, or blocks do not divide its channels.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.depth_to_space(np.arange(4).reshape(1, 4, 1, 1), 2)[0, 0]
+        array([[0, 1],
+               [2, 3]])
+    """

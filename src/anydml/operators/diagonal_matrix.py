@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import ClassVar
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Item, Maker, Numbers, View, front, int64, rule
+from anydml.operators.rule import DescError, Item, Maker, Numbers, View, front, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.records import Named, record
-from anydml.tensor import UINT_MAX, DataType, TensorDesc
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
+from anydml.tensor import UINT_MAX, DataType
 from anydml.text import counted
 
 EVERY = UINT_MAX + 1
@@ -140,17 +133,15 @@ class _DiagonalMatrix(OperatorDesc):
         x: View = inputs[0] if inputs else make.filled(Numbers(self.output_tensor.sizes), None)
         diagonal_matrix_rule(make, x, Item(self.pattern), *self.fields())
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The value on its diagonals; elsewhere the input's element, or 0."""
         zero = bytes(self.output_tensor.data_type.itemsize)
         output = len(self.inputs)
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            if self.holds(at[-1] - at[-2]):
-                yield output, at, self.pattern, ()
-            elif output:
-                yield output, at, 0, at
-            else:
-                yield output, at, zero, ()
+        if self.holds(at[-1] - at[-2]):
+            return self.pattern, ()
+        if output:
+            return 0, at
+        return zero, ()
 
     def _int(self, field: str, value: int) -> Iterator[Problem]:
         if not INT_MIN <= value <= INT_MAX:
@@ -176,13 +167,12 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     offset: int
     value: float
 
-    OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("OutputTensor",),
-        (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES),
-        (FeatureLevel.LEVEL_4_0, 2, 4, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32),
+    OPERATOR = "DML_DIAGONAL_MATRIX"
+    LEVELS = (
+        ("5_1", 2, 4, ALL_TYPES),
+        ("4_0", 2, 4, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
+        ("2_0", 4, 4, FLOATS_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -232,8 +222,8 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     diagonal_fill_begin: int
     diagonal_fill_end: int
 
-    OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX1"
-    SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES))
+    OPERATOR = "DML_DIAGONAL_MATRIX1"
+    LEVELS = (("5_1", 2, 4, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
         """Input like the output; Value of its type; bounds that are INTs."""

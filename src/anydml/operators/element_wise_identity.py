@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import ClassVar
 
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import ScaleBias
-from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, View, rule
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.records import record
-from anydml.tensor import TensorDesc
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
 
 
 @rule
@@ -44,13 +37,12 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     scale_bias: ScaleBias | None = None
 
-    OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IDENTITY"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
+    OPERATOR = "DML_ELEMENT_WISE_IDENTITY"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 5, TYPES_8_TO_32),
+        ("1_0", 4, 5, FLOATS_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -68,7 +60,6 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         """A copy."""
         copy_rule(make, inputs[0])
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[c]``."""
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 1, at, 0, at
+        return 0, at

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Mask, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front, rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
-from anydml.records import record
-from anydml.tensor import DataType, TensorDesc
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, rule
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
+from anydml.tensor import DataType
 
 
 @rule
@@ -47,14 +41,13 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     b_tensor: TensorDesc
     output_tensor: TensorDesc
 
-    OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IF"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("ATensor", "BTensor", "OutputTensor"),
-        "ConditionTensor",
-        (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES, (DataType.UINT8,)),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, (DataType.UINT8,)),
+    OPERATOR = "DML_ELEMENT_WISE_IF"
+    SELECTING = "ConditionTensor"
+    LEVELS = (
+        ("5_0", 1, 8, ALL_TYPES, (DataType.UINT8,)),
+        ("3_0", 1, 8, TYPES_8_TO_32, (DataType.UINT8,)),
         # Its page prints FLOAT16 alone.
-        (FeatureLevel.LEVEL_2_0, 4, 4, (DataType.FLOAT16,), (DataType.UINT8,)),
+        ("2_0", 4, 4, (DataType.FLOAT16,), (DataType.UINT8,)),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -75,10 +68,9 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
         condition, a, b = inputs
         where_rule(make, a, b, condition, make.sizes(a))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = A[c] if Condition[c] != 0 else B[c]``."""
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 3, at, 1 if read(0, at) != 0 else 2, at
+        return 1 if read(0, at) != 0 else 2, at
 
 
 @front

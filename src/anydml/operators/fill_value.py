@@ -1,22 +1,21 @@
-"""DML_OPERATOR_FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: outputs without an input."""
+"""DML_OPERATOR_FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: outputs without an input; `fill` and `sequence`."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Item, Maker, View, rule, sized
+from anydml.moves.program import Element
+from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
+from anydml.operators.element import Element as Given
+from anydml.operators.function import Array, Sizes, function
+from anydml.operators.rule import DescError, Item, Maker, View, front, rule, sized
 from anydml.operators.scalars import Scalar, scalar_bytes
-from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
-from anydml.records import Named, record
-from anydml.tensor import DataType, TensorDesc
+from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32
+from anydml.tensor import DataType
 
 
 @rule
@@ -50,12 +49,11 @@ class FillValueConstantOperatorDesc(OperatorDesc):
     value_data_type: Named[DataType]
     value: Scalar
 
-    OPERATOR: ClassVar[str] = "DML_FILL_VALUE_CONSTANT"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("OutputTensor",),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+    OPERATOR = "DML_FILL_VALUE_CONSTANT"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
+        ("4_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -67,11 +65,10 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         value = Item(scalar_bytes(self.value, self.value_data_type))
         fill_rule(make, sized(self.output_tensor.sizes), value)
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = Value``."""
         value = scalar_bytes(self.value, self.value_data_type)
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 0, at, value, ()
+        return value, ()
 
 
 @record
@@ -98,13 +95,12 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     value_start: Scalar
     value_delta: Scalar
 
-    OPERATOR: ClassVar[str] = "DML_FILL_VALUE_SEQUENCE"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("OutputTensor",),
+    OPERATOR = "DML_FILL_VALUE_SEQUENCE"
+    LEVELS = (
         # Its page lists no FLOAT64.
-        (FeatureLevel.LEVEL_5_0, 1, 8, NO_FLOAT64),
-        (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+        ("5_0", 1, 8, NO_FLOAT64),
+        ("4_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -140,3 +136,71 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
                 wrapped = (int(start) + k * int(delta)) % (1 << 8 * size)
                 value = np.array(wrapped, f"u{size}").tobytes()
             yield 0, at, value, ()
+
+
+@front
+def check_fill(name: str, shape: Sizes, value: Item) -> tuple[Item]:
+    """Return the value."""
+    return (value,)
+
+
+@function(check_fill, rule=fill_rule)
+def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
+    """Return an array like x filled with one value (DML_OPERATOR_FILL_VALUE_CONSTANT), like `numpy.full_like`.
+
+    Args:
+        x: array that gives the result's shape, dtype, library and device; its elements are not read.
+        value: the elements' value.
+        out: output array of x's shape and dtype.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: x's dtype has no such value.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.fill(np.empty(3, int), 7)
+        array([7, 7, 7])
+    """
+
+
+@front
+def check_sequence(name: str, shape: Sizes, start: Item, delta: Item) -> tuple[Item, Item]:
+    """Return the first element, and the difference."""
+    if not is_number(start) or not is_number(delta):
+        field, value = ("delta", delta) if is_number(start) else ("start", start)
+        message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
+        raise DescError(message, name, field, "x must be of integers, floats or complex numbers")
+    return start, delta
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value, if it is an element, is a number."""
+    return not isinstance(value, Given) or value.dtype.kind in "iufc"
+
+
+@function(check_sequence, rule=sequence_rule)
+def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
+    """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
+
+    Integers of n bits wrap modulo 2ⁿ; other numbers are computed in 64 bits and rounded once.
+
+    Args:
+        x: array of numbers that gives the result's shape, dtype, library and device; its elements are not read.
+        start: the first element.
+        delta: difference of consecutive elements.
+        out: output array of x's shape and dtype.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: `start` or `delta` does not fit x's dtype, or x's elements are not numbers.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.sequence(np.empty(3, int), 5, -1)
+        array([5, 4, 3])
+    """

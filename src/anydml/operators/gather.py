@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from anydml import infer
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, View, Word, front, rule
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.records import record
-from anydml.tensor import TensorDesc
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 from anydml.text import counted
 
 
@@ -51,14 +45,12 @@ class GatherOperatorDesc(OperatorDesc):
     axis: int
     index_dimensions: int
 
-    OPERATOR: ClassVar[str] = "DML_GATHER"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("InputTensor", "OutputTensor"),
-        "IndicesTensor",
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    OPERATOR = "DML_GATHER"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -129,7 +121,7 @@ class GatherOperatorDesc(OperatorDesc):
         x, indices = inputs
         for _ in range(len(self.indices_tensor.sizes) - self.index_dimensions):
             indices = make.at(indices, 0, 0)
-        picked = make.pick(x, indices.typed(self.indices_tensor.data_type.name.lower()), self.axis, "clamp")
+        picked = make.pick(x, indices, self.axis, "clamp")
         kept = self._kept()
         for d in reversed(range(picked.rank)):
             if d not in kept:
@@ -138,21 +130,20 @@ class GatherOperatorDesc(OperatorDesc):
             picked = make.expand(picked, 0, 1)
         make.store(picked)
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
         axis, count, kept = self.axis, self.index_dimensions, self._kept()
         size = self.input_tensor.sizes[axis]
         padding = len(self.output_tensor.sizes) - len(kept)
         ignored = len(self.indices_tensor.sizes) - count
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            logical = [0] * len(self._logical_sizes())
-            for d, c in zip(kept, at[padding:], strict=True):
-                logical[d] = c
-            index = read(1, (*[0] * ignored, *logical[axis : axis + count]))
-            if index < 0:
-                index += size
-            index = min(max(index, 0), size - 1)
-            yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
+        logical = [0] * len(self._logical_sizes())
+        for d, c in zip(kept, at[padding:], strict=True):
+            logical[d] = c
+        index = read(1, (*[0] * ignored, *logical[axis : axis + count]))
+        if index < 0:
+            index += size
+        index = min(max(index, 0), size - 1)
+        return 0, (*logical[:axis], index, *logical[axis + count :])
 
 
 @front

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, front, rule
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.records import record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 
 
 @rule
@@ -50,13 +42,11 @@ class GatherElementsOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_GATHER_ELEMENTS"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("InputTensor", "OutputTensor"),
-        "IndicesTensor",
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    OPERATOR = "DML_GATHER_ELEMENTS"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -73,19 +63,18 @@ class GatherElementsOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """One index per element."""
-        indices = inputs[1].typed(self.indices_tensor.data_type.name.lower())
-        gather_elements_rule(make, inputs[0], indices, self.axis, "clamp")
+        x, indices = inputs
+        gather_elements_rule(make, x, indices, self.axis, "clamp")
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[c with c[Axis] := indices[c]]``, indices wrapped, then clamped."""
         size = self.input_tensor.sizes[self.axis]
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            index = read(1, at)
-            if index < 0:
-                index += size
-            source = [*at]
-            source[self.axis] = min(max(index, 0), size - 1)
-            yield 2, at, 0, tuple(source)
+        index = read(1, at)
+        if index < 0:
+            index += size
+        source = [*at]
+        source[self.axis] = min(max(index, 0), size - 1)
+        return 0, tuple(source)
 
 
 @front

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, front, rule
+from anydml.operators.rule import DescError, Maker, View, Word, front, holds, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -23,15 +20,12 @@ from anydml.operators.tuples import (
     picked_sizes,
     significant,
 )
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.records import record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 
 ROWS = (
-    (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-    (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-    (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+    ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+    ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
 )
 
 
@@ -47,19 +41,20 @@ def gather_nd_rule(make: Maker, x: View, indices: View, batch: int, outside: Out
     make.store(x)
 
 
+@record
 class _GatherNd(OperatorDesc):
     """Base class of GATHER_ND and GATHER_ND1, which differ in batch dimensions only."""
-
-    __slots__ = ()
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
     output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
 
     @property
     def counts(self) -> Counts:
         """Significant dimensions of the input and the indices, and batch dimensions."""
-        raise NotImplementedError
+        return Counts(self.input_dimension_count, self.indices_dimension_count)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
@@ -77,7 +72,6 @@ class _GatherNd(OperatorDesc):
         """One list of coordinates per element, in the significant dimensions."""
         x = significant(make, inputs[0], self.counts.input)
         indices = significant(make, inputs[1], self.counts.indices)
-        indices = indices.typed(self.indices_tensor.data_type.name.lower())
         picked = make.tuples(x, indices, self.counts.batch, "clamp")
         for _ in range(len(self.output_tensor.sizes) - picked.rank):
             picked = make.expand(picked, 0, 1)
@@ -108,19 +102,8 @@ class GatherNdOperatorDesc(_GatherNd):
         no problems
     """
 
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-
-    OPERATOR: ClassVar[str] = "DML_GATHER_ND"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS)
-
-    @property
-    def counts(self) -> Counts:
-        """Significant dimensions of the input and the indices; no batch dimensions."""
-        return Counts(self.input_dimension_count, self.indices_dimension_count)
+    OPERATOR = "DML_GATHER_ND"
+    LEVELS = ROWS
 
 
 @record
@@ -143,15 +126,10 @@ class GatherNd1OperatorDesc(_GatherNd):
         no problems
     """
 
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
     batch_dimension_count: int
 
-    OPERATOR: ClassVar[str] = "DML_GATHER_ND1"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS[:2])
+    OPERATOR = "DML_GATHER_ND1"
+    LEVELS = ROWS[:2]
 
     @property
     def counts(self) -> Counts:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Views, front, int64, rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.records import ListOf, record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.rule import DescError, Maker, View, Views, front, int64, rule
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
 
 @record
@@ -39,15 +33,14 @@ class JoinOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_JOIN"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensors", "OutputTensor"),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+    OPERATOR = "DML_JOIN"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
         # Absent from the operator's page; from DirectML's release notes and feature-level history.
-        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),
+        ("3_1", 1, 8, TYPES_8_TO_32),
+        ("3_0", 4, 5, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
+        ("1_0", 4, 4, TYPES_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -89,27 +82,11 @@ def joined_axis(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> i
         if dtypes is not None and dtypes[i] != dtypes[0]:
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
-        if not _are_beside(shape, first, along):
+        if not infer.are_equal_but(shape, first, along):
             shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
             message = f"{name}: {shown} and axis is {along}"
             raise DescError(message, name, f"arrays[{i}]", "shapes must be equal except along axis")
     return along
-
-
-def _are_beside(shape: Sizes, first: Sizes, axis: int) -> bool:
-    if len(shape) != len(first):
-        return False
-    for d in range(len(first)):  # noqa: SIM110  # one text, which is also compiled
-        if d != axis and not holds(shape[d] == first[d]):
-            return False
-    return True
-
-
-def joined_shape(name: str, shapes: Sequence[Sizes], dtypes: Any, axis: Any) -> tuple[int, Sizes, Sizes]:
-    """Check arrays as `joined_axis`; return the axis, the arrays' sizes along it, and the result's shape."""
-    axis = joined_axis(name, shapes, dtypes, axis)
-    lengths = tuple([shape[axis] for shape in shapes])
-    return axis, lengths, (*shapes[0][:axis], sum(lengths), *shapes[0][axis + 1 :])
 
 
 FLAT = -1

@@ -10,18 +10,16 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.feature_level import FeatureLevel, Support, SupportRow
 from anydml.moves import Access, Fill, Lookup, Move, unless
-from anydml.moves.program import Element, FindNonzero, HostKernel, ReadIndex
-from anydml.operators.base import OperatorDesc
-from anydml.operators.problem import Problem
+from anydml.moves.program import Element, FindNonzero, HostKernel
+from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
-from anydml.records import record
-from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.tensor import DataType, Layout
 
 INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
 """Operands: the tensors; constants: the bytes 0 to 255, and whether a byte has bits other than the sign; scratch: a
@@ -59,8 +57,8 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     output_count_tensor: TensorDesc
     output_coordinates_tensor: TensorDesc
 
-    OPERATOR: ClassVar[str] = "DML_NONZERO_COORDINATES"
-    SUPPORT: ClassVar[SupportTable] = tuple(
+    OPERATOR = "DML_NONZERO_COORDINATES"
+    SUPPORT = tuple(
         SupportRow(
             level,
             {

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
 from anydml.moves import Outside
-from anydml.moves.program import Coordinate, Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, front, int64, rule
+from anydml.operators.rule import DescError, Maker, View, Word, front, holds, int64, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
     INDEX_TYPES,
     ONLY_UINT32,
     TYPES_8_TO_32,
-    indexed_table,
 )
-from anydml.records import record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
 
 
 @rule
@@ -65,14 +56,12 @@ class OneHotOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_ONE_HOT"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("ValuesTensor", "OutputTensor"),
-        "IndicesTensor",
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    OPERATOR = "DML_ONE_HOT"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        ("2_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -104,18 +93,16 @@ class OneHotOperatorDesc(OperatorDesc):
         for c in self._on():
             off, on = make.at(off, 0, 0), make.at(on, 0, c)
         depth = self.output_tensor.sizes[self.axis]
-        indices = indices.typed(self.indices_tensor.data_type.name.lower())
         encode(make, off, on, indices, depth, self.axis, "skip")
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = On if c[Axis] == index else Off``, the index wrapped."""
         axis, size = self.axis, self.output_tensor.sizes[self.axis]
         off, on = (0,) * len(self.values_tensor.sizes), self._on()
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            index = read(0, (*at[:axis], 0, *at[axis + 1 :]))
-            if index < 0:
-                index += size
-            yield 2, at, 1, on if index == at[axis] else off
+        index = read(0, (*at[:axis], 0, *at[axis + 1 :]))
+        if index < 0:
+            index += size
+        return 1, on if index == at[axis] else off
 
 
 @front

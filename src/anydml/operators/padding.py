@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable, row_at
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.feature_level import FeatureLevel, row_at
+from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Item, Maker, Numbers, View, Word, around, front, int64, rule
+from anydml.operators.rule import DescError, Item, Maker, Numbers, View, Word, around, front, holds, int64, rule
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
-from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
-from anydml.records import ListOf, Named, record
-from anydml.symbols import holds, integers_or_symbols
-from anydml.tensor import DataType, TensorDesc
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32
+from anydml.records import Named
+from anydml.symbols import integers_or_symbols
+from anydml.tensor import DataType
 from anydml.text import counted
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
@@ -157,28 +153,26 @@ class _Padding(OperatorDesc):
         start, end = Numbers(self.start_padding), Numbers(self.end_padding)
         pad_rule(make, inputs[0], start, end, MODES[self.padding_mode], Item(self.pattern))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """The document's table of modes, per dimension; REFLECTION of one element repeats it, as in NumPy."""
         mode = self.padding_mode
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            where: list[int] = []
-            for c, start, n in zip(at, self.start_padding, self.input_tensor.sizes, strict=True):
-                s = c - start
-                if mode == PaddingMode.EDGE or (mode == PaddingMode.REFLECTION and n == 1):
-                    s = min(max(s, 0), n - 1)
-                elif mode == PaddingMode.REFLECTION:
-                    s %= 2 * (n - 1)
-                    s = s if s < n else 2 * (n - 1) - s
-                elif mode == PaddingMode.SYMMETRIC:
-                    s %= 2 * n
-                    s = s if s < n else 2 * n - 1 - s
-                elif mode == PaddingMode.WRAP:
-                    s %= n
-                where.append(s)
-            if all(0 <= s < n for s, n in zip(where, self.input_tensor.sizes, strict=True)):
-                yield 1, at, 0, tuple(where)
-            else:
-                yield 1, at, self.pattern, ()
+        where: list[int] = []
+        for c, start, n in zip(at, self.start_padding, self.input_tensor.sizes, strict=True):
+            s = c - start
+            if mode == PaddingMode.EDGE or (mode == PaddingMode.REFLECTION and n == 1):
+                s = min(max(s, 0), n - 1)
+            elif mode == PaddingMode.REFLECTION:
+                s %= 2 * (n - 1)
+                s = s if s < n else 2 * (n - 1) - s
+            elif mode == PaddingMode.SYMMETRIC:
+                s %= 2 * n
+                s = s if s < n else 2 * n - 1 - s
+            elif mode == PaddingMode.WRAP:
+                s %= n
+            where.append(s)
+        if all(0 <= s < n for s, n in zip(where, self.input_tensor.sizes, strict=True)):
+            return 0, tuple(where)
+        return self.pattern, ()
 
 
 @record
@@ -207,13 +201,12 @@ class PaddingOperatorDesc(_Padding):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_PADDING"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"),
-        (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
+    OPERATOR = "DML_PADDING"
+    LEVELS = (
+        ("5_0", 1, 8, ALL_TYPES),
+        ("3_1", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 5, TYPES_8_TO_32),
+        ("1_0", 4, 5, FLOATS_16_AND_32),
     )
 
     @property
@@ -250,8 +243,8 @@ class Padding1OperatorDesc(_Padding):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_PADDING1"
-    SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES))
+    OPERATOR = "DML_PADDING1"
+    LEVELS = (("5_0", 1, 8, ALL_TYPES),)
 
     def constraints(self) -> Iterator[Problem]:
         """PADDING's rules, and a value of the output's type."""

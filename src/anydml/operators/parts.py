@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from anydml.moves.program import Coordinate
-from anydml.operators.base import OperatorDesc
-from anydml.operators.problem import Problem
-from anydml.tensor import TensorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, TensorDesc
 
 
 def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:

@@ -20,11 +20,9 @@ from anydml.operators.gather_nd import GatherNd1OperatorDesc as GatherNd1Operato
 from anydml.operators.scatter import ScatterOperatorDesc as ScatterOperatorDesc, scatter as scatter
 from anydml.operators.scatter_nd import ScatterNdOperatorDesc as ScatterNdOperatorDesc, scatter_nd as scatter_nd
 from anydml.operators.slice_grad import SliceGradOperatorDesc as SliceGradOperatorDesc, slice_grad as slice_grad
-from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpace1OperatorDesc, DepthToSpaceOperatorDesc as DepthToSpaceOperatorDesc, SpaceToDepth1OperatorDesc as SpaceToDepth1OperatorDesc, SpaceToDepthOperatorDesc as SpaceToDepthOperatorDesc
-from anydml.operators.pixel_blocks import depth_to_space as depth_to_space, space_to_depth as space_to_depth
+from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpace1OperatorDesc, DepthToSpaceOperatorDesc as DepthToSpaceOperatorDesc, SpaceToDepth1OperatorDesc as SpaceToDepth1OperatorDesc, SpaceToDepthOperatorDesc as SpaceToDepthOperatorDesc, depth_to_space as depth_to_space, space_to_depth as space_to_depth
 from anydml.operators.diagonal_matrix import DiagonalMatrix1OperatorDesc as DiagonalMatrix1OperatorDesc, DiagonalMatrixOperatorDesc as DiagonalMatrixOperatorDesc, diagonal_matrix as diagonal_matrix
-from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc
-from anydml.operators.filling import fill as fill, sequence as sequence
+from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc, fill as fill, sequence as sequence
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
 from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as ElementWiseIfOperatorDesc, where as where
 from anydml.operators.nonzero_coordinates import NonzeroCoordinatesOperatorDesc as NonzeroCoordinatesOperatorDesc

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from anydml import infer
-from anydml.errors import DescError
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.rule import Maker, Numbers, View, front, rule
-from anydml.symbols import are_at_least, are_known, holds, one_or_more
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, rule
+from anydml.symbols import are_at_least, are_known, one_or_more
 from anydml.text import counted
 
 

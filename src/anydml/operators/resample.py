@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.resampling import ResampleBase
-from anydml.operators.types import FLOATS_16_AND_32, table
+from anydml.operators.types import FLOATS_16_AND_32
 from anydml.records import ListOf, Named, record
 from anydml.tensor import DataType, TensorDesc
 
@@ -39,13 +36,12 @@ class ResampleOperatorDesc(ResampleBase):
     interpolation_mode: Named[InterpolationMode]
     scales: ListOf[float]
 
-    OPERATOR: ClassVar[str] = "DML_RESAMPLE"
-    HAS_OFFSETS: ClassVar[bool] = False
-    SUPPORT: ClassVar[SupportTable] = table(
-        BOTH,
-        (FeatureLevel.LEVEL_6_2, 1, 4, WITH_BYTES),
-        (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32),
-        (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32),
+    OPERATOR = "DML_RESAMPLE"
+    HAS_OFFSETS = False
+    LEVELS = (
+        ("6_2", 1, 4, WITH_BYTES),
+        ("5_1", 1, 4, FLOATS_16_AND_32),
+        ("2_0", 4, 4, FLOATS_16_AND_32),
     )
 
 
@@ -79,12 +75,11 @@ class Resample1OperatorDesc(ResampleBase):
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    OPERATOR: ClassVar[str] = "DML_RESAMPLE1"
-    SUPPORT: ClassVar[SupportTable] = table(
-        BOTH,
-        (FeatureLevel.LEVEL_6_2, 1, 4, WITH_BYTES),
-        (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, FLOATS_16_AND_32),
+    OPERATOR = "DML_RESAMPLE1"
+    LEVELS = (
+        ("6_2", 1, 4, WITH_BYTES),
+        ("5_1", 1, 4, FLOATS_16_AND_32),
+        ("2_1", 4, 4, FLOATS_16_AND_32),
     )
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
@@ -121,9 +116,10 @@ class Resample2OperatorDesc(ResampleBase):
     input_pixel_offsets: ListOf[float]
     output_pixel_offsets: ListOf[float]
 
-    OPERATOR: ClassVar[str] = "DML_RESAMPLE2"
-    SUPPORT: ClassVar[SupportTable] = table(
-        BOTH, (FeatureLevel.LEVEL_6_2, 1, 4, WITH_BYTES), (FeatureLevel.LEVEL_5_1, 1, 4, FLOATS_16_AND_32)
+    OPERATOR = "DML_RESAMPLE2"
+    LEVELS = (
+        ("6_2", 1, 4, WITH_BYTES),
+        ("5_1", 1, 4, FLOATS_16_AND_32),
     )
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
@@ -162,8 +158,8 @@ class Resample3OperatorDesc(ResampleBase):
     output_pixel_offsets: ListOf[float]
     antialiased: bool = False
 
-    OPERATOR: ClassVar[str] = "DML_RESAMPLE3"
-    SUPPORT: ClassVar[SupportTable] = table(BOTH, (FeatureLevel.LEVEL_6_4, 1, 4, WITH_BYTES))
+    OPERATOR = "DML_RESAMPLE3"
+    LEVELS = (("6_4", 1, 4, WITH_BYTES),)
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
         return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction

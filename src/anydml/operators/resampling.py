@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.grids import Grid, GridAxis, grid_axis
-from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, Numbers, View, rule
-from anydml.tensor import TensorDesc
 from anydml.text import counted
 
 
@@ -52,7 +47,7 @@ class ResampleBase(OperatorDesc):
     interpolation_mode: InterpolationMode
     scales: tuple[float, ...]
 
-    HAS_OFFSETS: ClassVar[bool] = True
+    HAS_OFFSETS = True
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
         """Offsets of the input's and of the output's pixels, and the direction of rounding."""
@@ -82,9 +77,7 @@ class ResampleBase(OperatorDesc):
                 if not math.isfinite(np.float32(value)) or (is_scale and not np.float32(value) > 0):
                     rule = "it must be a number above 0" if is_scale else "it must be a finite number"
                     yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", rule)
-        if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
-            message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
-            yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
+        yield from self.nearest_only(self.interpolation_mode)
 
     def _axes(self) -> list[GridAxis]:
         each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
@@ -94,8 +87,7 @@ class ResampleBase(OperatorDesc):
         """Steps where positions have a constant step or repeat, lookups of constants elsewhere."""
         resample_rule(make, inputs[0], self._axes(), Numbers(self.output_tensor.sizes))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[x]``, each x rounded and clamped to the axis."""
         grids, sizes = self.grids(), self.input_tensor.sizes
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 1, at, 0, tuple(grid.position(c, size) for grid, c, size in zip(grids, at, sizes, strict=True))
+        return 0, tuple(grid.position(c, size) for grid, c, size in zip(grids, at, sizes, strict=True))

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, front, rule
-from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.records import record
-from anydml.symbols import holds
-from anydml.tensor import DataType, TensorDesc
+from anydml.operators.rule import DescError, Maker, View, front, holds, rule
+from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32
+from anydml.tensor import DataType
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
 """Data types of lengths."""
@@ -51,14 +44,13 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_REVERSE_SUBSEQUENCES"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("InputTensor", "OutputTensor"),
-        "SequenceLengthsTensor",
-        (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES, UNSIGNED),
-        (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32, ONLY_UINT32),
-        (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32, ONLY_UINT32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    OPERATOR = "DML_REVERSE_SUBSEQUENCES"
+    SELECTING = "SequenceLengthsTensor"
+    LEVELS = (
+        ("5_0", 1, 8, ALL_TYPES, UNSIGNED),
+        ("4_0", 1, 8, TYPES_8_TO_32, ONLY_UINT32),
+        ("3_0", 4, 5, TYPES_8_TO_32, ONLY_UINT32),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -77,32 +69,22 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """A copy, and the reversed part over it."""
-        lengths = inputs[1].typed(self.sequence_lengths_tensor.data_type.name.lower())
-        reverse_rule(make, inputs[0], lengths, self.axis)
+        x, lengths = inputs
+        reverse_rule(make, x, lengths, self.axis)
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[L − 1 − c]`` along Axis where c < L, else ``input[c]``."""
         axis = self.axis
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            length = min(read(1, (*at[:axis], 0, *at[axis + 1 :])), self.input_tensor.sizes[axis])
-            c = at[axis]
-            yield 2, at, 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
-
-
-def _are_of_rows(lengths: Sizes, shape: Sizes, axis: int) -> bool:
-    if len(lengths) != len(shape):
-        return False
-    for d in range(len(shape)):  # noqa: SIM110  # compiled, too
-        if not holds(lengths[d] == (1 if d == axis else shape[d])):
-            return False
-    return True
+        length = min(read(1, (*at[:axis], 0, *at[axis + 1 :])), self.input_tensor.sizes[axis])
+        c = at[axis]
+        return 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
 
 
 @front
 def check_reverse(name: str, shape: Sizes, lengths: Sizes, axis: Any, dtype: Any) -> tuple[int]:
     """Return the axis."""
     along: int = infer.axis_of(name, len(shape), axis)
-    if not _are_of_rows(lengths, shape, along):
+    if not infer.are_equal_but(lengths, shape, along) or not holds(lengths[along] == 1):
         expected = (*shape[:along], 1, *shape[along + 1 :])
         message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
         raise DescError(message, name, "lengths", "lengths must have x's shape, but 1 along axis")

@@ -1,4 +1,4 @@
-"""What operators' rules are written in: annotations, and the mark by which they are found.
+"""What operators' rules and fronts are written in: annotations, and the marks by which they are found.
 
 A rule is a function ``rule(make, *inputs, *numbers)`` that makes an operator's results from views of its inputs by the
 verbs of `anydml.moves.verbs`. Inputs are a `View` each, or one list of them; numbers are `int64`, `Numbers`, or words.
@@ -11,11 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from anydml.errors import DescError
 from anydml.moves import verbs
 from anydml.moves.sizing import Numbers
 from anydml.operators import element
+from anydml.symbols import holds
 
-__all__ = ["Item", "Maker", "Numbers", "View", "Views", "Word", "around", "front", "int64", "rule", "sized"]
+__all__ = [
+    "DescError",
+    "Item",
+    "Maker",
+    "Numbers",
+    "View",
+    "Views",
+    "Word",
+    "around",
+    "front",
+    "holds",
+    "int64",
+    "rule",
+    "sized",
+]
 
 Maker: TypeAlias = verbs.Maker
 View: TypeAlias = Any

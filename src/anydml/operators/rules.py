@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from anydml.operators.enums import InterpolationMode
 from anydml.operators.problem import Problem, camel
 from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed
@@ -90,6 +91,12 @@ class Rules(Printed):
         rank = len(tensor.sizes)
         if not -rank <= axis < rank:
             yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis must be {-rank} to {rank - 1}")
+
+    def nearest_only(self, mode: InterpolationMode) -> Iterator[Problem]:
+        """InterpolationMode must be the one that computes nothing."""
+        if mode != InterpolationMode.NEAREST_NEIGHBOR:
+            message = f"InterpolationMode is {mode}, but anydml moves data and computes nothing"
+            yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
     def host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
         """A tensor on the host must be INT64, with one dimension and one entry per part."""

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, front, rule
+from anydml.operators.rule import DescError, Maker, View, Word, front, rule
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
     INDEX_TYPES,
     ONLY_UINT32,
     TYPES_8_TO_32,
-    indexed_table,
 )
-from anydml.records import record
 from anydml.symbols import are_equal
-from anydml.tensor import TensorDesc
 
 
 @rule
@@ -61,15 +55,13 @@ class ScatterOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_SCATTER"
-    TYPES: ClassVar[tuple[str, ...]] = ("DML_OPERATOR_SCATTER", "DML_OPERATOR_SCATTER_ELEMENTS")
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("InputTensor", "UpdatesTensor", "OutputTensor"),
-        "IndicesTensor",
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
-        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    OPERATOR = "DML_SCATTER"
+    TYPES = ("DML_OPERATOR_SCATTER", "DML_OPERATOR_SCATTER_ELEMENTS")
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        ("1_0", 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -89,7 +81,7 @@ class ScatterOperatorDesc(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """A copy, and one index per update."""
         x, indices, updates = inputs
-        scatter_rule(make, x, updates, indices.typed(self.indices_tensor.data_type.name.lower()), self.axis, "skip")
+        scatter_rule(make, x, updates, indices, self.axis, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output = input; output[c with c[Axis] := indices[c]] = updates[c]``, in row-major order."""

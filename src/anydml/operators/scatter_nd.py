@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Outside
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Indices, Sizes, function, treatment
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View, Word, front, rule
+from anydml.operators.rule import DescError, Maker, View, Word, front, rule
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -23,10 +20,8 @@ from anydml.operators.tuples import (
     picked_sizes,
     significant,
 )
-from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
-from anydml.records import record
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32
 from anydml.symbols import are_equal
-from anydml.tensor import TensorDesc
 
 
 @rule
@@ -77,13 +72,11 @@ class ScatterNdOperatorDesc(OperatorDesc):
     input_dimension_count: int
     indices_dimension_count: int
 
-    OPERATOR: ClassVar[str] = "DML_SCATTER_ND"
-    SUPPORT: ClassVar[SupportTable] = indexed_table(
-        ("InputTensor", "UpdatesTensor", "OutputTensor"),
-        "IndicesTensor",
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    OPERATOR = "DML_SCATTER_ND"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES, INDEX_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        ("2_1", 4, 4, TYPES_8_TO_32, ONLY_UINT32),
     )
 
     @property
@@ -108,10 +101,10 @@ class ScatterNdOperatorDesc(OperatorDesc):
     def apply(self, make: Maker, *inputs: View) -> None:
         """A copy, and updates by coordinates in the significant dimensions."""
         x, indices, updates = inputs
-        counts, dtype = self.counts, self.indices_tensor.data_type.name.lower()
+        counts = self.counts
         picked = len(picked_sizes(self.input_tensor, self.indices_tensor, counts))
         to = significant(make, make.updated(x), counts.input)
-        indices = significant(make, indices, counts.indices).typed(dtype)
+        indices = significant(make, indices, counts.indices)
         put_tuples(make, to, significant(make, updates, picked), indices, "skip")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:

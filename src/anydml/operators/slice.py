@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front, rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.records import ListOf, record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, rule
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32
 
 
 @record
@@ -43,13 +35,12 @@ class SliceOperatorDesc(OperatorDesc):
     sizes: ListOf[int]
     strides: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_SLICE"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 5, TYPES_16_AND_32),
+    OPERATOR = "DML_SLICE"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 5, TYPES_8_TO_32),
+        ("1_0", 4, 5, TYPES_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -76,10 +67,9 @@ class SliceOperatorDesc(OperatorDesc):
         """A window of steps Strides."""
         slice_rule(make, inputs[0], Numbers(self.offsets), Numbers(self.sizes), Numbers(self.strides))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[c] = Input[Offsets + Strides · c]``."""
-        for at in itertools.product(*map(range, self.sizes)):
-            yield 1, at, 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
+        return 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
 
 
 @front

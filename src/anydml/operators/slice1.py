@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds
 from anydml.operators.slice import slice_rule
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
-from anydml.records import ListOf, record
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -99,12 +93,11 @@ class Slice1OperatorDesc(OperatorDesc):
     input_window_sizes: ListOf[int]
     input_window_strides: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_SLICE1"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
+    OPERATOR = "DML_SLICE1"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
+        ("3_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 5, TYPES_8_TO_32),
     )
 
     def constraints(self) -> Iterator[Problem]:

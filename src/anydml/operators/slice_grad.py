@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves.open_numbers import is_none
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Ints, Parameters, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, around, front, rule
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
+from anydml.operators.function import Array, Ints, Sizes, function
+from anydml.operators.rule import DescError, Maker, Numbers, View, around, front, rule
 from anydml.operators.slice1 import check_taken, checked_window, copy_start, first_copied, window_problems
-from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
-from anydml.records import ListOf, record
-from anydml.symbols import are_at_least, holds
-from anydml.tensor import TensorDesc
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32
+from anydml.symbols import are_at_least
 
 
 @rule
@@ -54,12 +49,11 @@ class SliceGradOperatorDesc(OperatorDesc):
     input_window_sizes: ListOf[int]
     input_window_strides: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_SLICE_GRAD"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputGradientTensor", "OutputGradientTensor"),
-        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
+    OPERATOR = "DML_SLICE_GRAD"
+    LEVELS = (
+        ("4_1", 1, 8, ALL_TYPES),
+        ("3_1", 1, 8, TYPES_8_TO_32),
+        ("3_0", 4, 5, TYPES_8_TO_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -91,34 +85,7 @@ class SliceGradOperatorDesc(OperatorDesc):
             yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
 
 
-def check_laid(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> Parameters:
-    """Check the arguments of a slice's gradient; return those of `lay_rule`.
-
-    Args:
-        name: the function's name in errors.
-        shape: x's shape.
-        sizes: the result's shape.
-        starts: coordinate of x's first element in the result.
-        steps: steps between x's elements in the result; may be negative.
-
-    Raises:
-        DescError: counts differ from the rank, a size is negative, a step is 0, or an element would lie outside.
-    """
-    result = infer.vector(name, "sizes", sizes, len(shape))
-    places = infer.vector(name, "starts", starts, len(shape))
-    strides = infer.vector(name, "steps", steps, len(shape))
-    for i, (count, size, start, step) in enumerate(zip(shape, result, places, strides, strict=True)):
-        if not holds((size >= 0) & (step != 0)):
-            message = f"{name}: sizes[{i}] is {size}, steps[{i}] {step}"
-            raise DescError(message, name, f"sizes[{i}]", "sizes >= 0, and a step must never be 0")
-        last = start + (count - 1) * step
-        if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
-            message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
-            raise DescError(message, name, f"starts[{i}]", "every element must lie inside the result")
-    return result, _inside(name, places, shape), strides
-
-
-def _inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
+def inside(name: str, starts: Sizes, shape: Sizes) -> Sizes:
     """Let axes without elements, which may begin anywhere, begin at 0."""
     return tuple([0 if is_none(shape[d]) else starts[d] for d in range(len(shape))])
 
@@ -134,7 +101,7 @@ def check_slice_grad(
     starts, lengths, steps = checked_window(name, result, offsets, window, strides)
     check_taken(name, shape, lengths, steps)
     first: Sizes = tuple([first_copied(starts[d], lengths[d], steps[d]) for d in range(len(shape))])
-    return result, _inside(name, first, shape), steps
+    return result, inside(name, first, shape), steps
 
 
 @function(check_slice_grad, rule=lay_rule)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from anydml import infer
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
-from anydml.operators.problem import Problem
 from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
-from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
-from anydml.records import ListOf, record
-from anydml.tensor import TensorDesc
+from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32
 
 
 @record
@@ -37,16 +33,15 @@ class SplitOperatorDesc(OperatorDesc):
     output_tensors: ListOf[TensorDesc]
     axis: int
 
-    OPERATOR: ClassVar[str] = "DML_SPLIT"
-    UNSUPPORTED_HINT: ClassVar[str] = (
+    OPERATOR = "DML_SPLIT"
+    UNSUPPORTED_HINT = (
         "; DirectML's release notes (1.7.0) and feature-level history list 64-bit types from 4_1, but its own page, "
         "which is the specification here, does not: anydml.split (the function) and SplitTraining split any data type"
     )
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensors"),
-        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),
+    LEVELS = (
+        ("3_0", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
+        ("1_0", 4, 4, TYPES_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from anydml import infer
-from anydml.errors import DescError
 from anydml.fields import integer
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostInts, Listed, Sizes, function
 from anydml.operators.parts import part_elements, part_problems
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front
+from anydml.operators.rule import DescError, Maker, Numbers, View, front
 from anydml.operators.split import split_rule
-from anydml.records import ListOf, record
-from anydml.tensor import TensorDesc
 from anydml.text import counted
 
 
@@ -43,9 +39,9 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     output_tensors: ListOf[TensorDesc]
     axis: int = 0
 
-    OPERATOR: ClassVar[str] = "SplitTraining"
-    TYPES: ClassVar[tuple[str, ...]] = ("ORT_OPERATOR_SPLIT_TRAINING",)
-    HOST: ClassVar[tuple[str, ...]] = ("SplitTensor",)
+    OPERATOR = "SplitTraining"
+    TYPES = ("ORT_OPERATOR_SPLIT_TRAINING",)
+    HOST = ("SplitTensor",)
 
     @property
     def _positive_axis(self) -> int:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, ListOf, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front, rule
-from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
-from anydml.records import ListOf, record
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, rule
+from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32
 from anydml.symbols import are_at_least, integers_or_symbols
-from anydml.tensor import TensorDesc
 
 
 @rule
@@ -48,14 +41,13 @@ class TileOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc
     repeats: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_TILE"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"),
+    OPERATOR = "DML_TILE"
+    LEVELS = (
         # Its page lists no FLOAT64.
-        (FeatureLevel.LEVEL_4_1, 1, 8, NO_FLOAT64),
-        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
-        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32),
+        ("4_1", 1, 8, NO_FLOAT64),
+        ("3_1", 1, 8, TYPES_8_TO_32),
+        ("2_1", 4, 4, TYPES_8_TO_32),
+        ("1_0", 4, 4, FLOATS_16_AND_32),
     )
 
     def constraints(self) -> Iterator[Problem]:
@@ -71,10 +63,9 @@ class TileOperatorDesc(OperatorDesc):
         """Repeat along the dimensions."""
         tile_rule(make, inputs[0], Numbers(self.repeats))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[c] = input[c mod InputTensor.Sizes]``."""
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            yield 1, at, 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
+        return 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
 
 
 @front

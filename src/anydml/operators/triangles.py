@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from anydml.errors import DescError
 from anydml.operators.diagonal_matrix import EVERY, diagonal_matrix_rule
 from anydml.operators.function import Array, Sizes, function
-from anydml.operators.rule import Item, front
-from anydml.symbols import are_known, holds
+from anydml.operators.rule import DescError, Item, front, holds
+from anydml.symbols import are_known
 from anydml.text import counted
 
 

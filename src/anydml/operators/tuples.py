@@ -11,15 +11,10 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from anydml.errors import DescError
 from anydml.fields import check_dimensions
-from anydml.moves.program import Coordinate, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, OperatorDesc, Problem, ReadIndex, TensorDesc
 from anydml.operators.function import Sizes
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, View
-from anydml.symbols import holds
-from anydml.tensor import TensorDesc
+from anydml.operators.rule import DescError, Maker, View, holds
 from anydml.text import counted
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.tensor import DataType as T
@@ -17,21 +18,16 @@ FLOATS_16_AND_32 = (T.FLOAT32, T.FLOAT16)
 ONLY_UINT32 = (T.UINT32,)
 INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
-
-def table(tensors: Sequence[str], *rows: tuple[FeatureLevel, int, int, tuple[T, ...]]) -> SupportTable:
-    """Return a support table in which all tensors have the same dimension counts and data types."""
-    return tuple(
-        SupportRow(level, dict.fromkeys(tensors, Support(low, high, types))) for level, low, high, types in rows
-    )
+Levels = tuple[tuple[Any, ...], ...]
+"""Rows of a support table: see `OperatorDesc.LEVELS`."""
 
 
-def indexed_table(
-    tensors: Sequence[str], indices: str, *rows: tuple[FeatureLevel, int, int, tuple[T, ...], tuple[T, ...]]
-) -> SupportTable:
-    """Return a support table like `table`'s, except for the data types of a tensor of indices."""
+def support_table(levels: Levels, tensors: Sequence[str], selecting: str) -> SupportTable:
+    """Return a support table in which all tensors have the same dimension counts, and, but for one, data types."""
     return tuple(
         SupportRow(
-            level, {**dict.fromkeys(tensors, Support(low, high, types)), indices: Support(low, high, index_types)}
+            FeatureLevel.parse(level),
+            {name: Support(low, high, own[0] if own and name == selecting else types) for name in tensors},
         )
-        for level, low, high, types, index_types in rows
+        for level, low, high, types, *own in levels
     )

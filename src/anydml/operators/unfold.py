@@ -5,19 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
-from anydml.errors import DescError
-from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.feature_level import FeatureLevel, Support, SupportRow
+from anydml.moves.program import Element
+from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.problem import Problem
-from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
+from anydml.operators.rule import DescError, Maker, Numbers, View, front, holds, int64, rule
 from anydml.operators.types import ALL_TYPES
-from anydml.records import ListOf, record
-from anydml.symbols import are_at_least, holds, integers_or_symbols
-from anydml.tensor import TensorDesc
+from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.text import counted
 
 
@@ -101,9 +97,9 @@ class UnfoldOperatorDesc(OperatorDesc):
     start_padding: ListOf[int]
     end_padding: ListOf[int]
 
-    OPERATOR: ClassVar[str] = "DML_UNFOLD"
+    OPERATOR = "DML_UNFOLD"
     # The page lists no data types: all are supported.
-    SUPPORT: ClassVar[SupportTable] = (
+    SUPPORT = (
         SupportRow(
             FeatureLevel.LEVEL_6_4,
             {"InputTensor": Support(3, 8, ALL_TYPES), "OutputTensor": Support(3, 8, ALL_TYPES)},

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
-from typing import ClassVar
 
-from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc
+from anydml.operators.base import Coordinate, Named, OperatorDesc, Problem, ReadIndex, Source, TensorDesc, record
 from anydml.operators.enums import InterpolationMode, Size2D
-from anydml.operators.problem import Problem
 from anydml.operators.repeating import upsample_rule
 from anydml.operators.rule import Maker, Numbers, View
-from anydml.operators.types import FLOATS_16_AND_32, table
-from anydml.records import Given, Named, record
-from anydml.tensor import UINT_MAX, TensorDesc
+from anydml.operators.types import FLOATS_16_AND_32
+from anydml.records import Given
+from anydml.tensor import UINT_MAX
 
 
 @record
@@ -41,10 +36,8 @@ class Upsample2dOperatorDesc(OperatorDesc):
     scale_size: Given[Size2D | tuple[int, int], Size2D]
     interpolation_mode: Named[InterpolationMode]
 
-    OPERATOR: ClassVar[str] = "DML_UPSAMPLE_2D"
-    SUPPORT: ClassVar[SupportTable] = table(
-        ("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32)
-    )
+    OPERATOR = "DML_UPSAMPLE_2D"
+    LEVELS = (("1_0", 4, 5, FLOATS_16_AND_32),)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; NEAREST_NEIGHBOR."""
@@ -57,17 +50,14 @@ class Upsample2dOperatorDesc(OperatorDesc):
             expected = (*sizes[:-2], sizes[-2] * self.scale_size.height, sizes[-1] * self.scale_size.width)
             rule = "sizes must be InputTensor's, the last two times ScaleSize"
             yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
-        if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
-            message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
-            yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
+        yield from self.nearest_only(self.interpolation_mode)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Repeat rows and columns."""
         outer = (1,) * (len(self.input_tensor.sizes) - 2)
         upsample_rule(make, inputs[0], Numbers((*outer, self.scale_size.height, self.scale_size.width)))
 
-    def elements(self, read: ReadIndex) -> Iterator[Element]:
+    def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""
-        for at in itertools.product(*map(range, self.output_tensor.sizes)):
-            *outer, y, x = at
-            yield 1, at, 0, (*outer, y // self.scale_size.height, x // self.scale_size.width)
+        *outer, y, x = at
+        return 0, (*outer, y // self.scale_size.height, x // self.scale_size.width)

@@ -15,7 +15,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import axes_of, elements_of
 from anydml.onnx.values import Sizes, Tensor, integers
-from anydml.operators.join import joined_shape
+from anydml.operators.join import joined_axis as operators_axis
 from anydml.operators.split_training import known_sizes
 from anydml.text import counted
 from anydml.tracing import verbs
@@ -151,4 +151,7 @@ def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]
         ModelError, DescError: the axis is missing or outside, or types or sizes do not fit together.
     """
     axis = node.axis(len(parts[0].shape), 1 if node.operator == "Concat" and node.version < 4 else None)
-    return joined_shape(node.operator, [part.shape for part in parts], [part.dtype for part in parts], axis)
+    shapes = [part.shape for part in parts]
+    axis = operators_axis(node.operator, shapes, [part.dtype for part in parts], axis)
+    lengths = tuple([shape[axis] for shape in shapes])
+    return axis, lengths, (*shapes[0][:axis], sum(lengths), *shapes[0][axis + 1 :])
