@@ -19,9 +19,9 @@ from triton.runtime import driver
 import anydml as dml
 from anydml.engines.cuda.kernel import move_tiles
 from anydml.engines.cuda.launch import OPTIONS, arguments
-from anydml.engines.cuda.parts import Alignment
 from anydml.engines.cuda.plan import plan
 from anydml.engines.cuda.schedule import launches
+from anydml.engines.cuda.vector_moves import Alignment
 from anydml.moves import Access, Lookup, Move, simplify
 
 TARGETS = {

@@ -10,7 +10,7 @@ from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
 from anydml.functions.finding import compress, nonzero_coordinates
 from anydml.graph.desc import GraphDesc
-from anydml.graph.parts import (
+from anydml.graph.structs import (
     ConstantDataGraphNodeDesc,
     ExecutionFlags,
     InputGraphEdgeDesc,

@@ -12,7 +12,7 @@ from anydml.binding import bind_tensors, check_host_values, check_output, has_ho
 from anydml.engines import CompiledProgram, open_engine
 from anydml.feature_level import FeatureLevel
 from anydml.graph.desc import GraphDesc
-from anydml.graph.parts import ExecutionFlags
+from anydml.graph.structs import ExecutionFlags
 from anydml.higher import HIGHER
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
@@ -253,8 +253,8 @@ class BoundOperator:
 
     def __str__(self) -> str:
         # A bound program may know more than the program, such as the buffers' alignment.
-        own: object = type(self._run).__str__
-        return str(self._program if own is object.__str__ else self._run)
+        describe: object = type(self._run).__str__
+        return str(self._program if describe is object.__str__ else self._run)
 
     def _repr_html_(self) -> str | None:
         return HIGHER["explain"](self)._repr_html_()  # type: ignore[no-any-return]

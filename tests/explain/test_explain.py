@@ -14,7 +14,7 @@ from random_family import FAMILY
 
 import anydml as dml
 from anydml import dxdispatch, stores
-from anydml.explain import boxes
+from anydml.explain import box_drawing
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
 from anydml.explain.stripes import MOST_STRIPES
@@ -113,7 +113,7 @@ def test_every_operator_is_drawn_both_ways(name):
         check_page(explanation)
         ElementTree.fromstring(explanation.svg())
         (section,) = explanation.sections
-        picture = ElementTree.fromstring(boxes.picture(section))
+        picture = ElementTree.fromstring(box_drawing.picture(section))
         width, height = float(picture.get("width")), float(picture.get("height"))
         for rect in picture.iter(f"{SVG}rect"):
             if rect.get("class") == "paper":
@@ -130,7 +130,7 @@ def test_what_is_large_is_drawn_to_scale():
     check_page(explanation)
     (section,) = explanation.sections
     moves = section.moves
-    assert [boxes.touched(section, move.source, move) for move in moves] == [
+    assert [box_drawing.touched(section, move.source, move) for move in moves] == [
         [(0, 3), (0, 2), (0, 55), (0, 199)],
         [(0, 3), (0, 2), (56, 223), (0, 199)],
     ]
@@ -164,7 +164,7 @@ def test_boxes_hold_every_element_that_a_move_touches(seed):
     (section,) = dml.explain(desc, device="").sections
     for number, move in enumerate(section.moves):
         for k, end in ((0, move.source), (1, move.destination)):
-            ranges = boxes.touched(section, end, move)
+            ranges = box_drawing.touched(section, end, move)
             for run in follow(section).runs:
                 if run.move == number:
                     for _, cell in run.source if k == 0 else run.destination:
@@ -286,8 +286,8 @@ def test_long_programs_are_cut_and_say_so():
     explanation = dml.explain(desc, device="")
     page = "".join(check_page(explanation).text)
     assert f"and {count - MOST_ROWS} more" in page
-    assert f"and {count + 1 - boxes.MOST_TENSORS} more tensors" in page
-    assert f"and {count - boxes.MOST_MOVES} more moves" in page
+    assert f"and {count + 1 - box_drawing.MOST_TENSORS} more tensors" in page
+    assert f"and {count - box_drawing.MOST_MOVES} more moves" in page
     assert len(explanation.html()) < 1 << 20
 
 
@@ -387,7 +387,7 @@ def test_saved_files_are_what_is_shown(tmp_path):
 
 def parts(section):
     """The boxes that moves touch, by the column of the picture that they are in: colour, left, top, width, height."""
-    picture = ElementTree.fromstring(boxes.picture(section))
+    picture = ElementTree.fromstring(box_drawing.picture(section))
     for column in picture.iter(f"{SVG}g"):
         found = [rect for rect in column.iter(f"{SVG}rect") if rect.get("fill-opacity")]
         yield [(rect.get("class"), *(int(rect.get(key)) for key in ("x", "y", "width", "height"))) for rect in found]
@@ -419,7 +419,7 @@ def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
     for stripes in drawn:
         ends = sorted((x, x + width, colour) for colour, x, _, width, _ in stripes)
         assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))
-        assert ends[-1][1] - ends[0][0] == boxes.WIDTH
+        assert ends[-1][1] - ends[0][0] == box_drawing.WIDTH
 
 
 @pytest.mark.parametrize("count", [20, 40, 333])
@@ -450,7 +450,7 @@ def test_what_is_written_whole_lies_below_what_is_written_later():
     (section,) = dml.explain(desc, device="").sections
     *_, written, _ = parts(section)
     assert [place[1:] for place in written] == [written[0][1:]] * 2
-    assert written[0][3] == boxes.WIDTH
+    assert written[0][3] == box_drawing.WIDTH
 
 
 def test_what_several_moves_read_has_all_their_colours():

@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml import stores
-from anydml.explain import boxes
+from anydml.explain import box_drawing
 from anydml.explain.journeys import follow
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,7 +70,7 @@ def test_a_grid_too_fine_to_be_seen_is_thinned_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     zarr.create_array("x.zarr", shape=(10, 600, 900), chunks=(1, 1, 3), dtype="uint8")
     (_, lines), *_ = drawn(dml.explain(stores.rechunk("x.zarr", "y.zarr", chunks=[10, 200, 300])))
-    assert len(lines) < boxes.WIDTH
+    assert len(lines) < box_drawing.WIDTH
     assert len(set(lines)) == len(lines)
 
 

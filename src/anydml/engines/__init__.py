@@ -62,8 +62,8 @@ def gpu() -> tuple[str, str]:
     Raises:
         ValueError: a GPU, its driver or a library is missing.
     """
-    found: tuple[str, str] = import_module(ENGINES["cuda"]).machine()
-    return found
+    name_and_cause: tuple[str, str] = import_module(ENGINES["cuda"]).machine()
+    return name_and_cause
 
 
 __all__ = ["ENGINES", "CompiledProgram", "Engine", "array_engine", "gpu", "open_engine"]

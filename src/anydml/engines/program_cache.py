@@ -50,15 +50,15 @@ class ProgramCache:
 
         Two threads may make the same program concurrently; either is used.
         """
-        found: Made | None = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            found = make() if found is None else found
-            weight = found.weight + KEY_BYTES
+        program: Made | None = self._young.get(key)
+        if program is None:
+            program = self._old.get(key)
+            program = make() if program is None else program
+            weight = program.weight + KEY_BYTES
             if 2 * weight > self.budget:
-                return found
+                return program
             if 2 * (self._young_bytes + weight) > self.budget:
                 self._old, self._young, self._young_bytes = self._young, {}, 0
-            self._young[key] = found
+            self._young[key] = program
             self._young_bytes += weight
-        return found
+        return program

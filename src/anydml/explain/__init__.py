@@ -143,15 +143,15 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     if type(thing).__name__ == "ModelProto" and not arguments:
         return _of_several("ONNX model", subjects.of_onnx(thing, device, keywords))
     if keywords:
-        given = ", ".join(keywords)
-        raise TypeError(f"explain takes keywords for functions and ONNX models only, not {given}")
+        names = ", ".join(keywords)
+        raise TypeError(f"explain takes keywords for functions and ONNX models only, not {names}")
     if isinstance(thing, OperatorDesc):
         return _of_one(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
         return _of_one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
-    made = thing.program() if callable(getattr(thing, "program", None)) else thing
-    if isinstance(made, Program):
-        return _of_one(subjects.of_program(made, arguments, device))
+    program = thing.program() if callable(getattr(thing, "program", None)) else thing
+    if isinstance(program, Program):
+        return _of_one(subjects.of_program(program, arguments, device))
     if isroutine(thing):
         raise TypeError("explain takes a function with its arguments: dml.explain(function, x, …)")
     if arguments:
@@ -172,10 +172,10 @@ def _of_one(section: Section) -> Explanation:
     return Explanation(section.title, [section])
 
 
-def _of_several(title: str, found: Any) -> Explanation:
+def _of_several(title: str, items: Any) -> Explanation:
     from anydml.explain import subjects
 
-    sections, notes = subjects.first_sections(found)
+    sections, notes = subjects.first_sections(items)
     return Explanation(title, sections, notes if sections or notes else ["Nothing moves."])
 
 

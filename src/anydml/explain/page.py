@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from anydml.explain import boxes, elements
+from anydml.explain import box_drawing, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
 from anydml.explain.svg import escaped, shortened
@@ -113,15 +113,15 @@ def _costs(sections: Sequence[Section]) -> Iterator[str]:
     """Yield a table of the sections that write most bytes."""
     written = [sum(move.bytes_written for move in each.moves) for each in sections]
     total = sum(written)
-    most = sorted(range(len(sections)), key=lambda k: -written[k])
+    by_cost = sorted(range(len(sections)), key=lambda k: -written[k])
     rows = (
         (None, (Link(sections[k].title, k), written[k], f"{written[k] / max(1, total):.0%}", len(sections[k].moves)))
-        for k in most[:MOST_COSTS]
+        for k in by_cost[:MOST_COSTS]
     )
     yield from _table(f"What costs most of {bytes_text(total)} written", ("what", "bytes", "of all", "moves"), rows)
-    if len(most) > MOST_COSTS:
-        rest = bytes_text(sum(written[k] for k in most[MOST_COSTS:]))
-        yield f"<p>and {len(most) - MOST_COSTS} more, which write {rest}</p>"
+    if len(by_cost) > MOST_COSTS:
+        rest = bytes_text(sum(written[k] for k in by_cost[MOST_COSTS:]))
+        yield f"<p>and {len(by_cost) - MOST_COSTS} more, which write {rest}</p>"
 
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
@@ -142,14 +142,14 @@ def drawing(section: Section, number: int = 0) -> str:
     """Draw a section: every element if it is small, else boxes to scale."""
     if is_small(section):
         return elements.picture(section, follow(section), number)
-    return boxes.picture(section, number)
+    return box_drawing.picture(section, number)
 
 
 def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
     """Yield the HTML of a section, in a page with this title, or in a fragment for None."""
     journeys = follow(section) if is_small(section) else None
     if journeys is None:
-        drawn = boxes.picture(section, number, is_alone=False)
+        drawn = box_drawing.picture(section, number, is_alone=False)
     else:
         drawn = elements.picture(section, journeys, number, is_alone=False)
     name = escaped(shortened(section.title))
@@ -197,10 +197,10 @@ def _table(
     yield "</tbody></table></div>"
 
 
-def _cell(each: object) -> str:
-    if isinstance(each, Link):
-        return f'<td><a href="#section-{each.section}">{escaped(shortened(each.text, MOST_TITLE))}</a></td>'
-    return f'<td class="n">{each:,}</td>' if isinstance(each, int) else f"<td>{escaped(str(each))}</td>"
+def _cell(content: object) -> str:
+    if isinstance(content, Link):
+        return f'<td><a href="#section-{content.section}">{escaped(shortened(content.text, MOST_TITLE))}</a></td>'
+    return f'<td class="n">{content:,}</td>' if isinstance(content, int) else f"<td>{escaped(str(content))}</td>"
 
 
 def _written(journeys: Journeys) -> int:

@@ -132,12 +132,12 @@ def section(
     tensors = []
     for number, operand in enumerate(program.operands):
         known = shapes.get(number)
-        given = values.get(number)
-        if given is None and operand.value is not None and operand.value.nbytes <= MOST_VALUES:
-            given = np.asarray(operand.value)
-        if known is None and (made := operand.value if given is None else given) is not None:
-            known = (made.shape, made.strides, made.dtype)
-        tensors.append(replace(_tensor(program, number, operand, known, given), chunks=chunks.get(number, ())))
+        array = values.get(number)
+        if array is None and operand.value is not None and operand.value.nbytes <= MOST_VALUES:
+            array = np.asarray(operand.value)
+        if known is None and (shown := operand.value if array is None else array) is not None:
+            known = (shown.shape, shown.strides, shown.dtype)
+        tensors.append(replace(_tensor(program, number, operand, known, array), chunks=chunks.get(number, ())))
     return Section(title, program, tuple(tensors), compiled)
 
 

@@ -99,16 +99,16 @@ def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[
     x, y, width, height = box
     origin, narrowest = min(each[0] for each in boxes), min(each[2] for each in boxes)
     stripes = max(1, min(MOST_STRIPES, narrowest // (count * LEAST_STRIPE)))
-    found = []
+    rectangles = []
     for number in itertools.count(lane, count):
         start, end = (origin + narrowest * k // (stripes * count) for k in (number, number + 1))
         if start >= x + width:
             break
         left, right = max(start, x), min(end, x + width)
         if left < right:
-            found.append((left, y, right - left, height))
+            rectangles.append((left, y, right - left, height))
     # A box with fewer pixels than lanes has one pixel of this lane.
-    return found or [(x + lane % width, y, 1, height)]
+    return rectangles or [(x + lane % width, y, 1, height)]
 
 
 def _share(one: Touch, other: Touch, is_first: bool) -> bool:

@@ -40,13 +40,15 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
         )
     values: dict[int, Array] = {}
     for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
-        given = np.asarray(array, tensor.data_type.dtype)
-        if given.shape != tensor.sizes:
-            raise ValueError(f"{desc.OPERATOR}: {name} is {list(tensor.sizes)}, but the array is {list(given.shape)}")
+        converted = np.asarray(array, tensor.data_type.dtype)
+        if converted.shape != tensor.sizes:
+            raise ValueError(
+                f"{desc.OPERATOR}: {name} is {list(tensor.sizes)}, but the array is {list(converted.shape)}"
+            )
         if tensor.size_in_bytes <= MOST_VALUES:
             # In the layout of the desc, where elements that share memory have one value.
-            values[number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, given.dtype)
-            values[number][...] = given
+            values[number] = _view(np.zeros(tensor.size_in_bytes, np.uint8), tensor.layout, converted.dtype)
+            values[number][...] = converted
     return _operator(repr(desc), desc, desc.layouts(), values, device, compiled)
 
 
@@ -129,16 +131,16 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
     from anydml.onnx.scope import left_out, out_of_scope
 
     findings = list(describe(model, sizes))
-    for found in findings:
-        if (desc := found.desc) is None:
+    for finding in findings:
+        if (desc := finding.desc) is None:
             continue
         # ONNX has indices of types that no engine reads as indices.
         wrong = next((each for each in desc.problems() if each.field == "IndicesTensor.DataType"), None)
         if wrong is None:
-            yield _operator(f"{found.node}: {desc!r}", desc, desc.layouts(), {}, device)
+            yield _operator(f"{finding.node}: {desc!r}", desc, desc.layouts(), {}, device)
         else:
-            yield f"{found.node}: {wrong}"
-    yield from (str(found.error) for found in findings if found.error is not None)
+            yield f"{finding.node}: {wrong}"
+    yield from (str(finding.error) for finding in findings if finding.error is not None)
     yield from left_out(findings)
     if text := out_of_scope(findings):
         yield text
@@ -201,8 +203,8 @@ def _dispatch(
     from anydml.device import Device
     from anydml.errors import BindingError
 
-    every = [*inputs, *outputs]
-    if all(bound.resource in contents for bound in every):
+    bound_tensors = [*inputs, *outputs]
+    if all(bound.resource in contents for bound in bound_tensors):
         first, second = ([contents[b.resource][b.start : b.stop] for b in some] for some in (inputs, outputs))
         try:
             Device("numpy").compile_operator(desc).bind(first, second).dispatch()
@@ -214,15 +216,15 @@ def _dispatch(
         contents.pop(bound.resource, None)
 
 
-def first_sections(found: Iterator[Section | str]) -> tuple[list[Section], list[str]]:
+def first_sections(items: Iterator[Section | str]) -> tuple[list[Section], list[str]]:
     """Return the first sections, and the notes."""
     sections: list[Section] = []
     notes: list[str] = []
-    for each in found:
-        if isinstance(each, str):
-            notes.append(each)
+    for item in items:
+        if isinstance(item, str):
+            notes.append(item)
         elif len(sections) < MOST_SECTIONS:
-            sections.append(each)
+            sections.append(item)
         else:
             return sections, [f"The first {MOST_SECTIONS} operators are explained.", *notes]
     return sections, notes

@@ -45,9 +45,9 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)), quote=True)
 
 
-def shortened(text: str, most: int = MOST_NAME) -> str:
+def shortened(text: str, max_length: int = MOST_NAME) -> str:
     """Replace the middle of a long name by an ellipsis."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[1 - most // 2 :]}"
+    return text if len(text) <= max_length else f"{text[: max_length // 2]}…{text[1 - max_length // 2 :]}"
 
 
 def _rules(colours: Mapping[str, Sequence[str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from anydml.feature_level import FeatureLevel
-from anydml.graph.parts import Graph
+from anydml.graph.structs import Graph
 from anydml.moves import Move, Program
 from anydml.operators.problem import Problem
 from anydml.tensor import Layout

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.graph.parts import (
+from anydml.graph.structs import (
     NAME,
     ConstantDataGraphNodeDesc,
     Graph,
@@ -39,15 +39,15 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
         for k, (name, tensor) in enumerate(tensors[number].inputs):
             if name not in node.operator.HOST:
                 continue
-            found = _known(desc, tensors, feeds.get((number, k)))
-            if found is None:
+            buffer = _known(desc, tensors, feeds.get((number, k)))
+            if buffer is None:
                 message = f"{label}: {name} of {node.operator.OPERATOR} is read on the host, before the graph runs:"
                 message += " feed it from a constant node or from ConcatTraining, or leave it out"
                 rule = f"{name} must come from a constant node or from ConcatTraining's PerInputLengthTensor"
                 yield Problem(NAME, f"{field}.{name}", message, rule)
                 unknown = True
             else:
-                known[k] = _view(tensor, found)
+                known[k] = _view(tensor, buffer)
         if not unknown and (problem := node.operator.host_problem(_getter(known))):
             message = f"{label}: {node.operator.OPERATOR}: {problem}"
             yield Problem(NAME, field, message, "host data must agree with the desc")
@@ -68,9 +68,9 @@ def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphE
     value = node.operator.known_output(edge.from_node_output_index)
     if value is None:
         return None
-    found = np.zeros(tensor.size_in_bytes, np.uint8)
-    _view(tensor, found)[...] = value
-    return found
+    buffer = np.zeros(tensor.size_in_bytes, np.uint8)
+    _view(tensor, buffer)[...] = value
+    return buffer
 
 
 def _view(tensor: TensorDesc, buffer: Array) -> Array:

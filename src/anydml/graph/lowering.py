@@ -9,7 +9,9 @@ import numpy as np
 
 from anydml.graph.composer import GraphComposer
 from anydml.graph.nodes import Node
-from anydml.graph.parts import (
+from anydml.graph.reinterpret import is_same_view, reinterpret
+from anydml.graph.rules import order
+from anydml.graph.structs import (
     NAME,
     ConstantDataGraphNodeDesc,
     Graph,
@@ -17,8 +19,6 @@ from anydml.graph.parts import (
     OperatorGraphNodeDesc,
     node_label,
 )
-from anydml.graph.reinterpret import is_same_view, reinterpret
-from anydml.graph.rules import order
 from anydml.moves import Access, Fill, Move, Program
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value
@@ -109,8 +109,8 @@ def _add_node(
     strides: list[tuple[int, ...]],
 ) -> None:
     """Compose or store a node's outputs, and write those that are outputs of the graph."""
-    number, own = numbered
-    for k, (_, tensor) in enumerate(own.outputs):
+    number, operator_node = numbered
+    for k, (_, tensor) in enumerate(operator_node.outputs):
         outputs = graph_outputs[number, k]
         try:
             value = node.value(k)
@@ -124,10 +124,10 @@ def _add_node(
         else:
             node_outputs[number, k] = _NodeOutput(value, tensor)
         for output in outputs:
-            found = node_outputs[number, k].value
-            if found is None:
+            composed = node_outputs[number, k].value
+            if composed is None:
                 raise AssertionError("operators return values")
-            composer.move(found.moves(places[output], 0, (*strides[output], found.element_size)))
+            composer.move(composed.moves(places[output], 0, (*strides[output], composed.element_size)))
 
 
 def _graph_input(composer: GraphComposer, name: str, tensor: TensorDesc, layout: Layout) -> _NodeOutput:

@@ -45,13 +45,13 @@ class NodeMaker(ValueMaker):
             return value
         count = value.sizes[-1]
         if count > 1:
-            found = single_access(value)
-            if found is None or found.strides[-1] != value.element_size:
+            access = single_access(value)
+            if access is None or access.strides[-1] != value.element_size:
                 value = self._graph.stored(value, f"{indices.name} is looked up, and does not lie in one place")
-                found = single_access(value)
-            if found is None:
+                access = single_access(value)
+            if access is None:
                 raise AssertionError("a stored value is one access")
-            whole: Access = on_strides(found, lambda strides: (0, strides[:-1]))
+            whole: Access = on_strides(access, lambda strides: (0, strides[:-1]))
             factors = tuple([Factor(axis, size, 1) for axis, size in enumerate(indices.n)])
             piece = Piece((0,) * len(factors), factors, whole)
             return Value(indices.n, value.element_size * count, (piece,))
@@ -167,16 +167,16 @@ class Node:
                 composer.move(Value.filled((math.prod(sizes) * size,), b"\0").moves(number, 0, (1,)))
                 value = Value.stored(number, sizes, (*packed.strides, size), size)
                 self._values[k] = value
-            found = single_access(value)
-            if found is None or found.lookups or found.offset or value.sizes[-1] > 1:
+            access = single_access(value)
+            if access is None or access.lookups or access.offset or value.sizes[-1] > 1:
                 value = composer.stored(value, f"{self._names[k]} is read: {reason}")
-                found = single_access(value)
-            if found is None:
+                access = single_access(value)
+            if access is None:
                 raise AssertionError("a stored value is one access")
-            numbers.append(found.operand)
-            layouts.append(Layout(tensor.sizes, found.strides[:-1], size))
+            numbers.append(access.operand)
+            layouts.append(Layout(tensor.sizes, access.strides[:-1], size))
         moves, constants = desc.lowered(layouts)
         known = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(constants)]
-        own = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
-        places = dict(enumerate((*numbers, *known, *own)))
+        scratch = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
+        places = dict(enumerate((*numbers, *known, *scratch)))
         composer.move([renumbered(move, places) for move in moves])

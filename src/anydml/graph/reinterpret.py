@@ -56,8 +56,8 @@ def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
             raise NotComposableError("its elements interleave, and its bytes are read as another tensor's")
         reach += (tensor.sizes[axis] - 1) * strides[axis]
         flat = _of_length(flat, strides[axis])
-        *outer, count, each = flat.sizes
-        flat = flat.reshape((*outer, count * each))
+        *outer, count, element_bytes = flat.sizes
+        flat = flat.reshape((*outer, count * element_bytes))
     return _of_length(flat, total // value.element_size)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.feature_level import FeatureLevel
 from anydml.graph.host_values import host_value_problems
-from anydml.graph.parts import (
+from anydml.graph.structs import (
     NAME,
     ConstantDataGraphNodeDesc,
     Graph,
@@ -99,12 +99,12 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
 
 def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: str, edge: object) -> Iterator[Problem]:
     for side, kind in (("To", "Input"), ("From", "Output")):
-        given = dict(_numbers(edge))
-        number, name = given.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
+        numbers = dict(_numbers(edge))
+        number, name = numbers.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
         if number is None:
             continue
         node, label = desc.nodes[number], node_label(desc, number)
-        index = given[name]
+        index = numbers[name]
         if isinstance(node, OperatorGraphNodeDesc):
             count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
@@ -117,7 +117,7 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
         elif index:
             message = f"{field}.{name} is {index}, but {label} is a constant"
             yield _problem(f"{field}.{name}", message, "constant nodes must have one output, 0")
-        elif "GraphOutputIndex" in given:
+        elif "GraphOutputIndex" in numbers:
             message = f"{field} leads from {label}, which is a constant, to an output of the graph"
             rule = "constants must be joined by intermediate edges: put an ELEMENT_WISE_IDENTITY between"
             yield _problem(f"{field}.FromNodeIndex", message, rule)
@@ -198,26 +198,28 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
         if isinstance(node, ConstantDataGraphNodeDesc):
             source, size = f"{label}.DataSize", node.data_size
         else:
-            output, own = tensors[edge.from_node_index].outputs[edge.from_node_output_index]
-            source, size = f"{label}.{output}.TotalTensorSizeInBytes", own.size_in_bytes
+            output, produced = tensors[edge.from_node_index].outputs[edge.from_node_output_index]
+            source, size = f"{label}.{output}.TotalTensorSizeInBytes", produced.size_in_bytes
         yield from _sizes_agree(field, source, size, f"{target}.{name}", tensor)
         if tensor.flags & TensorFlags.OWNED_BY_DML:
             message = f"{field} leads to {target}.{name}, which is OWNED_BY_DML"
             rule = "tensors that are OWNED_BY_DML must come from inputs of the graph"
             yield _problem(f"{field}.ToNodeInputIndex", message, rule)
     first: dict[int, tuple[str, TensorDesc]] = {}
-    for k, each in enumerate(desc.input_edges):
+    for k, input_edge in enumerate(desc.input_edges):
         field = f"InputEdges[{k}]"
         target, (name, tensor) = (
-            node_label(desc, each.to_node_index),
-            tensors[each.to_node_index].inputs[each.to_node_input_index],
+            node_label(desc, input_edge.to_node_index),
+            tensors[input_edge.to_node_index].inputs[input_edge.to_node_input_index],
         )
-        known, other = first.setdefault(each.graph_input_index, (f"{target}.{name}", tensor))
+        known, other = first.setdefault(input_edge.graph_input_index, (f"{target}.{name}", tensor))
         yield from _sizes_agree(
             field, f"{known}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
         )
         if (tensor.flags ^ other.flags) & TensorFlags.OWNED_BY_DML:
-            message = f"{field}: Inputs[{each.graph_input_index}] feeds {known} and {target}.{name}, of which one is"
+            message = (
+                f"{field}: Inputs[{input_edge.graph_input_index}] feeds {known} and {target}.{name}, of which one is"
+            )
             rule = "node inputs that one input of the graph feeds must agree on OWNED_BY_DML"
             yield _problem(f"{field}.ToNodeInputIndex", f"{message} OWNED_BY_DML and one is not", rule)
 

@@ -11,7 +11,7 @@ from anydml import device
 from anydml.errors import BindingError, DescError
 from anydml.fields import integer
 from anydml.graph.desc import GraphDesc
-from anydml.graph.parts import (
+from anydml.graph.structs import (
     ExecutionFlags,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
@@ -59,20 +59,20 @@ class Device:
         Raises:
             BindingError: an input is unbound or bound twice, or `outputs` are not those of the model.
         """
-        given: dict[int, Binding] = {}
+        bound: dict[int, Binding] = {}
         for binding in inputs:
             if binding is None:
                 continue
-            if binding.index in given:
+            if binding.index in bound:
                 raise _unbound(f"input {binding.index}", "is bound twice")
-            given[binding.index] = binding
-        missing = next((index for index in model.inputs if index not in given), None)
+            bound[binding.index] = binding
+        missing = next((index for index in model.inputs if index not in bound), None)
         if missing is not None:
             raise _unbound(f"input {missing}", "is not bound")
         if [each.source for each in outputs] != model.outputs:
             raise _unbound("outputs", "are not the expressions that the model was built from")
         buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
-        model.compiled.bind([given[index].bytes for index in model.inputs], buffers).dispatch()
+        model.compiled.bind([bound[index].bytes for index in model.inputs], buffers).dispatch()
         return [TensorData.of(_as_array(buffer, expr.tensor)) for expr, buffer in zip(outputs, buffers, strict=True)]
 
     def __repr__(self) -> str:
@@ -106,8 +106,8 @@ class GraphBuilder:
             DescError: the operator violates a rule, or an input belongs to another graph.
         """
         desc.check(self.device.device.feature_level)
-        for each in inputs:
-            if each.builder is not self:
+        for expression in inputs:
+            if expression.builder is not self:
                 raise DescError(f"{desc.OPERATOR}: an input is an expression of another GraphBuilder", desc.OPERATOR)
         self.nodes.append((desc, inputs))
         return Expression.of(self, Source(len(self.nodes) - 1, 0), desc.outputs[0][1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from anydml.graph.parts import ExecutionFlags
+from anydml.graph.structs import ExecutionFlags
 from anydml.operators.enums import InterpolationMode, PaddingMode
 from anydml.tensor import TensorFlags
 

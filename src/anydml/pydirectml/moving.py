@@ -97,13 +97,13 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
     """
     if not isinstance(input, (list, tuple)) or not input:
         raise DescTypeError("join: input has no expressions", "join", "input", "there must be at least one")
-    for k, each in enumerate(input):
-        _check("join", f"input[{k}]", each)
+    for k, expression in enumerate(input):
+        _check("join", f"input[{k}]", expression)
     axis = integer("join", "axis", axis)
     sizes = [*input[0].tensor.sizes]
     if 0 <= axis < len(sizes):
-        sizes[axis] = sum(each.tensor.sizes[axis] for each in input if axis < len(each.tensor.sizes))
-    desc = JoinOperatorDesc([_read(each) for each in input], _like(input[0], sizes), axis)
+        sizes[axis] = sum(expression.tensor.sizes[axis] for expression in input if axis < len(expression.tensor.sizes))
+    desc = JoinOperatorDesc([_read(expression) for expression in input], _like(input[0], sizes), axis)
     return _scope(input[0]).add(desc, *input)
 
 
@@ -121,9 +121,9 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     _check("gather", "input", input)
     _check("gather", "indices", indices)
     axis, count = integer("gather", "axis", axis), integer("gather", "index_dimensions", index_dimensions)
-    own, index = input.tensor.sizes, indices.tensor.sizes
-    sizes = [*own[: max(axis, 0)], *index[len(index) - max(count, 0) :], *own[axis + 1 :]]
-    rank = len(own)
+    data_sizes, index = input.tensor.sizes, indices.tensor.sizes
+    sizes = [*data_sizes[: max(axis, 0)], *index[len(index) - max(count, 0) :], *data_sizes[axis + 1 :]]
+    rank = len(data_sizes)
     out = [1] * (rank - len(sizes)) + sizes[max(0, len(sizes) - rank) :]
     desc = GatherOperatorDesc(_read(input), _read(indices), _like(input, out), axis, count)
     return _scope(input).add(desc, input, indices)
@@ -216,11 +216,11 @@ def reinterpret(
     return Expression.of(_scope(input), input.source, tensor)
 
 
-def _check(name: str, field: str, given: object) -> None:
+def _check(name: str, field: str, value: object) -> None:
     """Raise DescTypeError unless an argument is an expression."""
-    if not isinstance(given, Expression):
+    if not isinstance(value, Expression):
         rule = "it must be an Expression, from input_tensor or an operator"
-        raise DescTypeError(f"{name}: {field} is of type {type(given).__name__}: {rule}", name, field, rule)
+        raise DescTypeError(f"{name}: {field} is of type {type(value).__name__}: {rule}", name, field, rule)
 
 
 def _scope(expression: Expression) -> GraphBuilder:

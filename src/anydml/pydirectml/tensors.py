@@ -63,18 +63,18 @@ class TensorDesc:
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        given = _signature(arguments, named)
-        sizes, strides = given["sizes"], given.get("strides")
-        policy = given.get("tensor_policy")
+        values = _signature(arguments, named)
+        sizes, strides = values["sizes"], values.get("strides")
+        policy = values.get("tensor_policy")
         if policy is not None:
             strides = policy.strides(sizes)
         self.tensor = core.TensorDesc(
-            core.DataType.parse(TensorDataType(given["data_type"]).name),
+            core.DataType.parse(TensorDataType(values["data_type"]).name),
             sizes,
             strides,
-            given.get("flags", TensorFlags.NONE),
-            given.get("total_tensor_size_in_bytes"),
-            given.get("guaranteed_base_offset_alignment", 0),
+            values.get("flags", TensorFlags.NONE),
+            values.get("total_tensor_size_in_bytes"),
+            values.get("guaranteed_base_offset_alignment", 0),
         )
 
     @classmethod
@@ -140,20 +140,24 @@ def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
     for names, required in _SIGNATURES:
         if len(arguments) > len(names):
             continue
-        given = {**dict(zip(names, arguments, strict=False)), **named}
-        if len(given) == len(arguments) + len(named) and {*names[:required]} <= {*given} <= {*names} and _fits(given):
-            return given
+        values = {**dict(zip(names, arguments, strict=False)), **named}
+        if (
+            len(values) == len(arguments) + len(named)
+            and {*names[:required]} <= {*values} <= {*names}
+            and _fits(values)
+        ):
+            return values
     message = "TensorDesc takes (data_type, sizes, tensor_policy), (data_type, flags, sizes, tensor_policy), "
     message += f"(data_type, sizes, strides) or (data_type, flags, sizes, strides, {', '.join(_LAST)})"
     raise DescTypeError(message, "TensorDesc", None, "arguments must match one of four signatures")
 
 
-def _fits(given: dict[str, Any]) -> bool:
-    lists = [given["sizes"], *([given["strides"]] if given.get("strides") is not None else [])]
+def _fits(values: dict[str, Any]) -> bool:
+    lists = [values["sizes"], *([values["strides"]] if values.get("strides") is not None else [])]
     if not all(isinstance(each, (list, tuple, np.ndarray)) for each in lists):
         return False
-    is_policy = isinstance(given.get("tensor_policy", TensorPolicy.default), TensorPolicy)
-    return is_policy and isinstance(given.get("flags", 0), int) and isinstance(given["data_type"], int)
+    is_policy = isinstance(values.get("tensor_policy", TensorPolicy.default), TensorPolicy)
+    return is_policy and isinstance(values.get("flags", 0), int) and isinstance(values["data_type"], int)
 
 
 class TensorData:

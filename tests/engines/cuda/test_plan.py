@@ -5,9 +5,9 @@ import pytest
 import anydml as dml
 from anydml.engines.cuda.fields import Kind, encode
 from anydml.engines.cuda.launch import arguments
-from anydml.engines.cuda.parts import Alignment
 from anydml.engines.cuda.plan import plan
 from anydml.engines.cuda.schedule import launches
+from anydml.engines.cuda.vector_moves import Alignment
 from anydml.moves import Access, Lookup, Move, simplify
 
 

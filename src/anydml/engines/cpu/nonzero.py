@@ -33,8 +33,8 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         x = np.broadcast_to(flags, x.shape)
     if finding is not None and x.ndim and x.dtype.kind in "biufc":
         numbers, mask = _words_and_mask(x)
-        found: Array = finding.coordinates(numbers, mask, dtype)
-        return found
+        coordinates: Array = finding.coordinates(numbers, mask, dtype)
+        return coordinates
     # NumPy returns a transposed view; results must be contiguous.
     return np.argwhere(x).astype(dtype, "C")
 

@@ -13,10 +13,10 @@ from anydml.engines.cuda.available import require_gpu
 from anydml.engines.cuda.launch import Dispatch, Kernel, Table, Work
 from anydml.engines.cuda.memory import Array, callers_stream, is_captured
 from anydml.engines.cuda.operands import Operands, Supply
-from anydml.engines.cuda.parts import Addresses, Alignment
 from anydml.engines.cuda.plan import LaunchPlan, plan
 from anydml.engines.cuda.refusals import checks, raise_first, searches
 from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, launches, table_bytes
+from anydml.engines.cuda.vector_moves import Addresses, Alignment
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
 from anydml.errors import BindingError

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from anydml.engines.cuda.parts import Addresses, Part
 from anydml.engines.cuda.schedule import Winners
 from anydml.engines.cuda.tiles import Tiles, power_of_two
+from anydml.engines.cuda.vector_moves import Addresses, Part
 
 BY_VALUE = 32
 """Most parts whose fields are passed by value, as in ONNX Runtime's kernel for equal parts."""

@@ -13,9 +13,9 @@ import triton.language as tl
 from anydml.engines.cuda.fields import FIRST_ROW, Address, Argument, encoded
 from anydml.engines.cuda.kernel import move_tiles
 from anydml.engines.cuda.memory import Array, HostMemory, Memory, Stream, Upload
-from anydml.engines.cuda.parts import Addresses
 from anydml.engines.cuda.plan import LOOKUP_NUMBERS, LaunchPlan
 from anydml.engines.cuda.schedule import WIDE_ENTRY
+from anydml.engines.cuda.vector_moves import Addresses
 
 Work = Callable[[], object]
 

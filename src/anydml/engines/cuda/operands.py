@@ -44,9 +44,9 @@ class Supply:
     def __init__(self, program: Program | None, tables: tuple[int, int], gpu: int | None) -> None:
         self.gpu = gpu
         self.bound = None if program is None else program.count("input") + program.count("output")
-        own = () if program is None else program.operands[self.bound :]
-        self._values: list[Constant] = [each.value for each in own if each.value is not None]
-        self._scratch = [(each.size, each.is_on_host) for each in own if each.role == "scratch"]
+        program_operands = () if program is None else program.operands[self.bound :]
+        self._values: list[Constant] = [each.value for each in program_operands if each.value is not None]
+        self._scratch = [(each.size, each.is_on_host) for each in program_operands if each.role == "scratch"]
         self._winners, self._findings = tables
         self._constants: Memory | HostMemory | None = None
         ones = [np.full(BLOCK, 0xFF, np.uint8)] if any(tables) else []
@@ -84,8 +84,8 @@ class Supply:
         *scratch, winners, _ = scratch
         count = len(self._values)
         ones = constants[count] if len(constants) > count else 0
-        own = [findings.address if findings else 0, ones, winners]
-        addresses = [*map(address_of, bound), *constants[:count], *scratch, *own]
+        engine_addresses = [findings.address if findings else 0, ones, winners]
+        addresses = [*map(address_of, bound), *constants[:count], *scratch, *engine_addresses]
         return Operands(addresses, arrays, tuple(memory), findings)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.engines.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
-from anydml.engines.cuda.parts import Part, cut, index_bytes, targets
 from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
 from anydml.engines.cuda.tiles import Tiles, tiles
+from anydml.engines.cuda.vector_moves import Part, cut, index_bytes, targets
 from anydml.moves import Lookup
 from anydml.moves.move import every_lookup
 from anydml.text import counted

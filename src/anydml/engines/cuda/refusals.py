@@ -33,43 +33,43 @@ def checks(moves: Sequence[Move]) -> list[Check]:
     ]
 
 
-def searches(every: Sequence[Check]) -> list[Launch]:
+def searches(checks: Sequence[Check]) -> list[Launch]:
     """Return launches that write, per check, the number of the first coordinate whose index is out of range, or −1.
 
     Coordinates are numbered from the last one, so that the maximum is the first coordinate.
     """
-    if not every:
+    if not checks:
         return []
-    result = [cleared(FINDINGS, WIDE_ENTRY * len(every))]
-    for number, (lookup, sizes) in enumerate(every):
+    result = [cleared(FINDINGS, WIDE_ENTRY * len(checks))]
+    for number, (lookup, sizes) in enumerate(checks):
         nowhere = (0,) * len(sizes)
         looked_up = _reversed(lookup, sizes)._replace(stride=0)
         move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
         steps = (0,) * len([*every_lookup((lookup,))])
         result.append(
-            Launch((move,), Winners(FINDINGS, number, nowhere, steps, len(every), WIDE_ENTRY, are_found=True))
+            Launch((move,), Winners(FINDINGS, number, nowhere, steps, len(checks), WIDE_ENTRY, are_found=True))
         )
     return result
 
 
 def raise_first(
     program: Program,
-    every: Sequence[Check],
-    found: np.ndarray[tuple[int], np.dtype[np.int64]],
+    checks: Sequence[Check],
+    element_numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
     read: Callable[[Launch], bytes],
 ) -> None:
     """Report the first index out of range.
 
     Args:
         program: the program.
-        every: its checks.
-        found: the numbers that the launches of `searches` wrote.
+        checks: its checks.
+        element_numbers: the numbers that the launches of `searches` wrote.
         read: runs a launch and returns the first bytes that it wrote to `FINDINGS`.
 
     Raises:
         IndexError: an index is out of range.
     """
-    for (lookup, sizes), number in zip(every, found.tolist(), strict=False):
+    for (lookup, sizes), number in zip(checks, element_numbers.tolist(), strict=False):
         if number >= 0:
             at = np.unravel_index(math.prod(sizes) - 1 - number, sizes) if sizes else ()
             dtype = np.dtype(lookup.dtype)
@@ -80,13 +80,15 @@ def raise_first(
 
 
 def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
-    kept = [d for d, size in enumerate(sizes) if size > 1 and any(each.strides[d] for each in every_lookup((lookup,)))]
+    dimensions = [
+        d for d, size in enumerate(sizes) if size > 1 and any(each.strides[d] for each in every_lookup((lookup,)))
+    ]
 
-    def narrow(each: Lookup) -> Lookup:
-        strides = tuple(each.strides[d] for d in kept)
-        return each._replace(strides=strides, lookups=tuple(map(narrow, each.lookups)))
+    def narrow(lookup: Lookup) -> Lookup:
+        strides = tuple(lookup.strides[d] for d in dimensions)
+        return lookup._replace(strides=strides, lookups=tuple(map(narrow, lookup.lookups)))
 
-    return Check(narrow(lookup), tuple(sizes[d] for d in kept))
+    return Check(narrow(lookup), tuple(sizes[d] for d in dimensions))
 
 
 def _reversed(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:

@@ -198,10 +198,10 @@ def _without_elements(move: Move) -> Move:
     return Move(sizes, nowhere(to.lookups), nowhere(skipping), _entry(move))
 
 
-def _steps(move: Move, own: Sequence[int]) -> tuple[int, ...]:
+def _steps(move: Move, index_steps: Sequence[int]) -> tuple[int, ...]:
     """Return strides in entries for all lookups, from those of the destination's own lookups."""
     result: list[int] = []
-    for lookup, step in zip(move.destination.lookups, own, strict=True):
+    for lookup, step in zip(move.destination.lookups, index_steps, strict=True):
         result += [0] * len([*every_lookup(lookup.lookups)])
         result.append(step)
     return (*result, *[0] * (len([*move.every_lookup()]) - len(result)))

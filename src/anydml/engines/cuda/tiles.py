@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from anydml.engines.cuda.parts import Part
+from anydml.engines.cuda.vector_moves import Part
 
 TILES = {1: 4096, 2: 4096, 4: 4096, 8: 1024, 16: 1024}
 """Vectors per program, by bytes per vector: with 8 warps, 4 to 16 loads in flight per thread."""

@@ -36,9 +36,9 @@ class NumpyProgram:
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Create the views of all moves on the inputs and outputs."""
-        every = [*operands, *scratch_arrays(self._program)]
-        work = bind_views(self._program.moves, every)
-        refusals = bind_refusals(self._program, every)
+        arrays = [*operands, *scratch_arrays(self._program)]
+        work = bind_views(self._program.moves, arrays)
+        refusals = bind_refusals(self._program, arrays)
         return partial(_run, [*refusals, work]) if refusals else work
 
     def __str__(self) -> str:

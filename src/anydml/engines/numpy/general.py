@@ -123,15 +123,15 @@ def _every_byte(
     return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
 
 
-def chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
-    """Yield boxes of at most `most` elements that cover `sizes`, in row-major order."""
+def chunks(sizes: tuple[int, ...], max_elements: int) -> Iterator[Box]:
+    """Yield boxes of at most `max_elements` elements that cover `sizes`, in row-major order."""
     if not sizes:
         yield ()
         return
     size, *inner = sizes
-    step = max(1, most // math.prod(inner))
+    step = max(1, max_elements // math.prod(inner))
     for i in range(0, size, step):
-        for box in chunks(tuple(inner), most):
+        for box in chunks(tuple(inner), max_elements):
             yield (slice(i, min(i + step, size)), *box)
 
 

@@ -33,19 +33,19 @@ def move_references(program: Program, operands: Sequence[Array], filler: Array) 
         to, source = move.destination, move.source
         for box in chunks(move.sizes, CHUNK):
             places, valid = offsets_of(to, box, operands)
-            found: Any = filler
+            values: Any = filler
             if not isinstance(source, Fill):
                 at, seen = offsets_of(source, box, operands)
                 if seen is not None:
                     valid = seen if valid is None else valid & seen
                 if valid is not None:
                     at = at[np.broadcast_to(valid, at.shape)]
-                elements, own = _numbered(operands[source.operand], at)
-                found = elements[own]
+                elements, numbers = _numbered(operands[source.operand], at)
+                values = elements[numbers]
             if valid is not None:
                 places = places[np.broadcast_to(valid, places.shape)]
-            elements, own = _numbered(operands[to.operand], places)
-            elements[own] = found
+            elements, numbers = _numbered(operands[to.operand], places)
+            elements[numbers] = values
 
 
 def _numbered(array: Array, offsets: Array) -> tuple[Array, Any]:

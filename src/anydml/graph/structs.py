@@ -197,22 +197,22 @@ class Graph(OperatorDesc):
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
         """Names and tensors of the graph's inputs: each has the tensor of the first node input it feeds."""
-        found: dict[int, TensorDesc] = {}
+        graph_inputs: dict[int, TensorDesc] = {}
         tensors = node_tensors(self)
         for edge in self.input_edges:
             tensor = tensors[edge.to_node_index].inputs[edge.to_node_input_index][1]
-            found.setdefault(edge.graph_input_index, tensor)
-        return tuple((f"Inputs[{k}]", found[k]) for k in range(self.input_count))
+            graph_inputs.setdefault(edge.graph_input_index, tensor)
+        return tuple((f"Inputs[{k}]", graph_inputs[k]) for k in range(self.input_count))
 
     @property
     def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
         """Names and tensors of the graph's outputs: those of the node outputs that they come from."""
         tensors = node_tensors(self)
-        found = {
+        graph_outputs = {
             edge.graph_output_index: tensors[edge.from_node_index].outputs[edge.from_node_output_index][1]
             for edge in self.output_edges
         }
-        return tuple((f"Outputs[{k}]", found[k]) for k in range(self.output_count))
+        return tuple((f"Outputs[{k}]", graph_outputs[k]) for k in range(self.output_count))
 
     @property
     def tensor_count(self) -> int:

@@ -68,9 +68,9 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     parts: list[str] = []
     lines: list[str] = []
     for column in columns:
-        found: list[str] = []
+        sheet_svg: list[str] = []
         for k in column.members:
-            found += _sheet(k, sheets[k])
+            sheet_svg += _sheet(k, sheets[k])
             drawn = [
                 (n, place, touch.back)
                 for n, places in enumerate(placed)
@@ -82,9 +82,9 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
                 # Whatever hides others is drawn after them: what is further to the front, above or to the right.
                 drawn.sort(key=lambda each: (-each[2][0], -each[1][1], each[1][0]))
             for n, place, (start, end) in drawn:
-                found += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
-            found += _grid(sheets[k])
-        parts += column.group(found)
+                sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
+            sheet_svg += _grid(sheets[k])
+        parts += column.group(sheet_svg)
     for n, places in enumerate(placed):
         lines += _arrows(moves[n], n % COLOURS, places, touches[n])
     text = []
@@ -139,7 +139,7 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
     }
     labels = {k: _label(k, tensors[k]) for k in shown}
     above = {k: 4 + LINE * len(labels[k]) + depths[k] for k in shown}
-    found, places = arrange(
+    positions, places = arrange(
         tensors,
         {
             k: (max(wide + depths[k], 7 * max(map(len, labels[k]))), above[k] + high)
@@ -149,7 +149,7 @@ def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
     sheets = {
         k: Sheet(tensors[k], down[k], x, y + above[k], *sizes[k], depths[k]) for k, (x, y) in sorted(places.items())
     }
-    return sheets, found
+    return sheets, positions
 
 
 def _label(number: int, tensor: Tensor) -> list[str]:
@@ -182,19 +182,19 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
                 ranges = touched(section, end, move)
                 axes = {k for k, (size, each) in enumerate(zip(sizes, ranges, strict=True)) if each != (0, size - 1)}
                 cut.setdefault(len(sizes), set()).update(axes)
-    found = []
+    axes_down = []
     for tensor in section.tensors:
         rank = len(tensor.sizes)
-        every = range(rank - 1)
-        found.append(tuple(axis for axis in every if axis in cut.get(rank, ())) or tuple(every))
-    return found
+        all_axes = range(rank - 1)
+        axes_down.append(tuple(axis for axis in all_axes if axis in cut.get(rank, ())) or tuple(all_axes))
+    return axes_down
 
 
 def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
     """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
-    found = []
+    touches = []
     for end in ends:
         if end.operand in sheets:
             sheet, ranges = sheets[end.operand], touched(section, end, move)
@@ -205,8 +205,8 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
             is_under = end is move.destination and move.bytes_written >= row_bytes * (rows[1] - rows[0] + 1)
             has_whole_rows = _run_bytes(end, move) >= row_bytes
             back = sheet.back(ranges) if sheet.depth else (0, 1)
-            found.append(Touch(end.operand, sheet.part(ranges), is_under, has_whole_rows, back))
-    return found
+            touches.append(Touch(end.operand, sheet.part(ranges), is_under, has_whole_rows, back))
+    return touches
 
 
 def _run_bytes(end: Access, move: Move) -> int:
@@ -269,24 +269,26 @@ def touched(section: Section, access: Access, move: Move) -> list[Range]:
 
 def _runs_on(tensor: Tensor, axis: int, size: int, stride: int) -> bool:
     """Whether one dimension of a move continues beyond the end of an axis."""
-    own = abs(tensor.strides[axis])
+    axis_stride = abs(tensor.strides[axis])
     return (
-        own > 0 and 0 < abs(stride) < own * tensor.sizes[axis] and (size - 1) * abs(stride) >= own * tensor.sizes[axis]
+        axis_stride > 0
+        and 0 < abs(stride) < axis_stride * tensor.sizes[axis]
+        and (size - 1) * abs(stride) >= axis_stride * tensor.sizes[axis]
     )
 
 
 def _coordinates(tensor: Tensor, byte: int) -> list[int]:
     """Return the coordinates of the element at a byte offset; along negative strides, they decrease."""
-    found = [0] * len(tensor.sizes)
+    coordinates = [0] * len(tensor.sizes)
     rest = byte
     for axis, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides, strict=True)):
         if stride < 0:
             rest -= (size - 1) * stride
-            found[axis] = size - 1
+            coordinates[axis] = size - 1
     for axis in sorted(range(len(tensor.sizes)), key=lambda k: -abs(tensor.strides[k])):
         size, stride = tensor.sizes[axis], abs(tensor.strides[axis])
         steps = min(rest // stride, size - 1) if stride and size > 1 else 0
         steps = max(steps, 0)
         rest -= steps * stride
-        found[axis] = found[axis] - steps if tensor.strides[axis] < 0 else steps
-    return found
+        coordinates[axis] = coordinates[axis] - steps if tensor.strides[axis] < 0 else steps
+    return coordinates
