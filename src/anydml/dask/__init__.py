@@ -34,8 +34,8 @@ def __getattr__(name: str) -> Any:
         return partial(_called, name, own_calls.copy)
     if name not in FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = FUNCTIONS[name]
-    return partial(_called, found.label, getattr(own_calls, name), stub=found.stub)
+    function = FUNCTIONS[name]
+    return partial(_called, function.label, getattr(own_calls, name), stub=function.stub)
 
 
 def _called(
@@ -96,11 +96,13 @@ def lazily(
         return trace.made(value, leaf.dtype, len(inputs) - 1)
 
     places = argument_names(stub or function, len(arguments))
-    given = [rebuilt(each, traced, place) for each, place in zip(arguments, places, strict=True)]
+    traced_arguments = [rebuilt(each, traced, place) for each, place in zip(arguments, places, strict=True)]
     by_name = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
     like = [np.empty(0, each.dtype) for each in inputs]
     try:
-        tree, _ = results_of(trace, opening.opened(function, trace)(*given, **by_name), [None] * len(inputs), like)
+        tree, _ = results_of(
+            trace, opening.opened(function, trace)(*traced_arguments, **by_name), [None] * len(inputs), like
+        )
     finally:
         trace.is_over = True
 

@@ -47,17 +47,17 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    every = composer.copy()
-    every.output("result", value)
-    program = every.program(is_simple=False)
+    complete = composer.copy()
+    complete.output("result", value)
+    program = complete.program(is_simple=False)
     constants = dict(enumerate(program.constants, len(inputs) + 1))
 
     def indices(operand: int) -> np.ndarray[Any, Any]:
-        found = constants.get(operand)
-        if found is None:
+        elements = constants.get(operand)
+        if elements is None:
             raise BindingError(f"{name}: indices are a Dask array: their elements decide which chunks a task needs, "
                                "so pass indices.compute()", name)  # fmt: skip
-        return found
+        return elements
 
     layouts = [Layout.packed(tuple(map(int, each.shape)), each.dtype.itemsize) for each in inputs]
     packed = Layout.packed(value.sizes, value.element_size)
@@ -65,23 +65,23 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     hint = "convert the Dask arrays by .compute(), and pass the results"
     mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, bounds), hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
-    needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
-    given = [(composer.operand(INPUT + k).name, each.dtype) for k, each in enumerate(inputs)]
-    builder = ChunkBuilder(name, mapping, own, bounds, given, np.dtype(dtype), constants)
+    needs, output_bounds = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
+    declared = [(composer.operand(INPUT + k).name, each.dtype) for k, each in enumerate(inputs)]
+    builder = ChunkBuilder(name, mapping, output_bounds, bounds, declared, np.dtype(dtype), constants)
     names = [each.name for each in inputs]
     moves = [*mapping.moves, *(move for move, _, _ in mapping.picks)]
-    token = tokenize(name, repr(moves), [*value.sizes], names, own, str(dtype), list(constants.values()))
+    token = tokenize(name, repr(moves), [*value.sizes], names, output_bounds, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
     shared = f"{key}-program"
     graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
-    made = TaskRef(shared)
+    shared_task = TaskRef(shared)
     for number, chunks in needs.items():
         place = (key, *number)
         refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
-        graph[place] = Task(place, _build_chunk, made, number, tuple(chunks), *refs)
+        graph[place] = Task(place, _build_chunk, shared_task, number, tuple(chunks), *refs)
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
-    sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in own)
+    sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in output_bounds)
     return Array(whole, key, sizes, dtype=dtype)
 
 
@@ -106,24 +106,28 @@ def _within_memory(
 ) -> tuple[Needs, tuple[Bounds, ...]]:
     """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
     parts = [*map(partial(CoordinateMove.of, mapping), mapping.moves)]
-    picks = PickChunks.every(mapping, bounds)
-    own = [natural_bounds(size, parts, picks, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
+    picks = PickChunks.of_map(mapping, bounds)
+    output_bounds = [natural_bounds(size, parts, picks, axis, bounds) for axis, size in enumerate(mapping.output.sizes)]
     while True:
-        found: Needs = {}
+        needs: Needs = {}
         worst = 0, ()  # type: tuple[int, Number]
-        for number, chunks, needed in _chunk_needs(mapping, parts, own, bounds, itemsizes):
-            found[number] = chunks
+        for number, chunks, needed in _chunk_needs(mapping, parts, output_bounds, bounds, itemsizes):
+            needs[number] = chunks
             worst = max(worst, (needed, number))
         if worst[0] <= limit:
-            return found, tuple(own)
-        extents = [(axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(own, worst[1], strict=True))]
+            return needs, tuple(output_bounds)
+        extents = [
+            (axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(output_bounds, worst[1], strict=True))
+        ]
         size, axis = max(extents, default=(1, 0))
         if size <= 1:
             raise BindingError(
                 f"{name}: one element of the result needs {bytes_text(worst[0])} of chunks at once, but anydml.memory "
                 f"is {bytes_text(limit)}: rechunk the inputs, or raise it by dask.config.set({{'anydml.memory': …}})"
             )
-        own[axis] = tuple(sorted({*own[axis], *((a + b) // 2 for a, b in itertools.pairwise(own[axis]))}))
+        output_bounds[axis] = tuple(
+            sorted({*output_bounds[axis], *((a + b) // 2 for a, b in itertools.pairwise(output_bounds[axis]))})
+        )
 
 
 class _Range(NamedTuple):
@@ -154,19 +158,20 @@ def _range(bounds: Bounds, low: int, high: int) -> _Range:
 def _chunk_needs(
     mapping: RegionMap,
     parts: Sequence[CoordinateMove],
-    own: Sequence[Bounds],
+    output_bounds: Sequence[Bounds],
     bounds: Sequence[tuple[Bounds, ...]],
     itemsizes: Sequence[int],
 ) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
     """Yield each chunk of the result, the input chunks that it reads, and its task's peak memory in bytes."""
     size = mapping.output.element_size
     spans: list[Any]
-    numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in own))
-    pieces = [_by_axis(part, own, bounds) for part in parts[: FEW_MOVES + 1]]
+    numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in output_bounds))
+    pieces = [_by_axis(part, output_bounds, bounds) for part in parts[: FEW_MOVES + 1]]
     if len(pieces) > FEW_MOVES or None in pieces or mapping.many:
         for number in numbers:
             box = tuple(
-                (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(own, number, strict=True)
+                (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0)
+                for axis, k in zip(output_bounds, number, strict=True)
             )
             regions = mapping.regions(mapping.within(box))
             spans = [
@@ -181,16 +186,16 @@ def _chunk_needs(
     for number in numbers:
         spans = []
         written = size
-        for axis, k in zip(own, number, strict=True):
+        for axis, k in zip(output_bounds, number, strict=True):
             written *= axis[k + 1] - axis[k] if len(axis) > 1 else 0
         for operand, fixed, by_axis in pieces:  # type: ignore[misc]
             ranges = [*fixed]
             for place, k in enumerate(number):
-                found = by_axis[place][k] if by_axis[place] else ()
-                if found is None:
+                axis_ranges = by_axis[place][k] if by_axis[place] else ()
+                if axis_ranges is None:
                     break
-                for own_axis, span in found:
-                    ranges[own_axis] = span
+                for input_axis, span in axis_ranges:
+                    ranges[input_axis] = span
             else:
                 if operand >= 0:
                     spans.append((operand, ranges))
@@ -219,16 +224,16 @@ def _summed(
 
 
 def _by_axis(
-    part: CoordinateMove, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
+    part: CoordinateMove, output_bounds: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
     """Return the chunks that a move reads, by axis of the result; None unless the axes are independent."""
     runs, first = {run.axis: run for run in part.runs}, part.first
     if not part.is_within_rows or len(runs) < len(part.runs) or any(run.step != 1 for run in part.runs):
         return None
     fixed = [_range(bounds[part.operand][k], at, at + 1) for k, at in enumerate(first)]
-    found: list[list[Any]] = []
+    by_axis: list[list[Any]] = []
     seen: set[int] = set()
-    for axis in range(len(own)):
+    for axis in range(len(output_bounds)):
         run = runs.get(axis)
         count = 1 if run is None else run.size
         moving = [] if run is None else [(s, step) for s, step in enumerate(run.ways) if step]
@@ -237,15 +242,15 @@ def _by_axis(
         seen |= {s for s, _ in moving}
         start = part.start[axis]
         spans: list[Any] = []
-        for low, high in itertools.pairwise(own[axis]):
+        for low, high in itertools.pairwise(output_bounds[axis]):
             begin, end = max(low, start) - start, min(high, start + count) - start
             if begin >= end:
                 spans.append(None)
                 continue
-            each = []
+            ranges = []
             for s, step in moving:
                 ends = (first[s] + begin * step, first[s] + (end - 1) * step)
-                each.append((s, _range(bounds[part.operand][s], min(ends), max(ends) + 1)))
-            spans.append(tuple(each))
-        found.append(spans)
-    return part.operand, fixed, found
+                ranges.append((s, _range(bounds[part.operand][s], min(ends), max(ends) + 1)))
+            spans.append(tuple(ranges))
+        by_axis.append(spans)
+    return part.operand, fixed, by_axis

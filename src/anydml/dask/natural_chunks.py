@@ -92,15 +92,15 @@ class PickChunks(NamedTuple):
     widths: Mapping[int, int]
 
     @classmethod
-    def every(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[PickChunks]:
-        """Those of a map that pick from its inputs, whose chunk bounds are given."""
-        found = []
+    def of_map(cls, mapping: RegionMap, bounds: Sequence[tuple[Bounds, ...]]) -> list[PickChunks]:
+        """Return those of the moves of `mapping` that pick from its inputs, whose chunks have `bounds`."""
+        pick_chunks = []
         for move, pick, places in mapping.picks:
             if pick.operand < len(mapping.inputs):
                 whole = CoordinateMove.of(mapping, pick.move)
                 cuts = _natural(pick, whole, mapping.inputs[pick.operand], bounds[pick.operand])
-                found.append(cls(places, whole, cuts, _widths(mapping, move, bounds)))
-        return found
+                pick_chunks.append(cls(places, whole, cuts, _widths(mapping, move, bounds)))
+        return pick_chunks
 
 
 def _natural(
@@ -109,22 +109,22 @@ def _natural(
     """As `PickChunks.cuts`."""
     at, _ = pick._replace(is_kept=np.ones_like(pick.is_kept)).places(layout)
     chunks = np.zeros(pick.shift.size, np.int64)
-    for own, starts in zip(at, bounds, strict=True):
-        chunks = chunks * len(starts) + chunk_of(starts, own)
+    for coordinate, starts in zip(at, bounds, strict=True):
+        chunks = chunks * len(starts) + chunk_of(starts, coordinate)
     table = chunks.reshape(pick.shift.shape)
     dimensions = [k for k, size in enumerate(pick.move.sizes) if size > 1]
     outer: dict[int, tuple[Dimension, int]] = {}
     for run, k in zip(whole.runs, dimensions, strict=True):
         if run.axis not in outer or outer[run.axis][0].step < run.step:
             outer[run.axis] = run, k
-    found = {}
+    axis_cuts = {}
     for axis, (run, k) in outer.items():
         if k in pick.by:
             place = pick.by.index(k)
             others = tuple(n for n in range(table.ndim) if n != place)
             digits = np.flatnonzero((np.diff(table, axis=place) != 0).any(others)) + 1
-            found[axis] = frozenset((whole.start[axis] + digits * run.step).tolist())
-    return found
+            axis_cuts[axis] = frozenset((whole.start[axis] + digits * run.step).tolist())
+    return axis_cuts
 
 
 def chunk_of(bounds: Bounds, at: Array) -> Array:
@@ -136,7 +136,7 @@ def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]
     """As `PickChunks.widths`."""
     source = move.reads
     layout, count = mapping.inputs[source.operand], len(move.sizes)
-    picked, own = set[int](), [1] * count
+    picked, widths = set[int](), [1] * count
     for lookup in source.lookups:
         if not lookup.stride:
             continue
@@ -144,17 +144,17 @@ def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]
         by = [k for k in range(count) if lookup.strides[k]]
         picked |= {*by}
         # Several axes of indices: at most eight times as many chunks as if each had chunks of this width.
-        every = math.prod(min(move.sizes[k], width) for k in by)
-        left = min(MOST * width, max(width, -(-every // MOST)))
+        pick_count = math.prod(min(move.sizes[k], width) for k in by)
+        left = min(MOST * width, max(width, -(-pick_count // MOST)))
         for k in reversed(by):
             if along := abs(source.strides[k]):
                 # One index per element: the input is walked along here, too.
-                own[k] = _width(move.sizes[k], along, layout, bounds[source.operand])
+                widths[k] = _width(move.sizes[k], along, layout, bounds[source.operand])
                 continue
             taken = min(move.sizes[k], width, left)
-            own[k] *= taken
+            widths[k] *= taken
             left = -(-left // taken)
-    found: dict[int, int] = {}
+    axis_widths: dict[int, int] = {}
     by_axis: dict[int, list[tuple[int, int, int]]] = {}
     for k, stride in enumerate(move.destination.strides):
         if move.sizes[k] > 1:
@@ -164,16 +164,16 @@ def _widths(mapping: RegionMap, move: Move, bounds: Sequence[tuple[Bounds, ...]]
         if picked.isdisjoint(k for _, _, k in dimensions):
             continue
         for step, size, k in sorted(dimensions):
-            width = min(own[k], size) if k in picked else size
-            found[axis] = width * step
+            width = min(widths[k], size) if k in picked else size
+            axis_widths[axis] = width * step
             if width < size:
                 break
-    return found
+    return axis_widths
 
 
 def _width(size: int, stride: int, layout: Layout, bounds: tuple[Bounds, ...]) -> int:
     """How many of `size` elements that are `stride` bytes apart a chunk has, at most."""
-    axis = next(k for k, own in enumerate(layout.strides) if own <= stride)
+    axis = next(k for k, axis_stride in enumerate(layout.strides) if axis_stride <= stride)
     width, left = 1, size * (stride // layout.strides[axis])
     for k in range(axis, -1, -1):
         width *= min(left, _widest(bounds[k]))
@@ -214,11 +214,11 @@ def natural_bounds(
             pairs = itertools.pairwise(sorted(natural))
             grid = {first + extent, *(cut for low, high in pairs for cut in range(low, high, width))}
         cuts |= grid
-    own, known, widest = _cuts([*(parts[k] for k in sorted(left)), *unmoved], axis, bounds)
-    own = {cut for cut in own if 0 <= cut <= size}
-    if len(own) > 2 * known + 16 and len(parts) > FEW_MOVES:
-        own = {*range(0, size, widest)}
-    return tuple(sorted(cuts | own)) if size else (0,)
+    part_cuts, known, widest = _cuts([*(parts[k] for k in sorted(left)), *unmoved], axis, bounds)
+    part_cuts = {cut for cut in part_cuts if 0 <= cut <= size}
+    if len(part_cuts) > 2 * known + 16 and len(parts) > FEW_MOVES:
+        part_cuts = {*range(0, size, widest)}
+    return tuple(sorted(cuts | part_cuts)) if size else (0,)
 
 
 def _cuts(
@@ -231,17 +231,17 @@ def _cuts(
     """
     cuts, known, widest = set[int](), 0, 1
     for part in parts:
-        own = [run for run in part.runs if run.axis == axis]
+        axis_runs = [run for run in part.runs if run.axis == axis]
         start = part.start[axis]
-        reach = sum((run.size - 1) * run.step for run in own)
+        reach = sum((run.size - 1) * run.step for run in axis_runs)
         cuts |= {start, start + reach + 1}
-        if part.operand < 0 or not own:
+        if part.operand < 0 or not axis_runs:
             continue
-        outer = max(own, key=lambda run: run.step)
-        for own_axis, step in enumerate(outer.ways):
+        outer = max(axis_runs, key=lambda run: run.step)
+        for input_axis, step in enumerate(outer.ways):
             if not step:
                 continue
-            starts, first = bounds[part.operand][own_axis], part.first[own_axis]
+            starts, first = bounds[part.operand][input_axis], part.first[input_axis]
             known += len(starts)
             widest = max(widest, _widest(starts))
             for bound in starts[1:-1]:

@@ -24,7 +24,7 @@ class ChunkBuilder:
     Args:
         name: the function's name in error messages.
         mapping: from the result to the inputs.
-        own: chunk bounds of the result, by axis.
+        output_bounds: chunk bounds of the result, by axis.
         bounds: chunk bounds of the inputs, by input and axis.
         inputs: names and dtypes of the inputs.
         dtype: of the result.
@@ -35,13 +35,19 @@ class ChunkBuilder:
         self,
         name: str,
         mapping: RegionMap,
-        own: Sequence[tuple[int, ...]],
+        output_bounds: Sequence[tuple[int, ...]],
         bounds: Sequence[Sequence[tuple[int, ...]]],
         inputs: Sequence[tuple[str, np.dtype[Any]]],
         dtype: np.dtype[Any],
         constants: AnyMapping[int, Any],
     ) -> None:
-        self.name, self.mapping, self.own, self.bounds, self.inputs = name, mapping, own, bounds, inputs
+        self.name, self.mapping, self.output_bounds, self.bounds, self.inputs = (
+            name,
+            mapping,
+            output_bounds,
+            bounds,
+            inputs,
+        )
         self.dtype, self.constants = dtype, dict(constants)
 
     def __call__(
@@ -58,24 +64,25 @@ class ChunkBuilder:
             BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
         box = tuple(
-            (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(self.own, number, strict=True)
+            (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0)
+            for axis, k in zip(self.output_bounds, number, strict=True)
         )
         result = np.empty([high - low for low, high in box], self.dtype)
         if not result.size:
             return result
         parts = self.mapping.within(box)
-        given = {
+        pieces = {
             (operand, self._box(operand, chunk)): self._checked(operand, chunk, array)
             for (operand, chunk), array in zip(chunks, arrays, strict=True)
         }
         regions, held = [], []
         for region in self.mapping.regions(parts):
-            whole, array = self._held(region, given)
+            whole, array = self._held(region, pieces)
             if whole not in regions:
                 regions.append(whole)
                 held.append(array)
-        found, more = self.mapping.between(parts, box, result.strides, regions, held, self.constants)
-        moves = [move for move in simplify(found) if 0 not in move.sizes]
+        part_moves, more = self.mapping.between(parts, box, result.strides, regions, held, self.constants)
+        moves = [move for move in simplify(part_moves) if 0 not in move.sizes]
         flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
         run_moves(moves, [*flat, *more])
         return result
@@ -91,21 +98,21 @@ class ChunkBuilder:
         if is_numpys and array.dtype == dtype and array.shape == shape:
             return np.asarray(array)
         kind = type(array)
-        found = f"{array.dtype} {array.shape}" if is_numpys else a(f"{kind.__module__}.{kind.__qualname__}")
+        actual = f"{array.dtype} {array.shape}" if is_numpys else a(f"{kind.__module__}.{kind.__qualname__}")
         raise BindingError(
-            f"{self.name}: chunk {chunk} of {name} is {found}, but its Dask array declares {dtype} {shape}: pass the "
+            f"{self.name}: chunk {chunk} of {name} is {actual}, but its Dask array declares {dtype} {shape}: pass the "
             f"right dtype, chunks or meta where {name} is created, for example to map_blocks",
             self.name, name, "chunks must be NumPy arrays of the dtype and shape that the Dask array declares",
         )  # fmt: skip
 
-    def _held(self, region: InputBox, given: AnyMapping[tuple[int, Box], Any]) -> tuple[InputBox, Array]:
+    def _held(self, region: InputBox, pieces: AnyMapping[tuple[int, Box], Any]) -> tuple[InputBox, Array]:
         """Return the chunk that contains a region, or the region assembled from several chunks.
 
         Elements of the region that no piece reads may be left uninitialized.
         """
         near = [
             (box, array)
-            for (operand, box), array in given.items()
+            for (operand, box), array in pieces.items()
             if operand == region.operand
             and all(a < high and b > low for (a, b), (low, high) in zip(box, region.box, strict=True))
         ]
@@ -117,7 +124,7 @@ class ChunkBuilder:
         out = np.empty(sizes_of(region.box), word(near[0][1].itemsize))
         for box, array in near:
             common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]
-            own = array[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))]
+            overlap = array[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))]
             to = out[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, region.box, strict=True))]
-            np.copyto(to.view(own.dtype) if to.ndim else to, own)
+            np.copyto(to.view(overlap.dtype) if to.ndim else to, overlap)
         return region, out

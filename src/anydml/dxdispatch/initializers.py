@@ -65,14 +65,14 @@ def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, p
             are no values.
     """
     if isinstance(values, list):
-        made = _list(values, place) if data_type is None else _array(values, data_type, place)
+        initializer = _list(values, place) if data_type is None else _array(values, data_type, place)
     elif isinstance(values, dict):
-        made = _generated(values, data_type, folder, place)
+        initializer = _generated(values, data_type, folder, place)
     else:
         raise place.error(f'must be an array, an object or "deferred", but it is {show(values)}')
-    if made.byte_count == 0:
+    if initializer.byte_count == 0:
         raise place.error("must have at least one value")
-    return made
+    return initializer
 
 
 def _array(values: list[Any], data_type: DataType, place: JsonPath) -> Initializer:
@@ -157,14 +157,14 @@ def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, pl
 
 def _npy(path: Path, data_type: DataType | None, place: JsonPath) -> Initializer:
     stored = npy.read_header(path, place)
-    found = _stored_type(stored, place)
-    if data_type not in (None, found):
-        raise place.error(f"{path} holds {found}, but initialValuesDataType is {data_type}")
+    stored_type = _stored_type(stored, place)
+    if data_type not in (None, stored_type):
+        raise place.error(f"{path} holds {stored_type}, but initialValuesDataType is {data_type}")
 
     def fill(target: Array) -> None:
-        npy.read_elements(stored, target.view(found.dtype), place)
+        npy.read_elements(stored, target.view(stored_type.dtype), place)
 
-    return Initializer(found, stored.byte_count, fill)
+    return Initializer(stored_type, stored.byte_count, fill)
 
 
 def _stored_type(stored: npy.NpyFile, place: JsonPath) -> DataType:

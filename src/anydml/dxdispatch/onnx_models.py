@@ -78,11 +78,11 @@ class OnnxModel:
         """Number of inputs and outputs."""
         return len(self.inputs) + len(self.outputs)
 
-    def run(self, given: Mapping[str, Array], place: JsonPath, log: Any = None) -> dict[str, Array]:
+    def run(self, arrays: Mapping[str, Array], place: JsonPath, log: Any = None) -> dict[str, Array]:
         """Run the graph and return its outputs by name.
 
         Args:
-            given: inputs by name.
+            arrays: inputs by name.
             place: JSON path of the dispatch, for errors.
             log: called with a line per program.
 
@@ -90,7 +90,7 @@ class OnnxModel:
             ModelError: an input does not match the graph, or a node refuses its inputs.
         """
         try:
-            return dict(zip(self.outputs, self.program.run(given, log), strict=True))
+            return dict(zip(self.outputs, self.program.run(arrays, log), strict=True))
         except ModelError as error:
             raise place.error(str(error), error.operator, error.rule) from None
 
@@ -144,22 +144,22 @@ def _tensor(value: ValueInfoProto) -> GraphTensor:
     return GraphTensor(value.name, type_name(kind), directml_type(kind), dtype, known)
 
 
-def input_shape(tensor: GraphTensor, given: Iterable[int], place: JsonPath) -> Sizes:
+def input_shape(tensor: GraphTensor, bound_shape: Iterable[int], place: JsonPath) -> Sizes:
     """Return the shape of an input: that of its binding, or else that of the graph with free sizes set to 1.
 
     Raises:
         ModelError: the rank is unknown.
     """
-    if shape := tuple(given):
+    if shape := tuple(bound_shape):
         return shape
     if tensor.sizes is None:
         raise place.error(f"input {show(tensor.name)} has no shape in its graph; bind it with a shape")
     return tuple(1 if size is None else size for size in tensor.sizes)
 
 
-def output_shape(tensor: GraphTensor, given: Iterable[int]) -> Sizes | None:
+def output_shape(tensor: GraphTensor, bound_shape: Iterable[int]) -> Sizes | None:
     """Return the shape of an output: that of its binding, or else that of the graph; None if a size is free."""
-    return tuple(given) or tensor.static
+    return tuple(bound_shape) or tensor.static
 
 
 def check_result(tensor: GraphTensor, array: Array, shape: Sizes | None, place: JsonPath) -> None:

@@ -12,18 +12,18 @@ from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
 
 
-def contents_of(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
+def contents_of(resource: Resource, written: Mapping[Resource, Contents], place: JsonPath) -> Contents:
     """Return the contents of a deferred resource.
 
     Raises:
         ModelError: no dispatch has written it yet.
     """
-    if resource not in made:
+    if resource not in written:
         raise place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
-    return made[resource]
+    return written[resource]
 
 
-def size_of(binding: Binding, made: Mapping[Resource, Contents]) -> int:
+def size_of(binding: Binding, written: Mapping[Resource, Contents]) -> int:
     """Return the size in bytes of a binding's resource.
 
     Raises:
@@ -32,21 +32,21 @@ def size_of(binding: Binding, made: Mapping[Resource, Contents]) -> int:
     resource = binding.resource
     if resource.initializer:
         return resource.size_in_bytes
-    found = contents_of(resource, made, binding.place)
-    if found.size is None:
+    contents = contents_of(resource, written, binding.place)
+    if contents.size is None:
         name = show(resource.name)
         raise binding.place.error(f"the size of {name} is known only once it is written; bind it there with a shape")
-    return found.total
+    return contents.total
 
 
-def check_known(binding: Binding, made: Mapping[Resource, Contents], is_known: bool) -> None:
+def check_known(binding: Binding, written: Mapping[Resource, Contents], is_known: bool) -> None:
     """Check that the size of a deferred resource is known in advance for all dispatches that write it, or for none.
 
     Raises:
         ModelError: an earlier dispatch differs.
     """
-    found = made.get(binding.resource)
-    if found is not None and (found.size is not None) != is_known:
+    contents = written.get(binding.resource)
+    if contents is not None and (contents.size is not None) != is_known:
         what = f"{show(binding.resource.name)} is written with a shape that is known, and with one that is not"
         raise binding.place.error(f"{what}; bind another resource")
 
@@ -64,7 +64,7 @@ def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, dat
 
 
 def onnx_step(
-    command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], made: dict[Resource, Contents]
+    command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], written: dict[Resource, Contents]
 ) -> OnnxStep:
     """Schedule a dispatch of an ONNX model.
 
@@ -72,16 +72,16 @@ def onnx_step(
         command: the dispatch.
         run: its model.
         sizes: sizes of resources in bytes; updated with the deferred resources that the dispatch writes.
-        made: contents of deferred resources; updated in the same way.
+        written: contents of deferred resources; updated in the same way.
 
     Raises:
         ModelError: a binding does not match its tensor.
     """
-    inputs = tuple(_inputs(command, run, made))
-    return OnnxStep(command.place, run, inputs, tuple(_outputs(command, run, sizes, made)))
+    inputs = tuple(_inputs(command, run, written))
+    return OnnxStep(command.place, run, inputs, tuple(_outputs(command, run, sizes, written)))
 
 
-def _inputs(command: Dispatch, run: OnnxModel, made: Mapping[Resource, Contents]) -> Iterator[BoundTensor]:
+def _inputs(command: Dispatch, run: OnnxModel, written: Mapping[Resource, Contents]) -> Iterator[BoundTensor]:
     for name, tensor in run.inputs.items():
         binding = _binding(command, tensor)
         place = binding.place if binding else command.place / "bindings" / name
@@ -89,13 +89,13 @@ def _inputs(command: Dispatch, run: OnnxModel, made: Mapping[Resource, Contents]
         if binding is None:
             yield BoundTensor(tensor, shape, None)
             continue
-        needed, size = tensor.bytes_of(shape), size_of(binding, made)
+        needed, size = tensor.bytes_of(shape), size_of(binding, written)
         _check_room(binding, tensor, shape, size)
         yield BoundTensor(tensor, shape, Range(binding.place, name, binding.resource, 0, needed))
 
 
 def _outputs(
-    command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], made: dict[Resource, Contents]
+    command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], written: dict[Resource, Contents]
 ) -> Iterator[BoundTensor]:
     for name, tensor in run.outputs.items():
         binding = _binding(command, tensor)
@@ -109,8 +109,8 @@ def _outputs(
                 raise binding.place.error(f"{what}; bind it with a shape, or to a resource whose values are deferred")
             _check_room(binding, tensor, shape, resource.size_in_bytes)
         else:
-            check_known(binding, made, shape is not None)
-            made[resource] = Contents(tensor.data_type, None if shape is None else needed, shape or (), needed)
+            check_known(binding, written, shape is not None)
+            written[resource] = Contents(tensor.data_type, None if shape is None else needed, shape or (), needed)
             if shape is not None:
                 sizes[resource] = max(sizes.get(resource, 0), needed)
         yield BoundTensor(tensor, shape, Range(binding.place, name, resource, 0, needed))

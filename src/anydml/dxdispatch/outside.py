@@ -65,8 +65,8 @@ def _said(buffer: Array, sizes: tuple[int, ...], lookup: Lookup) -> str | None:
     plain, dtype = buffer[lookup.offset :], np.dtype(lookup.dtype)
     flat = plain[: plain.size // dtype.itemsize * dtype.itemsize].view(dtype)
     indices = np.lib.stride_tricks.as_strided(flat, [size for size, _ in dims], [stride for _, stride in dims])
-    least = -lookup.size if dtype.kind == "i" else 0
-    wrong = indices[(indices < least) | (indices >= lookup.size)]
+    min_index = -lookup.size if dtype.kind == "i" else 0
+    wrong = indices[(indices < min_index) | (indices >= lookup.size)]
     if not wrong.size:
         return None
     what = "clamps it to the nearest end" if lookup.outside == "clamp" else "skips it"

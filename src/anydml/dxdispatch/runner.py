@@ -205,17 +205,17 @@ def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, i
 
 def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object] | None) -> None:
     """Run a graph on its bound resources; unbound inputs are zeros."""
-    given = {}
+    arrays = {}
     for bound in step.inputs:
         shape = bound.shape or ()
         if bound.at is None:
-            given[bound.tensor.name] = np.zeros(shape, bound.tensor.dtype)
+            arrays[bound.tensor.name] = np.zeros(shape, bound.tensor.dtype)
         else:
             part = contents[bound.at.resource][: bound.at.stop]
-            given[bound.tensor.name] = part.view(bound.tensor.dtype).reshape(shape)
+            arrays[bound.tensor.name] = part.view(bound.tensor.dtype).reshape(shape)
     name = printable(step.dispatchable.name)
     say = None if log is None else lambda text: [log(f"{name}: {printable(line)}") for line in text.splitlines()]
-    results = step.dispatchable.run(given, step.place, say)
+    results = step.dispatchable.run(arrays, step.place, say)
     for bound in step.outputs:
         if bound.at is None:
             continue

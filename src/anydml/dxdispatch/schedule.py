@@ -69,7 +69,7 @@ def schedule(model: Model) -> Schedule:
             or written as requested.
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
-    made: dict[Resource, Contents] = {}
+    written: dict[Resource, Contents] = {}
     shapes: dict[Resource, Written] = {}
     steps: list[Step] = []
     bound_tensors = 0
@@ -81,37 +81,39 @@ def schedule(model: Model) -> Schedule:
                 reason = f"with this one the commands bind more than {MOST_BOUND} tensors; split the model"
                 raise command.place.error(reason)
             if isinstance(run, OnnxModel):
-                steps.append(onnx_step(command, run, sizes, made))
+                steps.append(onnx_step(command, run, sizes, written))
             else:
-                steps.append(_dispatch(command, run, sizes, made))
+                steps.append(_dispatch(command, run, sizes, written))
             shapes.update(_shapes_written(steps[-1]))
         elif isinstance(command, Print):
-            steps.append(_print(command, made, shapes))
+            steps.append(_print(command, written, shapes))
         else:
-            steps.append(_write(command, made))
+            steps.append(_write(command, written))
     ranges = [
         (step, _ranges(step.inputs), _ranges(step.outputs))
         for step in steps
         if isinstance(step, (DispatchStep, OnnxStep))
     ]
-    written = frozenset(bound.resource for _, _, outputs in ranges for bound in outputs)
+    written_resources = frozenset(bound.resource for _, _, outputs in ranges for bound in outputs)
     for step, inputs, outputs in ranges:
         operator = "ONNX" if isinstance(step, OnnxStep) else step.dispatchable.desc.OPERATOR
-        check_overlap(operator, inputs, outputs, written)
-    contents = {resource: _contents(resource, made, resource.place) for resource in dict.fromkeys((*sizes, *made))}
-    return Schedule(tuple(steps), sizes, contents, written)
+        check_overlap(operator, inputs, outputs, written_resources)
+    contents = {
+        resource: _contents(resource, written, resource.place) for resource in dict.fromkeys((*sizes, *written))
+    }
+    return Schedule(tuple(steps), sizes, contents, written_resources)
 
 
 def _ranges(bound: Sequence[Range | BoundTensor]) -> list[Range]:
-    found = [each.at if isinstance(each, BoundTensor) else each for each in bound]
-    return [each for each in found if each is not None]
+    ranges = [each.at if isinstance(each, BoundTensor) else each for each in bound]
+    return [each for each in ranges if each is not None]
 
 
 def _dispatch(
-    command: Dispatch, run: Dispatchable, sizes: dict[Resource, int], made: dict[Resource, Contents]
+    command: Dispatch, run: Dispatchable, sizes: dict[Resource, int], written: dict[Resource, Contents]
 ) -> DispatchStep:
-    inputs = tuple(_bound(command, run, run.desc.inputs, made, None))
-    outputs = tuple(_bound(command, run, run.desc.outputs, made, sizes))
+    inputs = tuple(_bound(command, run, run.desc.inputs, written, None))
+    outputs = tuple(_bound(command, run, run.desc.outputs, written, sizes))
     return DispatchStep(command.place, run, inputs, outputs)
 
 
@@ -119,7 +121,7 @@ def _bound(
     command: Dispatch,
     run: Dispatchable,
     tensors: Sequence[tuple[str, TensorDesc]],
-    made: dict[Resource, Contents],
+    written: dict[Resource, Contents],
     sizes: dict[Resource, int] | None,
 ) -> list[Range]:
     """Return the ranges of the inputs, or of the outputs if `sizes` is given, which is then updated."""
@@ -135,11 +137,11 @@ def _bound(
             if sizes is not None and not resource.initializer:
                 # A packed tensor is written to a file with its sizes, a strided one as the 1-D span that it occupies.
                 packed = tensor.sizes if tensor.strides is None else ()
-                check_known(binding, made, is_known=True)
-                made[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, needed)
+                check_known(binding, written, is_known=True)
+                written[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, needed)
                 size = sizes[resource] = max(sizes.get(resource, 0), start + needed)
             else:
-                size = size_of(binding, made)
+                size = size_of(binding, written)
             if start + needed > size:
                 after = f" from byte {start} on" if start else ""
                 raise binding.place.error(
@@ -164,11 +166,11 @@ def check_overlap(
         for bound in ranges:
             if is_output or not (bound.initial and bound.resource in written):
                 by_resource.setdefault(bound.resource, []).append((bound.start, is_output, bound))
-    for resource, found in by_resource.items():
+    for resource, entries in by_resource.items():
         # Sweep by start, tracking the range and the output with the highest stop.
         furthest: Range | None = None
         output: Range | None = None
-        for start, is_output, bound in sorted(found, key=lambda entry: entry[:2]):
+        for start, is_output, bound in sorted(entries, key=lambda entry: entry[:2]):
             other = furthest if is_output else output
             if other and other.stop > start:
                 first, second = (bound, other) if other is output and not is_output else (other, bound)
@@ -197,8 +199,8 @@ def _at_point(
         desc = run.desc
         points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
         unknown = [name for name in command.bindings if name not in points]
-        given = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
-        raise (at / point).error(f"nothing is bound to {show(run.name)}{given}")
+        hint = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
+        raise (at / point).error(f"nothing is bound to {show(run.name)}{hint}")
     bindings = chosen[point]
     if len(bindings) != len(wanted):
         place = at / point if chosen is command.bindings else bindings[0].place if bindings else at
@@ -218,9 +220,9 @@ def _shapes_written(step: Step) -> Iterator[tuple[Resource, Written]]:
                 yield output.at.resource, (output.tensor.data_type, output.shape or ())
 
 
-def _print(command: Print, made: Mapping[Resource, Contents], shapes: Mapping[Resource, Written]) -> PrintStep:
+def _print(command: Print, written: Mapping[Resource, Contents], shapes: Mapping[Resource, Written]) -> PrintStep:
     resource = command.resource
-    data_type, size, *_ = _contents(resource, made, command.place / "resource")
+    data_type, size, *_ = _contents(resource, written, command.place / "resource")
     if data_type is None:
         raise (command.place / "resource").error(
             f"{show(resource.name)} has values of several types: write it to a file"
@@ -232,9 +234,9 @@ def _print(command: Print, made: Mapping[Resource, Contents], shapes: Mapping[Re
     return PrintStep(resource, data_type, count, command.verbose, sizes if is_known else ())
 
 
-def _write(command: WriteFile, made: Mapping[Resource, Contents]) -> WriteStep:
+def _write(command: WriteFile, written: Mapping[Resource, Contents]) -> WriteStep:
     resource, place = command.resource, command.place
-    data_type, size, sizes, _ = _contents(resource, made, place / "resource")
+    data_type, size, sizes, _ = _contents(resource, written, place / "resource")
     stop = resource.size_in_bytes or size
     if extension(command.target.name) != ".npy":
         return WriteStep(place / "targetPath", resource, command.target, stop)
@@ -247,7 +249,7 @@ def _write(command: WriteFile, made: Mapping[Resource, Contents]) -> WriteStep:
     return WriteStep(place / "targetPath", resource, command.target, stop, data_type, dimensions)
 
 
-def _contents(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
+def _contents(resource: Resource, written: Mapping[Resource, Contents], place: JsonPath) -> Contents:
     if resource.initializer:
         return Contents(resource.data_type, resource.initializer.byte_count)
-    return contents_of(resource, made, place)
+    return contents_of(resource, written, place)

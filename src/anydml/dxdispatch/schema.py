@@ -207,11 +207,11 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
 
 
 def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
-    every = error.errors(include_url=False)
-    lacks = {each["loc"] for each in every if each["type"] == "missing"}
+    errors = error.errors(include_url=False)
+    lacks = {each["loc"] for each in errors if each["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
         return place.error("has none of resources, dispatchables and commands, of which a model file of DxDispatch is")
-    first = every[0]
+    first = errors[0]
     for key in first["loc"]:
         # pydantic adds location parts that are no keys of the file, for example for a flag read as a list.
         known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)

@@ -97,13 +97,13 @@ def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
 def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
     known = _known(schema.DispatchableFields)
-    own = _desc_fields(kind)
+    desc_fields = _desc_fields(kind)
     if key is None:
-        yield from _others(dispatchable, place, [*known, *own])
+        yield from _others(dispatchable, place, [*known, *desc_fields])
         yield from _tensors(kind, dispatchable, place)
     else:
         yield from _others(dispatchable, place, known)
-        yield from _others(dispatchable[key], place / key, own)
+        yield from _others(dispatchable[key], place / key, desc_fields)
         yield from _tensors(kind, dispatchable[key], place / key)
     points = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
     yield from _bindings(dispatchable.get("bindings", {}), place / "bindings", points)
