@@ -44,18 +44,20 @@ def bind_tensors(
     operands: list[Array] = []
     layouts: list[Layout] = []
     names: list[str] = []
-    for kind, given, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
-        if not isinstance(given, Collection):
-            message = f"{desc.OPERATOR}: {kind} is {type(given).__name__}, but it is a list with one buffer per tensor"
+    for kind, buffers, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
+        if not isinstance(buffers, Collection):
+            message = (
+                f"{desc.OPERATOR}: {kind} is {type(buffers).__name__}, but it is a list with one buffer per tensor"
+            )
             raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
-        if len(given) != len(tensors):
+        if len(buffers) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
             message = (
-                f"{desc.OPERATOR}: {kind} has {counted(len(given), 'buffer')} for "
+                f"{desc.OPERATOR}: {kind} has {counted(len(buffers), 'buffer')} for "
                 f"{counted(len(tensors), 'tensor')}: {expected}"
             )
             raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
-        for (name, tensor), buffer in zip(tensors, given, strict=True):
+        for (name, tensor), buffer in zip(tensors, buffers, strict=True):
             seen = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
             operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, seen)
             if kind == "outputs":

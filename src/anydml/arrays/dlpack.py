@@ -72,13 +72,13 @@ class DlpackAdapter(ArrayAdapter):
         from_dlpack = self._from_dlpack
         if from_dlpack is None or type(result) is type(self.array):
             return result
-        given = from_dlpack(result)
-        if (device := getattr(self.array, "device", None)) != getattr(given, "device", None):
+        converted = from_dlpack(result)
+        if (device := getattr(self.array, "device", None)) != getattr(converted, "device", None):
             import array_api_compat
 
             # The library has several devices in host memory.
-            return array_api_compat.to_device(given, device)
-        return given
+            return array_api_compat.to_device(converted, device)
+        return converted
 
     def from_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """Return an array of the library, or a NumPy array if this one is on a GPU."""

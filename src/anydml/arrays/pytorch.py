@@ -165,12 +165,12 @@ def _from_lengths(lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
 def _by_code() -> dict[int, Callable[[], np.dtype[Any]]]:
     """Return functions that return NumPy's dtypes by DLPack's codes, for dtypes without a scale."""
     codes = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-    found = {
+    dtypes = {
         codes[dtype.kind] << 8 | 8 * dtype.itemsize: partial(np.dtype, dtype)
         for dtype in map(np.dtype, "?BHIQbhiqefdFD")
     }
     # Imports ml_dtypes, which takes milliseconds.
-    return found | {4 << 8 | 16: partial(numpy_dtype, torch.bfloat16)}
+    return dtypes | {4 << 8 | 16: partial(numpy_dtype, torch.bfloat16)}
 
 
 _TRACER, _PYTHON = map(torch._C._parse_dispatch_key, ("Tracer", "Python"))

@@ -87,13 +87,13 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         refuse_lazy(name, field, array)
     _refuse_subclass(name, field, array)
     try:
-        found = np.asarray(array)
+        converted = np.asarray(array)
     except (TypeError, ValueError):
         raise wrong(name, field, array, _ARRAY) from None
     # NumPy converts unknown objects to arrays without dimensions.
-    if not found.ndim and found.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
+    if not converted.ndim and converted.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
         raise wrong(name, field, array, _ARRAY)
-    return found
+    return converted
 
 
 def _refuse_subclass(name: str, field: str, array: Any) -> None:

@@ -78,14 +78,14 @@ def check_out_list(name: str, out: Any) -> None:
         ) from None
 
 
-def check_count(name: str, given: int, parts: int) -> None:
+def check_count(name: str, count: int, parts: int) -> None:
     """Check the number of arrays of an `out`.
 
     Raises:
         BindingError: it is not the number of parts.
     """
-    if given != parts:
-        message = f"{name}: out has {counted(given, 'array')} for {counted(parts, 'part')}"
+    if count != parts:
+        message = f"{name}: out has {counted(count, 'array')} for {counted(parts, 'part')}"
         raise BindingError(message, name, "out", "out must have one array per part")
 
 
@@ -144,13 +144,13 @@ def converted(name: str, parameter: Parameter, value: Any, dtype: Any) -> Any:
     return integers_or_symbols(name, field, value, LIST if kind == "Ints" else ONE_OR_LIST)
 
 
-def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
+def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
     """Return an array argument other than the first in the form that the engines take: on x's device.
 
     Args:
         name: the function's name, for errors.
         parameter: the argument's parameter.
-        given: the caller's argument.
+        argument: the caller's argument.
         x: the first array.
         adapter: x's adapter; None for NumPy arrays.
 
@@ -158,28 +158,28 @@ def secondary_array(name: str, parameter: Parameter, given: Any, x: Array, adapt
         BindingError: it is of another library or on another device.
         DescError: indices are not integers, or 2⁶⁰ or more; or a mask has neither bools nor 8-bit integers.
     """
-    field, own = parameter.name, adapter_of(given)
-    if own is not None:
-        check_place(name, field, own, adapter, "x")
-    found, _ = read_argument(name, own or given, field)
+    field, argument_adapter = parameter.name, adapter_of(argument)
+    if argument_adapter is not None:
+        check_place(name, field, argument_adapter, adapter, "x")
+    array, _ = read_argument(name, argument_adapter or argument, field)
     if parameter.kind == MASK:
-        check_mask(name, field, found.dtype)
+        check_mask(name, field, array.dtype)
     elif parameter.kind == INDICES:
         # NumPy converts empty lists to floats.
-        if found.dtype.kind not in "iu" and (found.size or isinstance(given, np.ndarray)):
-            raise no_indices(name, field, found.dtype)
-        if found.size >= MOST_INDICES:
-            message = f"{name}: {field} have shape {found.shape}, which is {found.size} indices"
+        if array.dtype.kind not in "iu" and (array.size or isinstance(argument, np.ndarray)):
+            raise no_indices(name, field, array.dtype)
+        if array.size >= MOST_INDICES:
+            message = f"{name}: {field} have shape {array.shape}, which is {array.size} indices"
             raise DescError(
                 f"{message}: there must be fewer than 2⁶⁰", name, field, f"{field} must have fewer than 2⁶⁰ elements"
             )
-        if found.dtype not in _INDEX_DTYPES:
-            found = as_array(device_array.integers(found)) if isinstance(found, DeviceArray) else in_words(found)
+        if array.dtype not in _INDEX_DTYPES:
+            array = as_array(device_array.integers(array)) if isinstance(array, DeviceArray) else in_words(array)
     else:
-        return found
-    if isinstance(x, DeviceArray) and not isinstance(found, DeviceArray):
-        return as_array(device_array.uploaded(found, x))
-    return found
+        return array
+    if isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
+        return as_array(device_array.uploaded(array, x))
+    return array
 
 
 def no_indices(name: str, field: str, dtype: Any) -> DescError:

@@ -90,7 +90,9 @@ def call(
     fields = [f"out[{i}]" for i in range(0 if out is None else len(out))] if function.has_parts else ["out"]
     targets = None
     if out is not None:
-        targets = [_target(name, field, each, adapter, engine) for field, each in zip(fields, out, strict=True)]
+        targets = [
+            _target(name, field, result_array, adapter, engine) for field, result_array in zip(fields, out, strict=True)
+        ]
     is_in_place = (
         function.may_update
         and targets is not None
@@ -102,7 +104,7 @@ def call(
     make = partial(_plan, name, function, inputs, arguments, targets, fields, engine, is_in_place)
     plan = PLANS.find(key, make)
     if targets is None:
-        given, outputs = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
+        results, outputs = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
     else:
         for field, target in zip(fields, targets, strict=True):
             check_writeable(name, field, target)
@@ -115,10 +117,10 @@ def call(
     elif not plan.is_empty:
         by_numpy(function, inputs, plan.inferred, outputs)
     if out is None:
-        return given if adapter is None else [adapter.to_library(result) for result in given]
+        return results if adapter is None else [adapter.to_library(result) for result in results]
     if adapter is not None:
-        for each in out:
-            type(adapter)(each).mark_written()
+        for result_array in out:
+            type(adapter)(result_array).mark_written()
     return [*out]
 
 

@@ -19,8 +19,8 @@ def check_copy(name: str, shape: Sizes) -> tuple[()]:
 
 def _made(check: Callable[..., Any], rule: Callable[..., None]) -> Callable[[F], F]:
     def make(stub: F) -> F:
-        made: Any = derived(described(stub, check, rule=rule))
-        return made  # type: ignore[no-any-return]
+        function: Any = derived(described(stub, check, rule=rule))
+        return function  # type: ignore[no-any-return]
 
     return make
 

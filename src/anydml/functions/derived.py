@@ -29,28 +29,28 @@ is_ready = is_native
 
 
 def _of_two(x: Any, out: Any) -> Any:
-    found = native(x, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, out) if found is None else found
+    result = native(x, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, out) if result is None else result
 
 
 def _of_three(x: Any, a: Any, out: Any) -> Any:
-    found = native(x, a, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, out) if found is None else found
+    result = native(x, a, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, out) if result is None else result
 
 
 def _of_four(x: Any, a: Any, b: Any, out: Any) -> Any:
-    found = native(x, a, b, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, out) if found is None else found
+    result = native(x, a, b, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, out) if result is None else result
 
 
 def _of_five(x: Any, a: Any, b: Any, c: Any, out: Any) -> Any:
-    found = native(x, a, b, c, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, c, out) if found is None else found
+    result = native(x, a, b, c, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, out) if result is None else result
 
 
 def _of_six(x: Any, a: Any, b: Any, c: Any, d: Any, out: Any) -> Any:
-    found = native(x, a, b, c, d, out) if type(x) is ndarray or is_ready(x) else None
-    return general(x, a, b, c, d, out) if found is None else found
+    result = native(x, a, b, c, d, out) if type(x) is ndarray or is_ready(x) else None
+    return general(x, a, b, c, d, out) if result is None else result
 
 
 _BODIES = {body.__code__.co_argcount: body.__code__ for body in (_of_two, _of_three, _of_four, _of_five, _of_six)}
@@ -76,30 +76,30 @@ def derived(function: Function) -> Callable[..., Any]:
         "ndarray": ndarray,
         "__builtins__": builtins,
     }
-    made: Any = FunctionType(body, names, stub.__name__, stub.__defaults__)
-    made.__kwdefaults__ = stub.__kwdefaults__
-    update_wrapper(made, stub).__module__ = "anydml.functions"
-    return made  # type: ignore[no-any-return]
+    new_function: Any = FunctionType(body, names, stub.__name__, stub.__defaults__)
+    new_function.__kwdefaults__ = stub.__kwdefaults__
+    update_wrapper(new_function, stub).__module__ = "anydml.functions"
+    return new_function  # type: ignore[no-any-return]
 
 
-def general(function: Function, *given: Any) -> Any:
+def general(function: Function, *values: Any) -> Any:
     """Run a call that the native call declined, or raise an error if it breaks a rule.
 
     Args:
         function: the function's rules.
-        given: all arguments in order, `out` last.
+        values: all arguments in order, `out` last.
     """
-    label, out = function.label, given[-1]
-    by_name = {each.name: value for each, value in zip(function.parameters, given, strict=False)}
+    label, out = function.label, values[-1]
+    by_name = {each.name: value for each, value in zip(function.parameters, values, strict=False)}
     # The first array determines the library and dtype of the results.
     first, *others = function.arrays
     if function.is_of_lists:
         by_name[first.name] = items_of(label, first.name, by_name[first.name], "a list of arrays")
     x = by_name[first.name]
-    every = [*(x if function.is_of_lists else [x]), *[by_name[each.name] for each in others]]
-    registered = fused_functions(*every)
-    if registered is None and every:
-        registered = registered_for(every[0])
+    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[each.name] for each in others]]
+    registered = fused_functions(*all_arrays)
+    if registered is None and all_arrays:
+        registered = registered_for(all_arrays[0])
     if registered is not None:
         return _call_traced(function, registered, by_name, out)
     if function.is_of_lists:
@@ -115,11 +115,11 @@ def general(function: Function, *given: Any) -> Any:
     if function.has_parts:
         checks.check_out_list(label, out)
         return call(label, function, inputs, arguments, out, adapter)
-    (found,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
+    (result,) = call(label, function, inputs, arguments, None if out is None else (out,), adapter)
     if function.lengths is None:
-        return found
+        return result
     lengths = np.array(function.lengths(label, [array.shape for array in inputs], *arguments), np.int64)
-    return found, lengths if adapter is None else adapter.from_lengths(lengths)
+    return result, lengths if adapter is None else adapter.from_lengths(lengths)
 
 
 def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
@@ -127,17 +127,17 @@ def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], o
     count, label = function.stub.__code__.co_argcount, function.label
     names = [each.name for each in function.parameters]
     named = {name: by_name[name] for name in names[count:]}
-    made = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
+    results = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
     if out is None:
-        return [*made] if function.has_parts else made
+        return [*results] if function.has_parts else results
     if check_out := getattr(registered, "check_out", None):
         check_out(label, out)
     if function.has_parts:
-        return all_copied_to(label, made, out)
+        return all_copied_to(label, results, out)
     if function.lengths is not None:
-        joined, lengths = made
+        joined, lengths = results
         return copied_to(label, "out", joined, out), lengths
-    return copied_to(label, "out", made, out)
+    return copied_to(label, "out", results, out)
 
 
 def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
@@ -153,9 +153,9 @@ def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, in
         DescError, TypeError: an argument has another type.
     """
     dtype = None if function.is_of_lists else x.dtype
-    found = [
+    checked = [
         checks.converted(function.label, each, by_name[each.name], dtype)
         for each in function.parameters
         if not each.is_array
     ]
-    return (*found, *[each.dtype for each in indices])
+    return (*checked, *[each.dtype for each in indices])

@@ -47,10 +47,10 @@ def compress(condition: Any, x: Array, axis: int | None = None) -> Array:
         array([[1, 3],
                [4, 6]])
     """
-    found: Array | None = None
+    result: Array | None = None
     if finding is not None and (type(x) is ndarray or is_native(x)):
-        found = finding.compress(condition, x, axis)
-    return _general_compress(condition, x, axis) if found is None else found
+        result = finding.compress(condition, x, axis)
+    return _general_compress(condition, x, axis) if result is None else result
 
 
 def _general_compress(condition: Any, x: Any, axis: int | None) -> Any:
@@ -124,5 +124,5 @@ def nonzero_coordinates(x: Any) -> Any:
         return as_tensor(array.owner, array.gpu).nonzero()
     from anydml.engines.cpu.nonzero import argwhere
 
-    found = argwhere(array)
-    return found if adapter is None else adapter.from_lengths(found)
+    coordinates = argwhere(array)
+    return coordinates if adapter is None else adapter.from_lengths(coordinates)

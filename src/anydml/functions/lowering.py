@@ -42,10 +42,10 @@ def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, o
     if any(each.dtype.kind not in "OUS" for each in operands):
         return False
     layouts = [Layout.of(each) for each in operands]
-    made = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
-    if made.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in made.moves):
+    lowering = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
+    if lowering.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in lowering.moves):
         return False
-    for move in made.moves:
+    for move in lowering.moves:
         _viewed(operands, move.destination, move.sizes)[...] = _viewed(operands, move.reads, move.sizes)
     return True
 
@@ -54,9 +54,9 @@ class _Viewed:
     """A view of an array, by NumPy's protocol, which keeps the array."""
 
     def __init__(self, array: Array, access: Access, sizes: tuple[int, ...]) -> None:
-        own = array.__array_interface__
-        place = own["data"][0] + access.offset, own["data"][1]
-        self.__array_interface__ = {**own, "data": place, "shape": sizes, "strides": access.strides}
+        interface = array.__array_interface__
+        place = interface["data"][0] + access.offset, interface["data"][1]
+        self.__array_interface__ = {**interface, "data": place, "shape": sizes, "strides": access.strides}
         self.array = array
 
 
@@ -67,7 +67,7 @@ def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
     """Move elements by their numbers, which are addresses of a program whose elements have 8 bytes."""
     count = function.data_count(len(inputs))
-    given = [ZERO if isinstance(each, Element) else each for each in inferred.parameters]
+    parameters = [ZERO if isinstance(each, Element) else each for each in inferred.parameters]
     filler = np.empty(1, inputs[0].dtype)
     for parameter in inferred.parameters:
         if isinstance(parameter, Element):
@@ -76,7 +76,7 @@ def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred,
     layouts = [Layout.packed(each.shape, ZERO_SIZE) for each in inputs[:count]] + [*map(Layout.of, inputs[count:])]
     names = [type_name(each.dtype) for each in inputs[count:]]
     results = [Layout.packed(each.shape, ZERO_SIZE) for each in outputs]
-    program = lowered(function.label, function, layouts, names, results, tuple(given))
+    program = lowered(function.label, function, layouts, names, results, tuple(parameters))
     scratch = [each.size // ZERO_SIZE for each in program.operands if each.role == "scratch"]
     more = [np.empty(size, outputs[0].dtype) for size in scratch]
     move_references(program, [*inputs, *outputs, *program.constants, *more], filler)
@@ -94,7 +94,7 @@ def lowered(
     """Return the program of a call (see `Function.lowered`)."""
     operands = [Operand("input", field) for field in function.input_names(len(inputs))]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    made = function.lowered(inputs, dtypes, results, parameters, is_in_place)
-    operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(made.constants)]
-    operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(made.scratch)]
-    return Program(name, tuple(operands), tuple(made.moves))
+    lowering = function.lowered(inputs, dtypes, results, parameters, is_in_place)
+    operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(lowering.constants)]
+    operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(lowering.scratch)]
+    return Program(name, tuple(operands), tuple(lowering.moves))

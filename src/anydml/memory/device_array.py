@@ -70,13 +70,13 @@ def dlpack_device(array: Any) -> tuple[int, int]:
     Raises:
         BindingError: the array returns anything else.
     """
-    given = array.__dlpack_device__()
+    pair = array.__dlpack_device__()
     try:
-        kind, number = given
+        kind, number = pair
         return int(kind), int(number)
     except (TypeError, ValueError):
         rule = "__dlpack_device__() must return two integers"
-        message = f"an array is {a(type(array).__name__)} whose __dlpack_device__() returns {given!r:.40}"
+        message = f"an array is {a(type(array).__name__)} whose __dlpack_device__() returns {pair!r:.40}"
         raise BindingError(message, None, None, rule) from None
 
 
@@ -164,5 +164,5 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
         pass
     import ml_dtypes
 
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
-    return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
+    extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
+    return extended if extended.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))

@@ -61,6 +61,6 @@ def element_dtype(size: int) -> np.dtype[Any]:
 
 def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Return a view of memory `offset` bytes from an array's first element. The caller guarantees its bounds."""
-    found = array_at(address_of(array) + offset, array, sizes, dtype, strides)
-    found.flags.writeable = array.flags.writeable
-    return found
+    view = array_at(address_of(array) + offset, array, sizes, dtype, strides)
+    view.flags.writeable = array.flags.writeable
+    return view

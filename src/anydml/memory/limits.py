@@ -46,15 +46,15 @@ def processors() -> int | None:
 
     Containers see all of the machine's processors, and are limited in time (``docker run --cpus``, Kubernetes).
     """
-    found = []
+    quotas = []
     for group, version in _groups("cpu"):
         if version == 2:
             quota, period = _number(f"{group}/cpu.max"), _number(f"{group}/cpu.max", r"\d+ ")
         else:
             quota, period = (_number(f"{group}/cpu.cfs_{name}_us") for name in ("quota", "period"))
         if quota and period:
-            found.append(math.ceil(quota / period))
-    return min(found, default=None)
+            quotas.append(math.ceil(quota / period))
+    return min(quotas, default=None)
 
 
 def _limits() -> Iterator[tuple[int, int]]:
@@ -110,8 +110,8 @@ def _groups(controller: str) -> Iterator[tuple[str, int]]:
 
 def _number(path: str, key: str = "") -> int | None:
     """Return the number at the start of a line of a file, after a key; None if there is none, as in "max"."""
-    found = re.search(rf"^{key}(\d+)\b", _text(path), re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(rf"^{key}(\d+)\b", _text(path), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _text(path: str) -> str:

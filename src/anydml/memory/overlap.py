@@ -60,15 +60,15 @@ class Lattice(NamedTuple):
             number: what the elements belong to.
             is_written: whether they are written.
         """
-        low, run, kept = address, size, []
+        low, run, outer = address, size, []
         for step, count, stride in sorted((abs(stride), count, stride) for stride, count in dimensions if count > 1):
             low += min(stride, 0) * (count - 1)
             if step <= run:
                 # The runs leave no gaps.
                 run += (count - 1) * step
             else:
-                kept.append((step, count))
-        return cls(low, run, tuple(reversed(kept)), number, is_written)
+                outer.append((step, count))
+        return cls(low, run, tuple(reversed(outer)), number, is_written)
 
     def reach(self, first: int = 0) -> int:
         """Return the bytes that the dimensions from `first` on span."""
@@ -144,25 +144,25 @@ def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterat
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:
     """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
     steps = sorted({step for each in group for step, _ in each.dimensions}, reverse=True)
-    divisions = (_divide_by(group, least) for least in (math.inf, *steps[:STEPS]))
+    divisions = (_divide_by(group, min_step) for min_step in (math.inf, *steps[:STEPS]))
     return next((parts for parts in divisions if len(parts) > 1), [group])
 
 
-def _divide_by(group: list[Lattice], least: float) -> list[list[Lattice]]:
-    """Divide a set modulo the greatest common divisor of all steps of at least `least`; by bounds without any."""
-    outer = [sum(step >= least for step, _ in each.dimensions) for each in group]
+def _divide_by(group: list[Lattice], min_step: float) -> list[list[Lattice]]:
+    """Divide a set modulo the greatest common divisor of all steps of at least `min_step`; by bounds without any."""
+    outer = [sum(step >= min_step for step, _ in each.dimensions) for each in group]
     period = math.gcd(*(step for each, k in zip(group, outer, strict=True) for step, _ in each.dimensions[:k]))
     period = period or ADDRESSES
     # Addresses modulo the period count from the first; intervals that cross the end continue at 0.
     origin = min(group).low
     intervals = []
-    for each, k in zip(group, outer, strict=True):
-        start, reach = (each.low - origin) % period, each.reach(k)
+    for lattice, k in zip(group, outer, strict=True):
+        start, reach = (lattice.low - origin) % period, lattice.reach(k)
         if reach >= period:
             return [group]
-        intervals.append((start, min(start + reach, period), each))
+        intervals.append((start, min(start + reach, period), lattice))
         if start + reach > period:
-            intervals.append((0, start + reach - period, each))
+            intervals.append((0, start + reach - period, lattice))
     return _connected(intervals)
 
 
@@ -171,13 +171,13 @@ def _connected(intervals: list[tuple[int, int, Lattice]]) -> list[list[Lattice]]
     intervals.sort(key=lambda interval: interval[:2])
     sets: list[dict[int, Lattice]] = []
     reach = -1
-    for start, end, each in intervals:
+    for start, end, lattice in intervals:
         if start >= reach:
             sets.append({})
-        sets[-1][id(each)] = each
+        sets[-1][id(lattice)] = lattice
         reach = max(reach, end)
     for last in range(len(sets) - 1, 0, -1):
         # Intervals that crossed the end begin at 0, in the first set.
         if sets[last].keys() & sets[0].keys():
             sets[0] |= sets.pop(last)
-    return [list(each.values()) for each in sets]
+    return [list(members.values()) for members in sets]

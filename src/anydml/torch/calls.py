@@ -24,17 +24,17 @@ def tensor_function(function: Function) -> Callable[..., Any]:
 
     @functools.wraps(function.stub)
     def on_tensors(*arguments: Any, **named: Any) -> Any:
-        given = [*arguments]
-        if named or len(given) > positional:
+        values = [*arguments]
+        if named or len(values) > positional:
             # Raises Python's usual TypeError for arguments that do not fit.
             bound = signature.bind(*arguments, **named)
             bound.apply_defaults()
-            given = [bound.arguments[name] for name in names]
-        elif len(given) < len(names):
-            if not function.parameters[len(given)].has_default:
+            values = [bound.arguments[name] for name in names]
+        elif len(values) < len(names):
+            if not function.parameters[len(values)].has_default:
                 signature.bind(*arguments)
-            given = function.bound(given)
-        return _call(function, given)
+            values = function.bound(values)
+        return _call(function, values)
 
     on_tensors.__signature__ = signature  # type: ignore[attr-defined]  # as `inspect` reads it
     on_tensors.__module__ = "anydml.torch"
@@ -53,20 +53,20 @@ def _has_sections(function: Function) -> bool:
     return function.parameters[1].name.endswith("_or_sections")
 
 
-def _call(function: Function, given: list[Any]) -> Any:
-    x = given[0]
+def _call(function: Function, values: list[Any]) -> Any:
+    x = values[0]
     for k, parameter in enumerate(function.parameters):
-        value = given[k]
+        value = values[k]
         if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
-            given[k] = torch.as_tensor(value, device=x.device)
+            values[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind.startswith("int | Ints") and not _has_sections(function) and not _is_list(value):
-            given[k] = [value]
+            values[k] = [value]
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
-            given[k] = torch.as_tensor([] if value is None else value, device="cpu")
-    if _has_sections(function) and isinstance(given[1], int):
+            values[k] = torch.as_tensor([] if value is None else value, device="cpu")
+    if _has_sections(function) and isinstance(values[1], int):
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
         # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
-        given[1:] = function.checked(function.label, [shape], tuple(given[1:]))
-    found = call(function.name, *given)
-    return tuple(found) if function.lengths is not None else found
+        values[1:] = function.checked(function.label, [shape], tuple(values[1:]))
+    results = call(function.name, *values)
+    return tuple(results) if function.lengths is not None else results

@@ -38,17 +38,17 @@ def rules(function: Function) -> Rules:
         ctx.others = [None if kind in (*_DATA, *_SELECTORS) else value for value, kind in arguments]
 
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        given = grads[0] if function.has_parts and isinstance(grads[0], (list, tuple)) else grads
+        incoming = grads[0] if function.has_parts and isinstance(grads[0], (list, tuple)) else grads
         saved = iter(ctx.saved_tensors)
         arguments = [
             next(saved) if kind in _SELECTORS else other for kind, other in zip(kinds, ctx.others, strict=True)
         ]
         shapes = _flat_shapes(ctx.shapes)
-        like = given[0]
+        like = incoming[0]
         places = _places(function, arguments, ctx.shapes, like.device)
         counts = [math.prod(shape) for shape in shapes]
         # Place 0, of fills, has no gradient.
-        total = like.new_zeros(sum(counts) + 1).index_add(0, _flat(places), _flat(given))
+        total = like.new_zeros(sum(counts) + 1).index_add(0, _flat(places), _flat(incoming))
         starts = accumulate(counts, initial=1)
         parts = iter(
             total.narrow(0, start, count).reshape(shape)
@@ -63,30 +63,30 @@ def rules(function: Function) -> Rules:
         return tuple(gradients[: len(ctx.needs_input_grad)])
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        given = function.bound(arguments)
+        values = function.bound(arguments)
         # vmap also passes entries for arguments that are not tensors; these have no batch.
         dims = [
             dim if parameter.is_array else None for dim, parameter in zip(in_dims, function.parameters, strict=False)
         ]
-        dims += [None] * (len(given) - len(dims))
+        dims += [None] * (len(values) - len(dims))
         if any(kind in _SELECTORS and dim is not None for kind, dim in zip(kinds, dims, strict=True)):
-            results = _one_by_one(function, info.batch_size, given, dims)
+            results = _one_by_one(function, info.batch_size, values, dims)
         else:
-            results = _at_once(function, info.batch_size, given, dims, kinds)
+            results = _at_once(function, info.batch_size, values, dims, kinds)
         return (results, [0] * len(results)) if function.has_parts else (results[0], 0)
 
     return Rules(setup, backward, batch)
 
 
-def _one_by_one(function: Function, count: int, given: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
+def _one_by_one(function: Function, count: int, values: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
     """Call the operator once per sample, because each sample has places of its own."""
     samples = []
     for k in range(count):
         arguments = [
-            [_sample(tensor, own, k) for tensor, own in zip(value, dim, strict=True)]
+            [_sample(tensor, tensor_dim, k) for tensor, tensor_dim in zip(value, dim, strict=True)]
             if isinstance(dim, (list, tuple))
             else _sample(value, dim, k)
-            for value, dim in zip(given, dims, strict=True)
+            for value, dim in zip(values, dims, strict=True)
         ]
         samples.append(spread(function, call(function.name, *arguments)))
     return [torch.stack(parts) for parts in zip(*samples, strict=True)]
@@ -97,28 +97,28 @@ def _sample(value: Any, dim: int | None, k: int) -> Any:
 
 
 def _at_once(
-    function: Function, count: int, given: Sequence[Any], dims: Sequence[Any], kinds: Sequence[str]
+    function: Function, count: int, values: Sequence[Any], dims: Sequence[Any], kinds: Sequence[str]
 ) -> list[Any]:
     """Index all samples at once, because the places are the same in every sample."""
     shapes: list[Any] = []
     rows: list[Any] = []
     single: list[Any] = []
-    for value, dim, kind in zip(given, dims, kinds, strict=True):
+    for value, dim, kind in zip(values, dims, kinds, strict=True):
         if kind not in _DATA:
             shapes.append(None)
             single.append(value)
             continue
         tensors, tensor_dims = (value, dim) if kind == "Arrays" else ([value], [dim])
         batches = [
-            tensor.expand(count, *tensor.shape) if own is None else tensor.movedim(own, 0)
-            for tensor, own in zip(tensors, tensor_dims or [None] * len(tensors), strict=True)
+            tensor.expand(count, *tensor.shape) if tensor_dim is None else tensor.movedim(tensor_dim, 0)
+            for tensor, tensor_dim in zip(tensors, tensor_dims or [None] * len(tensors), strict=True)
         ]
         rows += [batch.reshape(count, math.prod(batch.shape[1:])) for batch in batches]
         sample_shapes = [tuple(batch.shape[1:]) for batch in batches]
         shapes.append(sample_shapes if kind == "Arrays" else sample_shapes[0])
         zeros = [batches[0].new_zeros(shape) for shape in sample_shapes]
         single.append(zeros if kind == "Arrays" else zeros[0])
-    places = _places(function, given, shapes, rows[0].device)
+    places = _places(function, values, shapes, rows[0].device)
     whole = torch.cat([rows[0].new_zeros(count, 1), *rows], 1)
     results = [whole.index_select(1, place.reshape(-1)).reshape(count, *place.shape) for place in places]
     if "Scalar" in kinds:
@@ -130,14 +130,14 @@ def _at_once(
     return results
 
 
-def _places(function: Function, given: Sequence[Any], shapes: Sequence[Any], device: Any) -> list[Any]:
+def _places(function: Function, values: Sequence[Any], shapes: Sequence[Any], device: Any) -> list[Any]:
     """Return the place that each element of each result comes from, as INT64 tensors.
 
     A place is a 1-based index into the concatenation of all flattened data; 0 marks a fill.
 
     Args:
         function: the function.
-        given: its arguments; those that are data are ignored.
+        values: its arguments; those that are data are ignored.
         shapes: by parameter, the data's shape, or a list of shapes for a list of arrays; None for other parameters.
         device: the device of the results.
     """
@@ -150,7 +150,7 @@ def _places(function: Function, given: Sequence[Any], shapes: Sequence[Any], dev
         return torch.arange(start - count, start, device=device).reshape(shape)
 
     arguments: list[Any] = []
-    for value, shape, parameter in zip(given, shapes, function.parameters, strict=True):
+    for value, shape, parameter in zip(values, shapes, function.parameters, strict=True):
         if parameter.kind == "Arrays":
             arguments.append([numbers(one) for one in shape])
         elif parameter.kind == "Array":

@@ -43,8 +43,8 @@ _RETURNS = {"Array": "Tensor", "list[Array]": "Tensor[]", "tuple[Array, HostInts
 
 def schema(function: Function) -> str:
     """Return an operator's schema, in PyTorch's notation."""
-    given = ", ".join(map(_argument, function.parameters))
-    return f"({given}) -> {_RETURNS[function.stub.__annotations__['return']]}"
+    parameters = ", ".join(map(_argument, function.parameters))
+    return f"({parameters}) -> {_RETURNS[function.stub.__annotations__['return']]}"
 
 
 def _argument(parameter: Parameter) -> str:
@@ -59,22 +59,22 @@ def _argument(parameter: Parameter) -> str:
 
 def kernel(function: Function) -> Callable[..., Any]:
     """Return the kernel of an operator, for tensors with memory."""
-    own, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
-    run = derived(function) if own else getattr(functions, function.name)
+    is_torch_only, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
+    run = derived(function) if is_torch_only else getattr(functions, function.name)
 
     def move(*arguments: Any) -> Any:
-        given = function.bound(arguments)
-        x = given[0]
-        for k, (parameter, value) in enumerate(zip(function.parameters, given, strict=True)):
+        values = function.bound(arguments)
+        x = values[0]
+        for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
             if parameter.kind == "Arrays":
-                given[k] = [_real(each) for each in value]
+                values[k] = [_real(each) for each in value]
             elif parameter.is_array:
-                given[k] = _real(value)
-        named = {each.name: value for each, value in zip(function.parameters[count:], given[count:], strict=True)}
-        given = given[:count]
+                values[k] = _real(value)
+        named = {each.name: value for each, value in zip(function.parameters[count:], values[count:], strict=True)}
+        values = values[:count]
         if function.has_parts and not x.is_cpu:
-            named["out"] = _parts(function, x, given[1:])
-        return run(*given, **named)
+            named["out"] = _parts(function, x, values[1:])
+        return run(*values, **named)
 
     return move
 
@@ -137,9 +137,9 @@ def register_fast_path(function: Function) -> None:
 
     def quick(keys: Any, *arguments: Any) -> Any:
         if not modes() and not is_compiling():
-            found = peek(arguments)
-            if found is not None:
-                return found
+            result = peek(arguments)
+            if result is not None:
+                return result
         return general(keys, *arguments)
 
     _LIBRARY.impl(function.name, quick, on_cpu, with_keyset=True)
@@ -155,9 +155,9 @@ def register_fast_path(function: Function) -> None:
             return overload(*arguments, **named)
         is_observed = named or is_profiled() or modes() or functions_modes() or recorder() is not None
         if not is_observed:
-            found = peek(arguments)
-            if found is not None:
-                return found
+            result = peek(arguments)
+            if result is not None:
+                return result
         return dispatched(*arguments, **named)
 
     packet._op = called

@@ -32,11 +32,13 @@ def fake(function: Function) -> Callable[..., Any]:
         return _SPECIAL[function.name]
 
     def kernel(*arguments: Any) -> Any:
-        given = function.bound(arguments)
-        arrays = given[0] if function.is_of_lists else [given[0]]
-        _check(function, given)
-        shapes = inferred(function, given).shapes
-        data = [value for value, parameter in zip(given, function.parameters, strict=True) if parameter.kind == "Array"]
+        values = function.bound(arguments)
+        arrays = values[0] if function.is_of_lists else [values[0]]
+        _check(function, values)
+        shapes = inferred(function, values).shapes
+        data = [
+            value for value, parameter in zip(values, function.parameters, strict=True) if parameter.kind == "Array"
+        ]
         like = (data or arrays)[0]
         results = [like.new_empty(shape) for shape in shapes]
         if function.lengths is not None:
@@ -46,7 +48,7 @@ def fake(function: Function) -> Callable[..., Any]:
     return kernel
 
 
-def inferred(function: Function, given: Sequence[Any]) -> Inferred:
+def inferred(function: Function, values: Sequence[Any]) -> Inferred:
     """Infer the shapes of a function's results from its arguments.
 
     Raises:
@@ -56,7 +58,7 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
     indices: list[Any] = []
     dtypes: list[Any] = []
     rest: list[Any] = []
-    for parameter, value in zip(function.parameters, given, strict=True):
+    for parameter, value in zip(function.parameters, values, strict=True):
         if parameter.kind == "Arrays":
             data += [tuple(tensor.shape) for tensor in value]
         elif parameter.kind == "Array":
@@ -73,7 +75,7 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
     return function.infer(function.label, [*data, *indices], (*rest, *dtypes))
 
 
-def _check(function: Function, given: Sequence[Any]) -> None:
+def _check(function: Function, values: Sequence[Any]) -> None:
     """Check devices, layouts and dtypes of tensors, and words such as ``"clamp"``.
 
     Raises:
@@ -83,7 +85,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
     label = function.label
     first: TorchAdapter | None = None
     data: dict[str, Any] = {}
-    for parameter, value in zip(function.parameters, given, strict=True):
+    for parameter, value in zip(function.parameters, values, strict=True):
         field = parameter.name
         if parameter.kind == "Arrays":
             if value:

@@ -33,38 +33,38 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
         # Compiled programs enter functorch transforms without entering a forward-mode level.
         if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
             return general(keys, *arguments)
-        given = function.bound(arguments)
+        values = function.bound(arguments)
         kinds = [each.kind for each in function.parameters]
-        data = [value for value, kind in zip(given, kinds, strict=True) if kind in ("Array", "Arrays")]
+        data = [value for value, kind in zip(values, kinds, strict=True) if kind in ("Array", "Arrays")]
         duals = [forward_ad.unpack_dual(each, level=_LEVEL) for each in _tensors(data)]
-        found = general(keys, *_with(given, kinds, [dual.primal for dual in duals]))
+        results = general(keys, *_with(values, kinds, [dual.primal for dual in duals]))
         if not torch._C._is_fwd_grad_enabled() or all(dual.tangent is None for dual in duals):
-            return found
+            return results
         tangents = [torch.zeros_like(dual.primal) if dual.tangent is None else dual.tangent for dual in duals]
-        moved = operator(*linear(function, _with(given, kinds, tangents)))
+        moved = operator(*linear(function, _with(values, kinds, tangents)))
         if function.lengths is not None:
-            return forward_ad.make_dual(found[0], moved[0], level=_LEVEL), found[1]
+            return forward_ad.make_dual(results[0], moved[0], level=_LEVEL), results[1]
         if function.has_parts:
-            return [forward_ad.make_dual(*pair, level=_LEVEL) for pair in zip(found, moved, strict=True)]
-        return forward_ad.make_dual(found, moved, level=_LEVEL)
+            return [forward_ad.make_dual(*pair, level=_LEVEL) for pair in zip(results, moved, strict=True)]
+        return forward_ad.make_dual(results, moved, level=_LEVEL)
 
     return carry
 
 
-def linear(function: Function, given: Sequence[Any]) -> tuple[Any, ...]:
+def linear(function: Function, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arguments of the call that moves tangents: fill values become 0."""
     kinds = [each.kind for each in function.parameters]
-    return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, given, strict=True))
+    return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, values, strict=True))
 
 
 def _tensors(data: Sequence[Any]) -> list[Any]:
     return [tensor for each in data for tensor in ([each] if isinstance(each, torch.Tensor) else each)]
 
 
-def _with(given: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
+def _with(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
     """Replace the data among the arguments."""
     left = iter(tensors)
     return [
         [next(left) for _ in value] if kind == "Arrays" else next(left) if kind == "Array" else value
-        for value, kind in zip(given, kinds, strict=True)
+        for value, kind in zip(values, kinds, strict=True)
     ]

@@ -55,16 +55,16 @@ def call(name: str, *arguments: Any) -> Any:
     if torch.compiler.is_compiling() or not _is_transformed():
         return getattr(_ops, name)(*arguments)
     function = FUNCTIONS[name]
-    given = function.bound(arguments)
-    tensors = [*given[0]] if function.is_of_lists else [value for value in given if isinstance(value, torch.Tensor)]
-    rest = tuple(given[1:] if function.is_of_lists else given[len(tensors) :])
-    found = _Transformed.apply(_Call(function, rest), *tensors)
-    return list(found) if function.has_parts else found
+    values = function.bound(arguments)
+    tensors = [*values[0]] if function.is_of_lists else [value for value in values if isinstance(value, torch.Tensor)]
+    rest = tuple(values[1:] if function.is_of_lists else values[len(tensors) :])
+    results = _Transformed.apply(_Call(function, rest), *tensors)
+    return list(results) if function.has_parts else results
 
 
-def spread(function: Function, found: Any) -> list[Any]:
+def spread(function: Function, results: Any) -> list[Any]:
     """Return the results of a function as a list."""
-    return list(found) if function.has_parts else [found]
+    return list(results) if function.has_parts else [results]
 
 
 def _is_transformed() -> bool:
@@ -95,49 +95,51 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
     """An operator at one level of nested transforms."""
 
     @staticmethod
-    def forward(made: _Call, *tensors: Any) -> Any:
+    def forward(call: _Call, *tensors: Any) -> Any:
         # All transforms have been peeled off here.
-        found = getattr(_ops, made.function.name)(*made.arguments(tensors))
-        return tuple(found) if isinstance(found, list) else found
+        results = getattr(_ops, call.function.name)(*call.arguments(tensors))
+        return tuple(results) if isinstance(results, list) else results
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        made, *tensors = inputs
-        ctx.made = made
+        call, *tensors = inputs
+        ctx.call = call
         ctx.like = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
-        RULES[made.function.name].setup(ctx, made.arguments(tensors), output)
-        are_data = made.are_data(len(tensors))
+        RULES[call.function.name].setup(ctx, call.arguments(tensors), output)
+        are_data = call.are_data(len(tensors))
         ctx.save_for_forward(*[tensor for tensor, is_data in zip(tensors, are_data, strict=True) if not is_data])
-        if made.function.lengths is not None:
+        if call.function.lengths is not None:
             ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-        made = ctx.made
-        given = [grads] if made.function.has_parts else grads
-        found = RULES[made.function.name].backward(ctx, *given)
-        every = [*found[0]] if made.function.is_of_lists else list(found[: len(ctx.like)])
-        return None, *every, *[None] * (len(ctx.like) - len(every))
+        call = ctx.call
+        gradients = [grads] if call.function.has_parts else grads
+        argument_gradients = RULES[call.function.name].backward(ctx, *gradients)
+        data_gradients = (
+            [*argument_gradients[0]] if call.function.is_of_lists else list(argument_gradients[: len(ctx.like)])
+        )
+        return None, *data_gradients, *[None] * (len(ctx.like) - len(data_gradients))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         # Operators are linear in their data, so tangents are moved exactly as the data is.
-        made = ctx.made
+        recorded = ctx.call
         saved = iter(ctx.saved_tensors)
         values = [
             _or_zeros(tangent, like) if is_data else next(saved)
-            for tangent, like, is_data in zip(tangents, ctx.like, made.are_data(len(tangents)), strict=True)
+            for tangent, like, is_data in zip(tangents, ctx.like, recorded.are_data(len(tangents)), strict=True)
         ]
-        found = call(made.function.name, *linear(made.function, made.arguments(values)))
-        if made.function.lengths is not None:
-            return found[0], None
-        return tuple(found) if isinstance(found, list) else found
+        results = call(recorded.function.name, *linear(recorded.function, recorded.arguments(values)))
+        if recorded.function.lengths is not None:
+            return results[0], None
+        return tuple(results) if isinstance(results, list) else results
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, made: _Call, *tensors: Any) -> tuple[Any, Any]:
-        dims = made.arguments(in_dims[1:])
-        found, where = RULES[made.function.name].batch(info, dims, *made.arguments(tensors))
-        return (tuple(found), tuple(where)) if isinstance(found, list) else (found, where)
+    def vmap(info: Any, in_dims: Any, call: _Call, *tensors: Any) -> tuple[Any, Any]:
+        dims = call.arguments(in_dims[1:])
+        results, where = RULES[call.function.name].batch(info, dims, *call.arguments(tensors))
+        return (tuple(results), tuple(where)) if isinstance(results, list) else (results, where)
 
 
 def _or_zeros(tangent: Any, like: Any) -> Any:
