@@ -47,15 +47,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     The exit code is 0 on success; 1 if `check` found problems; 2 after a user error, which is one line on stderr; 3 if
     `check` found nothing to check; and 141 if the reader of the output closed it.
     """
-    given = sys.argv[1:] if arguments is None else arguments
+    argv = sys.argv[1:] if arguments is None else arguments
     try:
-        code = _main(given)
+        code = _main(argv)
     except KeyboardInterrupt:
         code = INTERRUPTED
     sys.exit(code)
 
 
-def _main(given: list[str]) -> int | str | None:
+def _main(argv: list[str]) -> int | str | None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # The process was started without one.
@@ -66,35 +66,35 @@ def _main(given: list[str]) -> int | str | None:
     try:
         handle_as_usual()
         with libraries_warnings():
-            code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
+            code: int | str | None = anydml.main(argv or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
         # An invalid argument of an option is reported before there is a context.
-        named = f"anydml {given[0]}" if given and given[0] in anydml.commands else "anydml"
+        named = f"anydml {argv[0]}" if argv and argv[0] in anydml.commands else "anydml"
         command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
         if isinstance(error, click.NoSuchOption) and command.split()[-1] in OF_CHECKPOINTS:
             answer = answer_of(error.option_name)
             message = message if answer is None else f"No such option '{error.option_name}': {answer}"
         stop = "" if message.endswith((".", "?")) else "."
-        code = _failed(given, f"{message}{stop} See '{command} --help'.")
+        code = _failed(argv, f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:
-        code = _failed(given, error.format_message())
+        code = _failed(argv, error.format_message())
     except (click.Abort, KeyboardInterrupt) as error:
         # click raises its own error from the one that says what is kept.
         said = error if isinstance(error, KeyboardInterrupt) else error.__cause__
-        _failed(given, str(said or "") or "interrupted")
+        _failed(argv, str(said or "") or "interrupted")
         code = INTERRUPTED
     except MemoryError:
-        code = _failed(given, "there is not enough memory")
+        code = _failed(argv, "there is not enough memory")
     except (ValueError, OSError) as error:
-        code = _failed(given, str(error))
+        code = _failed(argv, str(error))
     return code
 
 
-def _failed(given: list[str], message: str) -> int:
+def _failed(argv: list[str], message: str) -> int:
     """Print an error, and the document of it that --json, --junit or --sarif ask for; return its exit code."""
-    if (document := document_of_error(anydml, given, message)) is not None:
+    if (document := document_of_error(anydml, argv, message)) is not None:
         # Standard output may be what failed.
         with contextlib.suppress(OSError, SystemExit):
             for line in document.splitlines():
@@ -106,8 +106,8 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from anydml.cli.doctor import versions
 
-        own, *others = versions()
-        say(f"anydml {own[1]}")
+        anydml_version, *others = versions()
+        say(f"anydml {anydml_version[1]}")
         say(", ".join(f"{name} {number}" for name, number in others))
         context.exit()
 

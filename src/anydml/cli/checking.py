@@ -61,7 +61,7 @@ def check(
     level = FeatureLevel.parse(feature_level)
     chosen = [name for name, wanted in forms.items() if wanted]
     exclude(*forms)
-    given = read_sizes(sizes)
+    size_values = read_sizes(sizes)
     if models.count(STANDARD_INPUT) > 1:
         raise click.UsageError("standard input, -, is read once", click.get_current_context())
     if not any(is_onnx(model) or model == STANDARD_INPUT for model in models):
@@ -69,7 +69,7 @@ def check(
     codes, reports = set[int](), list[Report]()
     for model in models:
         with model_file(model) as file:
-            report, lines, code = _checked(file, level, allow_outside, given, verbose)
+            report, lines, code = _checked(file, level, allow_outside, size_values, verbose)
         codes.add(code)
         reports.append(report)
         for line in () if chosen or (quiet and code == SOUND) else lines:

@@ -66,12 +66,12 @@ def writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         json_option,
         quiet_option,
     ]
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def ranks_of(given: Mapping[str, int | None]) -> dict[str, int] | None:
+def ranks_of(counts: Mapping[str, int | None]) -> dict[str, int] | None:
     """Counts of ranks that were given; None where none was."""
-    return {name: count for name, count in given.items() if count is not None} or None
+    return {name: count for name, count in counts.items() if count is not None} or None
 
 
 def extras_of(extras_from: str | None, no_extras: bool) -> bool | str:
@@ -113,12 +113,12 @@ def selects(command: Callable[..., Any]) -> Callable[..., Any]:
         several("--strip", metavar="PREFIX", help="Remove this beginning of names, such as model. with its dot."),
         several("--rename", metavar="OLD=NEW", help="Rename by patterns, such as '*.gamma=*.weight'; after --strip."),
     ]
-    return reduce(lambda made, option: option(made), reversed(options), command)
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def renames(given: tuple[str, ...]) -> list[tuple[str, str]]:
+def renames(texts: tuple[str, ...]) -> list[tuple[str, str]]:
     """Parse --rename."""
-    pairs = [text.partition("=")[::2] for text in given]
-    if wrong := next((text for text, pair in zip(given, pairs, strict=True) if not all(pair)), None):
+    pairs = [text.partition("=")[::2] for text in texts]
+    if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not all(pair)), None):
         raise click.BadParameter(f"{wrong[:60]!r} is not OLD=NEW", param_hint="--rename")
     return pairs

@@ -68,34 +68,36 @@ def verify(
     from anydml.stores.verifying import compare
     from anydml.stores.verifying_arrays import is_of_arrays
 
-    found = compare(
+    comparison = compare(
         first, second, layout, to, memory, not no_follow, not quiet, dtype, metadata, only, drop, strip,
         renames(rename), layout_b,
     )  # fmt: skip
-    is_same = not found.differences
+    is_same = not comparison.differences
     what = "array" if is_of_arrays(first) else "tensor"
     if as_json:
-        differences = [each._asdict() for each in found.differences]
-        counts = {"tensors_compared": found.compared, "remarks": found.remarks}
+        differences = [difference._asdict() for difference in comparison.differences]
+        counts = {"tensors_compared": comparison.compared, "remarks": comparison.remarks}
         say_json({"first": first, "second": second, "same": is_same, "differences": differences, **counts})
         return 0 if is_same else 1
-    for remark in () if quiet else found.remarks:
+    for remark in () if quiet else comparison.remarks:
         say(printable(remark))
-    shown = found.differences if is_all else found.differences[:most]
-    for each in shown:
-        more = f"; {counted(each.elements, 'element')} in all" if each.elements > 1 else ""
-        say(printable(f"{each.text}{more}"))
+    shown = comparison.differences if is_all else comparison.differences[:most]
+    for difference in shown:
+        more = f"; {counted(difference.elements, 'element')} in all" if difference.elements > 1 else ""
+        say(printable(f"{difference.text}{more}"))
     # Also said if quiet, where some are not named.
-    if not quiet or len(shown) < len(found.differences):
-        say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(found, what)))
+    if not quiet or len(shown) < len(comparison.differences):
+        say(printable(f"'{first}' and '{second}' hold the same {what}s" if is_same else _summary(comparison, what)))
     return 0 if is_same else 1
 
 
-def _summary(found: Comparison, what: str) -> str:
+def _summary(comparison: Comparison, what: str) -> str:
     """How many differences there are, of each kind."""
-    kinds = Counter(each.kind for each in found.differences)
+    kinds = Counter(each.kind for each in comparison.differences)
     said = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
-    return f"{counted(len(found.differences), 'difference')}: {said}; {counted(found.compared, what)} compared"
+    return (
+        f"{counted(len(comparison.differences), 'difference')}: {said}; {counted(comparison.compared, what)} compared"
+    )
 
 
 @click.command(cls=Command, short_help="Write the SHA-256 of every tensor of a checkpoint.")
@@ -120,10 +122,10 @@ def manifest(
     from anydml.stores.manifests import manifest as make
 
     remarks = list[str]()
-    found = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
+    sums = make(model, output, memory, not no_follow, overwrite, not quiet, only, drop, remarks.append)
     if as_json:
-        say_json({"model": model, "output": output, "tensors": len(found), "remarks": remarks})
+        say_json({"model": model, "output": output, "tensors": len(sums), "remarks": remarks})
     elif not quiet:
         for remark in remarks:
             say(printable(f"{model}: {remark}"))
-        say(printable(f"written to '{output}': the sums of {counted(len(found), 'tensor')}"))
+        say(printable(f"written to '{output}': the sums of {counted(len(sums), 'tensor')}"))

@@ -32,8 +32,8 @@ def doctor(as_json: bool) -> None:
     """Show versions, cores, threads, memory, the compiled core and the GPU, and what makes anydml slow here."""
     facts, slow = [*_versions()], list[str]()
     for probe in (_threads, _core, _libraries, _gpu):
-        found, causes = probe()
-        facts += found
+        probed, causes = probe()
+        facts += probed
         slow += causes
     if as_json:
         say_json({"facts": dict(facts), "slow": slow})
@@ -74,22 +74,26 @@ def _threads() -> Facts:
     from anydml.engines.cpu.threads import available_cores, get_num_threads
     from anydml.memory.limits import available_memory
 
-    cores, every, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
+    usable_cores, machine_cores, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
     available = available_memory()
     facts = [
-        ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
+        (
+            "cores",
+            f"{usable_cores}" if usable_cores == machine_cores else f"{usable_cores} of the machine's {machine_cores}",
+        ),
         ("threads", f"{threads} for large work"),
         ("memory", "unknown" if available is None else f"{bytes_text(available)} available"),
     ]
     slow = []
-    if threads < cores:
+    if threads < usable_cores:
         slow.append(
-            f"{threads} of {counted(cores, 'core')} work: unset ANYDML_NUM_THREADS, or call set_num_threads({cores})"
+            f"{threads} of {counted(usable_cores, 'core')} work: unset ANYDML_NUM_THREADS, or call "
+            f"set_num_threads({usable_cores})"
         )
-    if threads > cores:
+    if threads > usable_cores:
         slow.append(
-            f"{counted(threads, 'thread')} share {counted(cores, 'core')} and "
-            f"wait for each other: set ANYDML_NUM_THREADS={cores}"
+            f"{counted(threads, 'thread')} share {counted(usable_cores, 'core')} and "
+            f"wait for each other: set ANYDML_NUM_THREADS={usable_cores}"
         )
     return facts, slow
 

@@ -63,14 +63,14 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
     from anydml.errors import ModelError
 
     yield from (_of_file(model, line) for line in model.warnings)
-    found = model.problems(level)
+    problems = model.problems(level)
     sound = True
-    for place, problem in islice(found, MOST_PROBLEMS):
+    for place, problem in islice(problems, MOST_PROBLEMS):
         sound = False
         desc = place.path.removesuffix(f".{problem.field}")
         needs = str(problem.needs) if problem.needs else None
         yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
-    if next(found, None) is not None:
+    if next(problems, None) is not None:
         yield _of_file(model, f"and more; only the first {MOST_PROBLEMS} problems are shown")
     if sound:
         try:

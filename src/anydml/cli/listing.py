@@ -38,10 +38,10 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     path = placed("stores", model)
     if not isinstance(path, Address) and is_in_pieces(path, follow):
         tensors, _, report["remarks"] = read_sources([path], Axes(), follow)
-        for name, each in tensors.items():
-            shape = [*in_elements(each.shape, each.dtype)]
-            described = {"dtype": name_of(each.dtype), "shape": shape, "bytes": each.nbytes}
-            report["arrays"].append({"name": name, **described, "pieces": len(each.pieces)})
+        for name, tensor in tensors.items():
+            shape = [*in_elements(tensor.shape, tensor.dtype)]
+            described = {"dtype": name_of(tensor.dtype), "shape": shape, "bytes": tensor.nbytes}
+            report["arrays"].append({"name": name, **described, "pieces": len(tensor.pieces)})
         return report
     if is_zarr_group(path):
         report |= _of_group(ZarrGroup(path))
@@ -50,7 +50,7 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     arrays = [opened]
     if isinstance(opened, stores.Checkpoint):
         arrays, report["remarks"], report["metadata"] = [*opened.stores.values()], about(opened), opened.metadata
-    report["arrays"] = [{**array_as_json(each), "file": each.path.name} for each in arrays]
+    report["arrays"] = [{**array_as_json(tensor), "file": tensor.path.name} for tensor in arrays]
     if isinstance(opened, stores.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
         report["zarr"] = {"version": opened.layout.version, "chunks": [*opened.chunks], "codec": str(codec)}
@@ -65,8 +65,8 @@ def _of_group(group: ZarrGroup) -> dict[str, Any]:
     )
     for name in group.arrays:
         try:
-            own = array_as_json(open_zarr(group.path / name))
-            arrays.append({**own, "name": name, "file": (group.path / name).name})
+            array = array_as_json(open_zarr(group.path / name))
+            arrays.append({**array, "name": name, "file": (group.path / name).name})
         except ModelError as error:
             remarks.append(str(error))
     return {"arrays": arrays, "remarks": [*remarks, *(f"{name} is no array of Zarr" for name in group.left)]}
@@ -75,14 +75,14 @@ def _of_group(group: ZarrGroup) -> dict[str, Any]:
 def lines_of(report: dict[str, Any]) -> Iterator[str]:
     """Yield a report as text."""
     rows = []
-    for each in report["arrays"]:
-        where = each["file"] if "file" in each else counted(each["pieces"], "piece")
-        cells = each["name"], each["dtype"], each["shape"], bytes_text(each["bytes"]), where
+    for array in report["arrays"]:
+        where = array["file"] if "file" in array else counted(array["pieces"], "piece")
+        cells = array["name"], array["dtype"], array["shape"], bytes_text(array["bytes"]), where
         rows.append([printable(str(cell)) for cell in cells])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip()
-    total = bytes_text(sum(each["bytes"] for each in report["arrays"]))
+    total = bytes_text(sum(array["bytes"] for array in report["arrays"]))
     yield printable(f"{report['model']}: {counted(len(rows), 'array')}, {total}")
     if (zarr := report.get("zarr")) is not None:
         yield printable(f"  Zarr {zarr['version']}, chunks {zarr['chunks']}, codec {zarr['codec']}")

@@ -50,8 +50,8 @@ class Checked:
     def conforming(self) -> list[Finding]:
         """The nodes that DirectML accepts."""
         broken = {remark.node for remark in self.problems} | {*self.emulated}
-        found = (each for each in self.findings if each.desc is not None and not each.on_host and not each.unchecked)
-        return [each for each in found if each.node not in broken]
+        checked = (each for each in self.findings if each.desc is not None and not each.on_host and not each.unchecked)
+        return [each for each in checked if each.node not in broken]
 
     @property
     def code(self) -> int:
@@ -82,11 +82,11 @@ class Checked:
 
         conforming, broken = self.conforming, {remark.node for remark in self.problems}
         nodes = f"{counted(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
-        found = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
+        problems = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
         left, on_host = len(not_looked_at(self.findings)), sum(each.on_host for each in self.findings)
         missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
         apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
-        verdict = [missing, *found, nodes if conforming else "", apart, out_of_scope(self.findings)]
+        verdict = [missing, *problems, nodes if conforming else "", apart, out_of_scope(self.findings)]
         if not broken and not conforming and not self.emulated:
             verdict = [f"no node was checked at {self.level}", *verdict]
         if on_host:
@@ -147,23 +147,23 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Mapping[str, int]) -> Che
         # A list, so that nothing is printed if the file turns out to be broken.
         return list(describe(loaded, sizes))
 
-    found = load_onnx(model, findings)
+    model_findings = load_onnx(model, findings)
     from anydml.onnx.emulation import is_emulated
 
-    asked = [each for each in found if each.desc is not None and not each.on_host and not each.unchecked]
+    asked = [each for each in model_findings if each.desc is not None and not each.on_host and not each.unchecked]
     emulated = {each.node for each in asked if each.desc is not None and is_emulated(each.desc, level)}
-    remarks = [remark for finding in found for remark in _remarks(finding, level, finding.node in emulated)]
-    return Checked(found, remarks, level, emulated)
+    remarks = [remark for finding in model_findings for remark in _remarks(finding, level, finding.node in emulated)]
+    return Checked(model_findings, remarks, level, emulated)
 
 
-def read_sizes(given: Sequence[str]) -> dict[str, int]:
+def read_sizes(texts: Sequence[str]) -> dict[str, int]:
     """Parse ``NAME=SIZE`` options.
 
     Raises:
         ClickException: an option has another form.
     """
     sizes: dict[str, int] = {}
-    for text in given:
+    for text in texts:
         name, equals, size = text.rpartition("=")
         # isdigit alone also accepts digits of other scripts.
         if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):

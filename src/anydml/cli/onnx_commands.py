@@ -88,10 +88,12 @@ def run_onnx(
     place = JsonPath(model)
     sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
     program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside)))
-    for option, given, known in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
-        wrong = next((name for name in given if name not in known), None)
+    for option, files, names_in_model in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
+        wrong = next((name for name in files if name not in names_in_model), None)
         if wrong is not None:
-            raise ModelError(f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(known)}", field=wrong)
+            raise ModelError(
+                f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(names_in_model)}", field=wrong
+            )
     data = external_files(load(model, external_data=False), Path(model).parent) if targets else ()
     written: dict[Path, str] = {}
     for name, path in targets.items():
@@ -111,9 +113,9 @@ def run_onnx(
     documents = dict[str, Any]()
     for name, array in zip(program.outputs, results, strict=True):
         if isinstance(array, list):
-            documents[name] = [_as_document(each) for each in array]
-            for k, each in enumerate(array):
-                log(printable(f"Output '{name}', {k} ({each.dtype} {list(each.shape)}): {_text(each)}"))
+            documents[name] = [_as_document(item) for item in array]
+            for k, item in enumerate(array):
+                log(printable(f"Output '{name}', {k} ({item.dtype} {list(item.shape)}): {_text(item)}"))
             log(printable(f"Output '{name}' is a sequence of {len(array)}"))
         elif name in targets:
             if array.dtype.hasobject:
@@ -131,10 +133,10 @@ def run_onnx(
 
 def _as_document(array: Any, has_values: bool = True) -> dict[str, Any]:
     """Return an array for JSON."""
-    found: dict[str, Any] = {"dtype": str(array.dtype), "shape": [*array.shape]}
+    document: dict[str, Any] = {"dtype": str(array.dtype), "shape": [*array.shape]}
     if has_values:
-        found["values"] = values_as_json((array.astype("f4") if array.dtype.kind == "V" else array).tolist())
-    return found
+        document["values"] = values_as_json((array.astype("f4") if array.dtype.kind == "V" else array).tolist())
+    return document
 
 
 def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
@@ -209,10 +211,10 @@ def _placed(place: Any, work: Callable[[], T]) -> T:
         raise ModelError(f"{place}: {error}", error.operator, error.field, error.rule) from None
 
 
-def _pairs(option: str, given: Sequence[str]) -> dict[str, Path]:
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, Path]:
     """Parse ``NAME=FILE`` options."""
     pairs: dict[str, Path] = {}
-    for text in given:
+    for text in texts:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
             raise click.ClickException(f"{option} {text}: write {option} NAME=FILE.npy")

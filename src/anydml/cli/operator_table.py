@@ -29,8 +29,8 @@ def operator_table(colour: bool = False) -> str:
         colour: whether to emit escape sequences for bold text.
     """
     sections = {name: list(_rows(kind)) for name, kind in sorted(REGISTRY.items())}
-    every = [HEADINGS, *(row for rows in sections.values() for row in rows)]
-    widths = [max(len(line) for row in every for line in row[k].splitlines()) for k in range(len(HEADINGS))]
+    table_rows = [HEADINGS, *(row for rows in sections.values() for row in rows)]
+    widths = [max(len(line) for row in table_rows for line in row[k].splitlines()) for k in range(len(HEADINGS))]
     text = io.StringIO()
     console = Console(file=text, width=WIDTH, force_terminal=colour, highlight=False, legacy_windows=False)
     console.print("type in a model file", style="bold")

@@ -35,9 +35,9 @@ def exclude(*names: str, why: str = "") -> None:
         UsageError: several of them were given.
     """
     context = click.get_current_context()
-    given = [
+    options = [
         max(each.opts, key=len) for name in names for each in context.command.params
         if each.name == name and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]  # fmt: skip
-    if len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} exclude each other{why and ': '}{why}", context)
+    if len(options) > 1:
+        raise click.UsageError(f"{options[0]} and {options[1]} exclude each other{why and ': '}{why}", context)

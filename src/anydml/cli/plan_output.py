@@ -71,13 +71,13 @@ class PlanOutput:
             say_json({**self._report(plan), "written": False, **refusal, "files": _files(plan, has_arrays)})
             return
         self._describe(plan)
-        for file, own in plan.by_file():
+        for file, file_targets in plan.by_file():
             if file is None:
-                for target in own:
+                for target in file_targets:
                     self._say(f"  {target!r}")
                 continue
-            self._say(f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
-            for target in own if has_arrays else ():
+            self._say(f"  {file.path.name}: {counted(len(file_targets), 'tensor')}, {bytes_text(file.size)}")
+            for target in file_targets if has_arrays else ():
                 said = array_as_json(target)
                 self._say(f"    {said['name']}: {said['dtype']} {said['shape']}")
         if refused is not None:
@@ -163,11 +163,13 @@ class PlanOutput:
 
 def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
     """The files and Zarr arrays that a plan writes."""
-    found: list[dict[str, Any]] = []
-    for file, own in plan.by_file():
+    files: list[dict[str, Any]] = []
+    for file, file_targets in plan.by_file():
         if file is None:
-            found += [{"path": str(each.path), **array_as_json(each), "chunks": [*each.chunks]} for each in own]
+            files += [
+                {"path": str(each.path), **array_as_json(each), "chunks": [*each.chunks]} for each in file_targets
+            ]
         else:
-            arrays = {"arrays": [array_as_json(each) for each in own]} if has_arrays else {}
-            found.append({"path": str(file.path), "bytes": file.size, "count": len(own), **arrays})
-    return found
+            arrays = {"arrays": [array_as_json(each) for each in file_targets]} if has_arrays else {}
+            files.append({"path": str(file.path), "bytes": file.size, "count": len(file_targets), **arrays})
+    return files

@@ -61,45 +61,45 @@ def prove(
         if not is_onnx(model):
             raise click.ClickException(f"{model}: its name must end in .onnx")
     check_target("--input", shown, ".npz", [first, second], overwrite)
-    given = read_sizes(sizes)
+    size_values = read_sizes(sizes)
 
     from anydml.files.folder import Folder
     from anydml.proving import prove as work
 
     folders = [Folder(Path(model).resolve().parent, allow_outside) for model in (first, second)]
     a, b = load_onnx(first, lambda model: model), load_onnx(second, lambda model: model)
-    found = work(a, b, given, (folders[0], folders[1]), not no_run, weights)
-    if shown is not None and found.verdict == "different" and found.shown is not None:
+    proof = work(a, b, size_values, (folders[0], folders[1]), not no_run, weights)
+    if shown is not None and proof.verdict == "different" and proof.shown is not None:
         import numpy as np
 
-        np.savez(shown, **found.shown.inputs)
-    code = _code(found, rounding)
+        np.savez(shown, **proof.shown.inputs)
+    code = _code(proof, rounding)
     if as_json:
-        say_json({"first": first, "second": second, "exit_code": code, **as_document(found)})
+        say_json({"first": first, "second": second, "exit_code": code, **as_document(proof)})
     elif as_junit:
-        for line in _junit(first, second, found, code).splitlines():
+        for line in _junit(first, second, proof, code).splitlines():
             say(line)
     elif not (quiet and code == SAME):
-        for line in lines(found):
+        for line in lines(proof):
             say(printable(line))
-        if shown is not None and found.verdict == "different" and found.shown is not None:
+        if shown is not None and proof.verdict == "different" and proof.shown is not None:
             say(printable(f"the input is written to '{shown}'"))
     return code
 
 
-def _code(found: Proof, rounding: bool) -> int:
-    if found.verdict == "proved" or (found.verdict == "rounded" and rounding):
+def _code(proof: Proof, rounding: bool) -> int:
+    if proof.verdict == "proved" or (proof.verdict == "rounded" and rounding):
         return SAME
-    return DIFFERENT if found.verdict == "different" else UNDECIDED
+    return DIFFERENT if proof.verdict == "different" else UNDECIDED
 
 
-def lines(found: Proof) -> Iterator[str]:
+def lines(proof: Proof) -> Iterator[str]:
     """Yield what is known of two models, as text."""
-    yield f"{_verdict(found)}{_where(found)}"
-    yield from (f"    {each}" for each in (*found.reasons, *found.rounding))
-    if found.samples:
-        yield f"    at {'; '.join(_sizes(each) for each in found.samples)} all results are equal"
-    shown = found.shown
+    yield f"{_verdict(proof)}{_where(proof)}"
+    yield from (f"    {each}" for each in (*proof.reasons, *proof.rounding))
+    if proof.samples:
+        yield f"    at {'; '.join(_sizes(each) for each in proof.samples)} all results are equal"
+    shown = proof.shown
     if shown is not None:
         at = f" where {_sizes(shown.sizes)}" if shown.sizes else ""
         if shown.output:
@@ -110,34 +110,34 @@ def lines(found: Proof) -> Iterator[str]:
             yield f"    output '{shown.output}'{at}: {much}" if not shown.note else f"    {much}"
         else:
             yield f"    run on random inputs, results are off by {shown.error:.0f} units in the last place at most{at}"
-    place = found.parting
-    if place is not None and found.verdict in ("different", "undecided"):
+    place = proof.parting
+    if place is not None and proof.verdict in ("different", "undecided"):
         yield f"    output '{place.output}' parts first at:"
         for name, node, term in zip("AB", place.nodes, place.terms, strict=True):
             yield f"        {name}: {node + ': ' if node else ''}{term}"
 
 
-def _verdict(found: Proof) -> str:
-    match found.verdict:
+def _verdict(proof: Proof) -> str:
+    match proof.verdict:
         case "proved":
             return "proved: both compute the same"
         case "rounded":
             return "equal for real numbers: both compute the same, but numbers may be rounded otherwise"
         case "different":
             return "different: they do not compute the same"
-    wrong = [name for name, is_same in found.outputs.items() if not is_same]
-    return f"not decided: {counted(len(wrong), 'output')} of {len(found.outputs)} not proved"
+    wrong = [name for name, is_same in proof.outputs.items() if not is_same]
+    return f"not decided: {counted(len(wrong), 'output')} of {len(proof.outputs)} not proved"
 
 
-def _where(found: Proof) -> str:
-    if found.verdict in ("different", "undecided"):
+def _where(proof: Proof) -> str:
+    if proof.verdict in ("different", "undecided"):
         return ""
-    names = ", ".join(_sizes_of(found.names))
-    given = _sizes(found.sizes)
-    if found.names:
-        where = "".join(f", where {each}" for each in found.where)
-        return f", for all sizes {names} from 1 on{f', and {given}' if given else ''}{where}"
-    return f", for {given}" if given else ""
+    names = ", ".join(_sizes_of(proof.names))
+    fixed_sizes = _sizes(proof.sizes)
+    if proof.names:
+        where = "".join(f", where {each}" for each in proof.where)
+        return f", for all sizes {names} from 1 on{f', and {fixed_sizes}' if fixed_sizes else ''}{where}"
+    return f", for {fixed_sizes}" if fixed_sizes else ""
 
 
 def _sizes_of(names: list[str]) -> list[str]:
@@ -150,18 +150,18 @@ def _sizes(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in zip(_sizes_of([*sizes]), sizes.values(), strict=True))
 
 
-def as_document(found: Proof) -> dict[str, Any]:
+def as_document(proof: Proof) -> dict[str, Any]:
     """Return what is known of two models, for JSON."""
-    place, shown = found.parting, found.shown
+    place, shown = proof.parting, proof.shown
     return {
-        "verdict": found.verdict,
-        "sizes": found.sizes,
-        "all_sizes": found.names,
-        "where": found.where,
-        "outputs": found.outputs,
-        "reasons": found.reasons,
-        "rounding": found.rounding,
-        "equal_at": found.samples,
+        "verdict": proof.verdict,
+        "sizes": proof.sizes,
+        "all_sizes": proof.names,
+        "where": proof.where,
+        "outputs": proof.outputs,
+        "reasons": proof.reasons,
+        "rounding": proof.rounding,
+        "equal_at": proof.samples,
         "parts_at": None if place is None else {"output": place.output, "nodes": place.nodes, "terms": place.terms},
         "run": None if shown is None else {
             "sizes": shown.sizes, "output": shown.output or None, "note": shown.note,
@@ -170,10 +170,10 @@ def as_document(found: Proof) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _junit(first: str, second: str, found: Proof, code: int) -> str:
+def _junit(first: str, second: str, proof: Proof, code: int) -> str:
     """Return JUnit XML, in ASCII: a case per output."""
-    outputs = found.outputs or {"model": False}
-    bad = [name for name, is_same in outputs.items() if code and (found.verdict == "rounded" or not is_same)]
+    outputs = proof.outputs or {"model": False}
+    bad = [name for name, is_same in outputs.items() if code and (proof.verdict == "rounded" or not is_same)]
     kind = "failure" if code == DIFFERENT else "skipped"
     counts = {"tests": str(len(outputs)), "failures": "0", "skipped": "0"}
     counts["failures" if kind == "failure" else "skipped"] = str(len(bad))
@@ -181,8 +181,8 @@ def _junit(first: str, second: str, found: Proof, code: int) -> str:
     for name in outputs:
         case = ElementTree.SubElement(suite, "testcase", classname=printable(second), name=printable(name))
         if name in bad:
-            note = ElementTree.SubElement(case, kind, message=_verdict(found))
-            note.text = "\n".join(map(printable, lines(found)))
+            note = ElementTree.SubElement(case, kind, message=_verdict(proof))
+            note.text = "\n".join(map(printable, lines(proof)))
     ElementTree.indent(suite)
     text: bytes = ElementTree.tostring(suite, encoding="us-ascii", xml_declaration=True)
     return text.decode()

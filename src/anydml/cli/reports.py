@@ -135,15 +135,15 @@ def _description(rule: str) -> str:
 
 def _results(report: Report) -> Iterator[dict[str, Any]]:
     uri = _uri(report)
-    for each in report.problems:
-        rule = f" Rule: {each.rule}; {each.remedy}." if each.rule else ""
+    for problem in report.problems:
+        rule = f" Rule: {problem.rule}; {problem.remedy}." if problem.rule else ""
         place = {
             # SARIF viewers require a line, even for ONNX files.
-            "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": each.line or 1}},
-            "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (each.node, each.field)))}],
+            "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": problem.line or 1}},
+            "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (problem.node, problem.field)))}],
         }
-        text = f"{each.message}.{rule}" if each.place is None else f"{each.node}: {each.message}.{rule}"
-        yield {"ruleId": each.operator or IN_FILE, "level": "error", "message": {"text": text}, "locations": [place]}
+        text = f"{problem.message}.{rule}" if problem.place is None else f"{problem.node}: {problem.message}.{rule}"
+        yield {"ruleId": problem.operator or IN_FILE, "level": "error", "message": {"text": text}, "locations": [place]}
 
 
 FORMS: dict[str, Callable[[Sequence[Report]], str]] = {"json": as_json, "junit": as_junit, "sarif": as_sarif}

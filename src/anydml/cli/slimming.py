@@ -57,44 +57,44 @@ def slim(
         from anydml.slim import slim, total, write
 
         folder = Folder(Path(model).resolve().parent, allow_outside)
-        found = slim(loaded, folder, exact)
-        proof = _proof(loaded, found, folder) if prove else []
-        write(loaded, found, Path(output), folder, overwrite, [Path(model)])
-        lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
+        slimmed = slim(loaded, folder, exact)
+        proof = _proof(loaded, slimmed, folder) if prove else []
+        write(loaded, slimmed, Path(output), folder, overwrite, [Path(model)])
+        lines = [f"{model}: {total(slimmed)}, written to '{output}'", *_lines(slimmed), *proof]
         if html is not None:
             from anydml.slim.report import report
 
-            report(model, found).save(html)
+            report(model, slimmed).save(html)
             lines.append(f"'{model}' is explained in '{html}'")
         if as_json:
-            say_json({"model": model, "output": output, "html": html, **_document(found), "proof": proof})
+            say_json({"model": model, "output": output, "html": html, **_document(slimmed), "proof": proof})
         return lines
 
     for line in load_onnx(model, work):
         tell(printable(line))
 
 
-def _document(found: Slimmed) -> dict[str, Any]:
+def _document(slimmed: Slimmed) -> dict[str, Any]:
     """Return what was changed, for JSON: costs have `bytes` and `nodes` of movement."""
     from anydml.slim import movement_of
 
-    before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(found))
+    before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
     regions = [
         {"title": each.title, "bytes_before": each.before.moved, "bytes_after": each.after.moved}
-        for each in found.changed
+        for each in slimmed.changed
     ]
-    left = [{"title": each.title, "why": each.refused} for each in found.regions if each.refused]
-    stages = [stage.title for stage in found.stages if stage.title]
-    document = {"before": before, "after": after, "is_exact": found.is_exact, "regions": regions}
-    return {**document, "stages": stages, "left_alone": left, "notes": found.notes}
+    left = [{"title": each.title, "why": each.refused} for each in slimmed.regions if each.refused]
+    stages = [stage.title for stage in slimmed.stages if stage.title]
+    document = {"before": before, "after": after, "is_exact": slimmed.is_exact, "regions": regions}
+    return {**document, "stages": stages, "left_alone": left, "notes": slimmed.notes}
 
 
-def _proof(loaded: ModelProto, found: Slimmed, folder: Folder) -> list[str]:
+def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     """Return what `anydml prove` says of the new model; nothing is written if it is not equal."""
     from anydml.cli.proving import lines
     from anydml.proving import prove
 
-    proof = prove(loaded, found.model, folders=(folder, folder))
+    proof = prove(loaded, slimmed.model, folders=(folder, folder))
     said = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
@@ -102,21 +102,21 @@ def _proof(loaded: ModelProto, found: Slimmed, folder: Folder) -> list[str]:
     return said
 
 
-def _lines(found: Slimmed) -> Iterator[str]:
+def _lines(slimmed: Slimmed) -> Iterator[str]:
     from anydml.slim import listed
 
-    regions = found.changed
+    regions = slimmed.changed
     for region in regions[:SHOWN]:
         before, after = listed(region.kinds_before), listed(region.kinds_after)
         yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
         yield f"        {before} → {after}"
     if len(regions) > SHOWN:
         yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
-    for stage in found.stages:
+    for stage in slimmed.stages:
         if stage.title:
             yield f"    {stage}"
-    for region in found.regions:
+    for region in slimmed.regions:
         if region.refused:
             yield f"    {region.title}: left alone, {region.refused}"
-    for note in found.notes:
+    for note in slimmed.notes:
         yield f"    {note}"

@@ -235,14 +235,14 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     """Run a task of a plan in a file, or what is left of it."""
     from anydml.stores.tasks import finish_tasks, run_task
 
-    given = click.get_current_context()
+    context = click.get_current_context()
     of_others = [
-        parameter.opts[0] for parameter in given.command.params
+        parameter.opts[0] for parameter in context.command.params
         if parameter.name not in ("plan_file", "task", "as_json", "quiet")
-        and given.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        and given.params[parameter.name or ""] is not None
+        and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        and context.params[parameter.name or ""] is not None
     ]  # fmt: skip
-    if plan_file is None or given.params["source"] is not None:
+    if plan_file is None or context.params["source"] is not None:
         raise click.UsageError("IN and OUT are needed, or --plan FILE alone")
     if of_others:
         raise click.UsageError(f"{of_others[0]} is said when the plan is made: leave it out")
@@ -254,14 +254,14 @@ def _run_tasks(plan_file: str | None, task: int | None, output: PlanOutput) -> i
     return 0
 
 
-def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
+def _chunks(texts: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
     """Parse --chunks: one chunk shape, or chunk shapes by array name."""
-    if len(given) == 1 and "=" not in given[0]:
-        return _numbers("--chunks", given[0])
-    found = {name: _numbers("--chunks", sizes) or [] for name, _, sizes in (text.rpartition("=") for text in given)}
-    if "" in found or len(found) < len(given):
+    if len(texts) == 1 and "=" not in texts[0]:
+        return _numbers("--chunks", texts[0])
+    shapes = {name: _numbers("--chunks", sizes) or [] for name, _, sizes in (text.rpartition("=") for text in texts)}
+    if "" in shapes or len(shapes) < len(texts):
         raise click.BadParameter("is given several times, but not as NAME=N,… of each array", param_hint="--chunks")
-    return found or None
+    return shapes or None
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
