@@ -30,8 +30,8 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Import `fuse` or a package when it is first used; in the command, which needs few of them, any name."""
-        globals()[name] = found = _found(name)
-        return found
+        globals()[name] = attribute = _found(name)
+        return attribute
 
     def _found(name: str) -> Any:
         if name == "fuse":

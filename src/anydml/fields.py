@@ -25,10 +25,10 @@ MOST_ITEMS = 1 << 24
 
 def with_items(tree: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     """Return a dict of the same class, such as an OrderedDict, and with the same attributes, with other items."""
-    found = copy.copy(tree)
-    for name, each in items.items():
-        found[name] = each
-    return found
+    copied = copy.copy(tree)
+    for name, item in items.items():
+        copied[name] = item
+    return copied
 
 
 def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
@@ -40,8 +40,8 @@ def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
         value: the argument.
         wanted: a description of valid values, such as ``"an integer"``.
     """
-    given = " ".join(reprlib.repr(value).split())
-    return DescTypeError(f"{name}: {field} is {given}, but it must be {wanted}", name, field, f"it must be {wanted}")
+    shown = " ".join(reprlib.repr(value).split())
+    return DescTypeError(f"{name}: {field} is {shown}, but it must be {wanted}", name, field, f"it must be {wanted}")
 
 
 def integer(name: str, field: str, value: Any) -> int:

@@ -202,9 +202,9 @@ def picked_axis(
     if not is_integer:
         message = f"{name}: indices are {dtype}, but only integers of up to 64 bits count: convert them first"
         raise DescError(message, name, "indices", "indices must be integers of up to 64 bits")
-    found: int = axis_of(name, len(shape), axis)
+    normalized: int = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
-    if not holds((shape[found] >= 1) | (count == 0)):
-        message = f"{name}: axis {found} of x is empty, but there is something to pick: {counted(count, 'index')}"
+    if not holds((shape[normalized] >= 1) | (count == 0)):
+        message = f"{name}: axis {normalized} of x is empty, but there is something to pick: {counted(count, 'index')}"
         raise DescError(message, name, "x", "there must be an element to read")
-    return found
+    return normalized

@@ -26,22 +26,22 @@ def path_text(name: str, value: object) -> str:
         TypeError: `value` is neither a `str` nor a `pathlib.Path`.
         ModelError: it is an address, such as ``s3://bucket/x.zarr``.
     """
-    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(found, str):
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str):
         raise TypeError(f"{name} takes the path of a file, as a str or pathlib.Path, not {reprlib.repr(value)}")
-    if (said := address(found)) is not None:
-        raise ModelError(f"{name}: {found[:200]!r} {said}")
-    return found
+    if (said := address(text)) is not None:
+        raise ModelError(f"{name}: {text[:200]!r} {said}")
+    return text
 
 
 def address(path: str) -> str | None:
     """Say that a path is the address of something that is no local file, and what to do; None if it is not."""
-    found = _ADDRESS.match(path)
-    if found is None:
+    match = _ADDRESS.match(path)
+    if match is None:
         return None
     what = (
         "copy it to this machine first, or write here and copy the result; a folder of this name needs its whole path"
     )
-    if found[0].strip().lower().startswith("file:"):
-        what = f"write /{path[found.end() :].lstrip('/')[:200]}"
+    if match[0].strip().lower().startswith("file:"):
+        what = f"write /{path[match.end() :].lstrip('/')[:200]}"
     return f"is an address, and only files on this machine are read and written here: {what}"

@@ -59,8 +59,8 @@ class Progress:
 
     def text(self, now: float) -> str:
         """Return share, counts, rate, and time left."""
-        spent, made = now - self._start, self.done - self._before
-        rate = made / spent if spent > 0 else 0.0
+        spent, done = now - self._start, self.done - self._before
+        rate = done / spent if spent > 0 else 0.0
         share = self.done / self.total if self.total else 1.0
         text = f"{share:4.0%} {self._show(self.done)} of {self._show(self.total)}"
         if rate:

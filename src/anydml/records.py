@@ -54,10 +54,10 @@ class Record:
 class Given(Generic[Taken, Kept]):
     """The type of a field that a record converts: what is given, and what is kept. Only type checkers use it."""
 
-    def __get__(self, made: Any, kind: Any = None) -> Kept:
+    def __get__(self, instance: Any, kind: Any = None) -> Kept:
         raise NotImplementedError
 
-    def __set__(self, made: Any, value: Taken) -> None:
+    def __set__(self, instance: Any, value: Taken) -> None:
         raise NotImplementedError
 
 
@@ -79,17 +79,17 @@ def record(kind: type[Kind]) -> type[Kind]:
         kind: the class, with annotations as for a dataclass.
     """
     for name, text in inspect.get_annotations(kind).items():
-        for pattern, kept in _KEPT:
-            text = re.sub(f"^{pattern}$", kept, text)  # noqa: PLW2901
+        for pattern, replacement in _KEPT:
+            text = re.sub(f"^{pattern}$", replacement, text)  # noqa: PLW2901
         kind.__annotations__[name] = text
     # A frozen dataclass's generated `__init__` bypasses `__setattr__`.
     makes = kind.__init__ is object.__init__
     return dataclasses.dataclass(init=makes, frozen=makes, eq=False, repr=False, slots=True)(kind)
 
 
-def _values(made: Any) -> tuple[Any, ...]:
-    kind: Any = type(made)
-    return _getter(kind)(made)
+def _values(instance: Any) -> tuple[Any, ...]:
+    kind: Any = type(instance)
+    return _getter(kind)(instance)
 
 
 @functools.cache
@@ -98,4 +98,4 @@ def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
     names = [field.name for field in dataclasses.fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda made: tuple(getattr(made, name) for name in names)
+    return lambda instance: tuple(getattr(instance, name) for name in names)

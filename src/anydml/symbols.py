@@ -84,6 +84,6 @@ def are_equal(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(sizes) == len(others) and all(holds(a == b) for a, b in zip(sizes, others, strict=True))
 
 
-def are_at_least(least: int, sizes: Sequence[Any]) -> bool:
-    """Whether all sizes (at least one) are `least` or more."""
-    return min(sizes) >= least if are_known(sizes) else all(holds(size >= least) for size in sizes)
+def are_at_least(min_size: int, sizes: Sequence[Any]) -> bool:
+    """Whether all sizes (at least one) are `min_size` or more."""
+    return min(sizes) >= min_size if are_known(sizes) else all(holds(size >= min_size) for size in sizes)

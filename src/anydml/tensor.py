@@ -119,8 +119,8 @@ class Layout:
     def broadcast(self, sizes: tuple[int, ...]) -> Layout:
         """The layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
         more = len(sizes) - len(self.sizes)
-        each = zip(self.sizes, self.strides, sizes[more:], strict=True)
-        strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
+        dimensions = zip(self.sizes, self.strides, sizes[more:], strict=True)
+        strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in dimensions)
         return Layout(sizes, strides, self.element_size)
 
     def __eq__(self, other: object) -> bool:
@@ -201,13 +201,13 @@ class TensorDesc(Record):
 
     def __repr__(self) -> str:
         parts = [repr(self.data_type.name), str([*self.sizes])]
-        given = {
+        fields = {
             "strides": None if self.strides is None else [*self.strides],
             "flags": self.flags or None,
             "total_tensor_size_in_bytes": self.total_tensor_size_in_bytes,
             "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment or None,
         }
-        parts += [f"{name}={value!s}" for name, value in given.items() if value is not None]
+        parts += [f"{name}={value!s}" for name, value in fields.items() if value is not None]
         return f"TensorDesc({', '.join(parts)})"
 
     @property
@@ -240,11 +240,11 @@ class TensorDesc(Record):
 
 
 def _unsigned(name: str, field: str, values: Sequence[int], rule: str) -> tuple[int, ...]:
-    found = integers(name, field, values)
-    for i, value in enumerate(found):
+    numbers = integers(name, field, values)
+    for i, value in enumerate(numbers):
         if value < 0:
             raise DescError(f"{name}: {field}[{i}] is {value}", name, f"{field}[{i}]", rule)
-    return found
+    return numbers
 
 
 def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, str, str]]:
