@@ -214,7 +214,7 @@ def gallery() -> str:
         seen |= {name for _, name in shown}
         place = page.relative_to(docs).as_posix()
         if shown and place != "index.md":
-            parts.append(f"## [{text.partition(chr(10))[0].removeprefix('# ')}]({place})\n")
+            parts.append(f"### [{text.partition(chr(10))[0].removeprefix('# ')}]({place})\n")
             parts += [f"![{about}](pictures/{name})\n" for about, name in shown]
     return "\n".join(parts)
 

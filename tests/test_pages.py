@@ -9,7 +9,7 @@ from anydml.cli import anydml
 from anydml.cli.command import all_commands
 
 DOCS = Path(__file__).parents[1] / "docs"
-GENERATED = {"words.md"}
+GENERATED = {"supported-functions.md"}
 """Pages of tables that are made of the code."""
 MOST_PAGES = 25
 
