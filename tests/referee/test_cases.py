@@ -14,6 +14,7 @@ from anydml.referee.cases import same
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
 from anydml.referee.folders import MODEL, model_of
+from anydml.referee.nodes import Node
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller import node_of
 from anydml.referee.texts import says, versions
@@ -154,3 +155,30 @@ def test_other_operators_and_folders_are_refused(tmp_path):
     (case / "test_data_set_0/output_0.pb").write_bytes(b"")
     with pytest.raises(ModelError, match="has 2 nodes"):
         node_of(find_cases(tmp_path / "one")[0])
+
+
+@pytest.mark.parametrize(
+    "operator, opset, inputs, attributes",
+    [
+        ("Squeeze", 13, [[[1.0]], [0, 0]], {}),
+        ("Slice", 13, [[1.0], [0, 0], [1, 1], [0, -1]], {}),
+        ("ScatterElements", 13, [[1.0, 2.0], [1, -1], [3.0, 4.0]], {}),
+        ("ScatterND", 13, [[1.0, 2.0], [[1], [-1]], [3.0, 4.0]], {}),
+        ("ScatterND", 16, [[1.0, 2.0], [[1]], [3.0]], {"reduction": "add"}),
+        ("Pad", 13, [[1.0], [-1, 1]], {"mode": "edge"}),
+        ("Pad", 18, [[1.0], [0, 0, 1, 1], 0.0, [0, -1]], {}),
+        ("CenterCropPad", 18, [[1.0], [1, 1]], {"axes": [0, -1]}),
+        ("Reshape", 13, [np.zeros((0, 1)), [-1]], {}),
+        ("Range", 11, [0.0, 1.0, 0.1], {}),
+        ("NonZero", 13, [np.array(["a"], object)], {}),
+        ("Resize", 13, [np.zeros(0), None, np.float32([1])], {}),
+        ("Resize", 13, [[1.0], None, np.float32([2])], {"mode": "linear"}),
+    ],
+)
+def test_what_no_sentence_decides_is_no_case(operator, opset, inputs, attributes):
+    """Neither drawn, which `make_cases` asserts, nor what a difference shrinks to."""
+    arrays = tuple(None if value is None else np.asarray(value) for value in inputs)
+    node = Node(operator, opset, arrays, attributes)
+    made = OPERATORS[operator]
+    assert all(rule.holds(node) for rule in made.rules)
+    assert not made.is_case(node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MAX, Draw
 from anydml.referee.nodes import Constant, Node, Result
-from anydml.referee.rules import Operator, Rule, always
+from anydml.referee.rules import LeftOut, Operator, Rule, always
 from anydml.referee.shaping import whole
 from anydml.referee.texts import result_dtypes
 
@@ -96,7 +96,7 @@ NON_ZERO = Operator(
         (always, ("Returns the indices of the elements that are non-zero (in row-major order - by dimension).",)),
     ),
     typed_by="X",
-    left_out=("strings: the text does not say which is zero",),
+    left_out=(LeftOut("strings: the text does not say which is zero", lambda node: node.array(0).dtype.hasobject),),
 )
 
 
@@ -116,13 +116,19 @@ def _range(node: Node) -> list[Result]:
     return [Result((length,), dtype, lambda at: Constant(dtype.type(float(start + at[0] * delta))))]
 
 
+def _is_rounded(node: Node) -> bool:
+    start, delta = (Fraction(float(node.array(k))) for k in (0, 2))
+    numbers = [start + k * delta for k in range(_range(node)[0].shape[0])]
+    return any(Fraction(float(node.array(0).dtype.type(float(each)))) != each for each in numbers)
+
+
 RANGE = Operator(
     "Range",
     _draw_range,
     _range,
     ((always, ("number_of_elements = max( ceil( (limit - start) / delta ) , 0 )",)),),
     typed_by="start",
-    left_out=("numbers that a floating-point type rounds: the text does not say how often it does",),
+    left_out=(LeftOut("numbers that the type rounds: the text does not say how often it does", _is_rounded),),
 )
 
 

@@ -11,10 +11,12 @@ from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Sour
 from anydml.referee.rules import (
     AXIS_IN_RANGE,
     Ambiguity,
+    LeftOut,
     Operator,
     Reading,
     Rule,
     always,
+    axis_twice,
     has,
     input_between,
     zero_of_strings,
@@ -53,6 +55,14 @@ def _draw_pad(draw: Draw) -> Node | None:
         signed = [draw.signed(axis, x.ndim) for axis in axes]
         return Node("Pad", draw.opset, (*inputs, value, draw.integers(signed, draw.index_dtype("axes"))), attributes)
     return Node("Pad", draw.opset, (*inputs, *([] if value is None else [value])), attributes)
+
+
+def _is_padded_by_none(node: Node) -> bool:
+    """Whether elements of an axis are repeated or mirrored that has none, or none is left."""
+    if node.attribute("mode") == "constant":
+        return False
+    sizes = zip(node.array(0).shape, pads_of(node), strict=True)
+    return any(size + min(a, 0) + min(b, 0) < 1 and max(a, b) > 0 for size, (a, b) in sizes)
 
 
 def pads_of(node: Node) -> list[tuple[int, int]]:
@@ -208,8 +218,8 @@ PAD = Operator(
     ),
     typed_by="data",
     left_out=(
-        "an empty axis that is padded in a mode other than constant",
-        "an axis twice: the text leaves it undefined",
+        LeftOut("an axis without elements that is padded by some", _is_padded_by_none),
+        axis_twice(lambda node: node.integers(3)),
     ),
 )
 
@@ -276,7 +286,7 @@ CENTER_CROP_PAD = Operator(
     ),
     (zero_of_strings(_center_crop_pad),),
     typed_by="input_data",
-    left_out=("an axis twice: the text leaves it undefined",),
+    left_out=(axis_twice(lambda node: node.attributes.get("axes", ())),),
 )
 
 OPERATORS = (PAD, CENTER_CROP_PAD)

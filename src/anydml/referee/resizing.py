@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
-from anydml.referee.rules import Ambiguity, Operator, Reading, Rule, always, has
+from anydml.referee.rules import Ambiguity, LeftOut, Operator, Reading, Rule, always, axis_twice, has
 
 HALF = Fraction(1, 2)
 ROUNDINGS: dict[str, Callable[[Any], int]] = {
@@ -326,7 +326,11 @@ RESIZE = Operator(
         ),
     ),
     typed_by="X",
-    left_out=("linear and cubic, which compute", "axes that are empty"),
+    left_out=(
+        LeftOut("linear and cubic, which compute", lambda node: node.attribute("mode") != "nearest"),
+        LeftOut("inputs that are empty", lambda node: not node.array(0).size),
+        axis_twice(lambda node: node.attributes.get("axes", ())),
+    ),
 )
 
 OPERATORS = (RESIZE,)

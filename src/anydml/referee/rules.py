@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +58,18 @@ class Ambiguity(NamedTuple):
     readings: tuple[Reading, ...]
 
 
+class LeftOut(NamedTuple):
+    """Nodes that no rule forbids, but whose results no sentence decides: they are no cases.
+
+    Attributes:
+        words: which they are.
+        has: whether a node is one.
+    """
+
+    words: str
+    has: Callable[[Node], bool]
+
+
 class Operator(NamedTuple):
     """An operator of ONNX for the referee.
 
@@ -69,7 +81,7 @@ class Operator(NamedTuple):
         rules: what a valid node keeps.
         ambiguities: what the text leaves open.
         typed_by: the input whose types the text lists for what moves.
-        left_out: valid nodes that are never drawn, in words.
+        left_out: nodes that are never drawn.
     """
 
     name: str
@@ -79,7 +91,11 @@ class Operator(NamedTuple):
     rules: tuple[Rule, ...] = ()
     ambiguities: tuple[Ambiguity, ...] = ()
     typed_by: str = ""
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    def is_case(self, node: Node) -> bool:
+        """Whether a node keeps the rules, and the text decides its results."""
+        return all(rule.holds(node) for rule in self.rules) and not any(each.has(node) for each in self.left_out)
 
 
 def always(node: Node) -> bool:
@@ -91,6 +107,23 @@ def has(name: str, value: object) -> Callable[[Node], bool]:
     """Whether an attribute has a value."""
     return lambda node: bool(node.attribute(name) == value)
 
+
+def axis_twice(axes: Callable[[Node], Sequence[int]]) -> LeftOut:
+    """Axes of the first input that are the same."""
+
+    def has(node: Node) -> bool:
+        found = axes(node)
+        return len({axis % max(node.array(0).ndim, 1) for axis in found}) < len(found)
+
+    return LeftOut("an axis twice: the text does not say what it does", has)
+
+
+def is_reduced(node: Node) -> bool:
+    """Whether elements are computed of several."""
+    return bool(node.attributes.get("reduction", "none") != "none")
+
+
+REDUCTIONS = LeftOut("reductions, which compute", is_reduced)
 
 Bound = Callable[[Node], int]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Sizes, Source, count, number, place, wrapped
-from anydml.referee.rules import Operator, Rule, always, attribute_between, rank_of
+from anydml.referee.rules import LeftOut, Operator, Rule, always, attribute_between, rank_of
 
 
 def whole(draw: Draw, most_rank: int = 5, least_rank: int = 0, parameter: str = "data") -> Array:
@@ -159,7 +159,12 @@ RESHAPE = Operator(
         ),
     ),
     typed_by="data",
-    left_out=("−1 where the input is empty: the text infers it from 0 and the remaining dimensions",),
+    left_out=(
+        LeftOut(
+            "−1 where the input is empty: the text infers it from 0 and the remaining dimensions",
+            lambda node: -1 in node.integers(1) and not node.array(0).size,
+        ),
+    ),
 )
 
 
@@ -215,7 +220,6 @@ IDENTITY = Operator(
     _identity,
     ((always, ("Tensor to copy input into.",)),),
     typed_by="input",
-    left_out=("sequences and optional values",),
 )
 
 OPERATORS = (TRANSPOSE, RESHAPE, FLATTEN, IDENTITY)

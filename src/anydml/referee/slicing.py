@@ -6,7 +6,7 @@ import numpy as np
 
 from anydml.referee.drawing import FAR, Draw
 from anydml.referee.nodes import Array, Coordinate, Node, Result, Source
-from anydml.referee.rules import AXIS_IN_RANGE, Ambiguity, Operator, Reading, Rule, always, input_between
+from anydml.referee.rules import AXIS_IN_RANGE, Ambiguity, Operator, Reading, Rule, always, axis_twice, input_between
 from anydml.referee.shaping import whole
 
 
@@ -132,7 +132,7 @@ SLICE = Operator(
         ),
     ),
     typed_by="data",
-    left_out=("an axis twice: the text leaves it undefined",),
+    left_out=(axis_twice(lambda node: node.integers(3)),),
 )
 
 OPERATORS = (SLICE,)

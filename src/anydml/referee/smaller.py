@@ -66,7 +66,7 @@ def _valid(name: str, node: Node) -> Case | None:
 
     operator = operator_named(node.operator)
     try:
-        if not all(rule.holds(node) for rule in operator.rules):
+        if not operator.is_case(node):
             return None
         case = valid_case(operator, node, name)
         model = model_of(node, [(value.dtype, value.shape) for value in case.outputs])

@@ -6,7 +6,7 @@ from typing import Any
 
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, Node, Result, wrapped
-from anydml.referee.rules import Operator, Quote, Rule, always
+from anydml.referee.rules import Operator, Quote, Rule, always, axis_twice
 from anydml.referee.shaping import reordered, whole
 
 
@@ -99,6 +99,7 @@ SQUEEZE = Operator(
         ),
     ),
     typed_by="data",
+    left_out=(axis_twice(lambda node: axes_of(node) or ()),),
 )
 
 

@@ -11,6 +11,8 @@ from anydml.referee.nodes import Coordinate, Node, Result, Source, count, place,
 from anydml.referee.picking import OUT_OF_BOUNDS, along_axis, tuple_bounds
 from anydml.referee.rules import (
     AXIS,
+    REDUCTIONS,
+    LeftOut,
     Operator,
     Rule,
     always,
@@ -50,6 +52,13 @@ def _scatter_elements(node: Node) -> list[Result]:
     return [Result(x.shape, x.dtype, lambda at: (2, origins[at]) if at in origins else (0, at))]
 
 
+def _is_written_twice(node: Node) -> bool:
+    """Whether an element of an update is written over by another."""
+    (result,) = _scatter_elements(node) if node.operator == "ScatterElements" else _scatter_nd(node)
+    written = sum(result.source(at)[0] == 2 for at in np.ndindex(*result.shape))
+    return bool(written < node.array(2).size)
+
+
 SCATTER_ELEMENTS = Operator(
     "ScatterElements",
     _draw_scatter_elements,
@@ -75,7 +84,7 @@ SCATTER_ELEMENTS = Operator(
         ),
     ),
     typed_by="data",
-    left_out=("an index twice, whose result the text leaves open", "reductions, which compute"),
+    left_out=(LeftOut("an index twice, whose result the text leaves open", _is_written_twice), REDUCTIONS),
 )
 
 
@@ -122,7 +131,7 @@ SCATTER_ND = Operator(
     ),
     (input_between("indices", 1, tuple_bounds, OUT_OF_BOUNDS),),
     typed_by="data",
-    left_out=("an index twice, whose result the text leaves open", "reductions, which compute"),
+    left_out=(LeftOut("an index twice, whose result the text leaves open", _is_written_twice), REDUCTIONS),
 )
 
 

@@ -64,7 +64,7 @@ def _valid(case: WebnnCase, call: Call, constant: frozenset[int]) -> WebnnCase |
     """The case of a call, if the rules allow it, indices exist, none twice where it writes, and anydml agrees."""
     if not all(rule.holds(call) for rule in RULES[case.operator]):
         return None
-    if not all(rule.holds(call.node) for rule in OPERATORS[call.node.operator].rules):
+    if not OPERATORS[call.node.operator].is_case(call.node):
         return None
     made = valid_case(case.name, case.operator, call, constant)
     if any(not each.size for each in (*made.outputs, *(call.node.array(k) for k in call.tensors.values()))):
