@@ -1,8 +1,10 @@
 """Keep what engines make of one folder of cases, for the page of the referee.
 
 anydml cases --count 10000 --seed 2026 -o cases
-anydml judge cases --engine onnxruntime --json > onnxruntime.json    # and so on
+anydml judge cases --engine onnxruntime --json --shrink onnxruntime > onnxruntime.json    # and so on
 python -m benchmarks.referee cases onnxruntime.json reference.json …
+
+What was shrunk is looked for beside each document, in the folder of its name.
 """
 
 from __future__ import annotations
@@ -10,30 +12,56 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results" / "referee.json"
+MOST = 240
+"""Characters of a line that are kept."""
+OF_ONE_RUN = re.compile(r" \(\d+\)(?= panicked)|/\S*/index\.crates\.io-\w+/")
+"""Numbers of threads, and the folder that an engine was built in."""
 
 
-def kept(index: dict[str, Any], judged: list[dict[str, Any]], date: str) -> dict[str, Any]:
-    """What is kept: the counts of each engine by operator, and the readings that it takes.
+def smallest(folder: Path) -> dict[str, list[str]]:
+    """The lines to paste of what was shrunk to a folder, by the name of the case."""
+    return {path.parent.name: path.read_text("utf-8").splitlines() for path in sorted(folder.glob("*/paste.txt"))}
+
+
+def difference(cause: dict[str, Any], lines: list[str]) -> dict[str, Any]:
+    """What is kept of a cause.
+
+    Args:
+        cause: one of the causes that `anydml judge --json` printed.
+        lines: the smallest case as lines to paste, of which the last two are what the engine made of it and the text.
+    """
+    *given, made, text = (OF_ONE_RUN.sub("", line) for line in lines)
+    short = [line if len(line) <= MOST else f"{line[:MOST]} …" for line in given]
+    found = made.partition(f" {cause['verdict']}: ")[2]
+    fields = {field: cause[field] for field in ("operator", "verdict", "common")}
+    return {**fields, "cases": len(cause["cases"]), "smallest": short, "found": found[:MOST], "text": text}
+
+
+def kept(
+    index: dict[str, Any], judged: list[dict[str, Any]], date: str, shrunk: list[dict[str, list[str]]]
+) -> dict[str, Any]:
+    """What is kept: the counts of each engine by operator, its differences and crashes, and the readings that it takes.
 
     Args:
         index: what `cases.json` says.
         judged: what `anydml judge --json` printed, one per engine.
         date: the day of the run.
+        shrunk: the smallest case of each cause of these.
     """
     whose = f"{index['cases']:,} cases of ONNX, by anydml {index['anydml']} with onnx {index['onnx']}"
     command = f"anydml cases --count {index['cases']} --seed {index['seed']}; anydml judge cases --engine ENGINE"
     fields = ("engine", "counts", "operators", "readings")
-    return {
-        "date": date,
-        "cases": whose,
-        "command": command,
-        "engines": [{field: each[field] for field in fields} for each in judged],
-    }
+    engines = []
+    for each, cases in zip(judged, shrunk, strict=True):
+        causes = [(cause, cases[cause["example"]]) for cause in each["causes"] if cause["example"] in cases]
+        engines.append({field: each[field] for field in fields} | {"differences": [difference(*c) for c in causes]})
+    return {"date": date, "cases": whose, "command": command, "engines": engines}
 
 
 def main() -> None:
@@ -46,8 +74,22 @@ def main() -> None:
     judged = [json.loads(path.read_text(encoding="utf-8")) for path in options.judged]
     if any(sum(each["counts"].values()) > index["cases"] for each in judged):
         sys.exit(f"more cases were judged than {options.cases} has")
+    for path, each in zip(options.judged, judged, strict=True):
+        failed = [cause["example"] for cause in each["causes"] if cause["verdict"] in ("differs", "crashes", "hangs")]
+        if missing := {*failed} - smallest(path.with_suffix("")).keys():
+            sys.exit(
+                f"{path.with_suffix('')} has no smallest case of {', '.join(sorted(missing))}: judge with --shrink"
+            )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    RESULTS.write_text(json.dumps(kept(index, judged, today), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    RESULTS.write_text(
+        json.dumps(
+            kept(index, judged, today, [smallest(path.with_suffix("")) for path in options.judged]),
+            indent=1,
+            ensure_ascii=False,
+        )
+        + "\n",
+        encoding="utf-8",
+    )
 
 
 if __name__ == "__main__":

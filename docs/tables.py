@@ -12,7 +12,8 @@ A page asks with a line ``[[name argument]]``:
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
     [[ambiguities onnx]]   what a document leaves open: onnx or directml
-    [[verdicts]]           what `benchmarks/results/referee.json` holds
+    [[verdicts]]           the counts that `benchmarks/results/referee.json` holds
+    [[differences]]        the smallest case of each difference and crash in it
 """
 
 from __future__ import annotations
@@ -271,6 +272,32 @@ def verdicts() -> str:
     return table(("what", "value"), facts) + "\n" + head + table(("operator", *engines), rows)
 
 
+def differences() -> str:
+    """The smallest case of each difference and crash of each engine, and the sentence that decides it."""
+    path = RESULTS / "referee.json"
+    if not path.exists():
+        return NOT_MEASURED
+    parts = []
+    for engine in json.loads(path.read_text(encoding="utf-8"))["engines"]:
+        rows = [
+            (
+                f"{each['cases']} × {each['operator']} {each['verdict']}"
+                + (f", {each['common']}" * bool(each["common"])),
+                "<br>".join(_code(line) for line in (*each["smallest"], f"{each['verdict']}: {each['found']}")),
+                _code(each["text"]),
+            )
+            for each in engine["differences"]
+        ]
+        body = table(("cases", "the smallest", "text"), rows) if rows else "No case differs, and none crashes.\n"
+        parts.append(f"### {engine['engine']}\n\n{body}")
+    return "\n".join(parts)
+
+
+def _code(line: str) -> str:
+    """A line as code in a cell."""
+    return f"`{line.replace('`', chr(39))}`"
+
+
 def _counts(verdicts: dict[str, int]) -> str:
     crashes = verdicts.get("crashes", 0) + verdicts.get("hangs", 0)
     counts = [*(verdicts.get(name, 0) for name in ("agrees", "differs", "refuses")), crashes]
@@ -290,6 +317,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "words": words,
     "ambiguities": ambiguities,
     "verdicts": verdicts,
+    "differences": differences,
 }
 
 

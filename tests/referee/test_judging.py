@@ -283,6 +283,14 @@ def test_a_special_element_at_the_end_shrinks():
     assert case.outputs[0].size == 1
 
 
+def test_a_split_shrinks_to_valid_ones():
+    """onnx's checker ends the process that gives it fewer sizes than outputs."""
+    node = Node("Split", 18, (np.arange(2.0),), {"num_outputs": 2}, 2)
+    found = [*smaller_cases(valid_case(operator_named("Split"), node, "Split_0"))]
+    assert None in found
+    assert all(each is None or len(each.outputs) == 2 for each in found)
+
+
 def test_a_program_that_writes_nothing_and_one_that_hangs(cases, tmp_path):
     (tmp_path / "none.py").write_text("")
     (tmp_path / "long.py").write_text("import time; time.sleep(60)")
@@ -312,10 +320,21 @@ def test_what_is_kept_for_the_page(judged, monkeypatch, tmp_path):
     from benchmarks.referee import kept
 
     index = {"cases": 12, "seed": 1, "anydml": "1.0", "onnx": "2.0"}
-    found = kept(index, [json.loads(as_json(judged))] * 2, "2026-01-02")
+    told = json.loads(as_json(judged))
+    causes = [each for each in told["causes"] if each["verdict"] == "crashes"]
+    lines = [
+        "Gather, opset 11",
+        "data: [1 | 2]",
+        "program crashes: thread (12) panicked at /a/index.crates.io-1f/b",
+        "text",
+    ]
+    found = kept(index, [told] * 2, "2026-01-02", [{each["example"]: lines for each in causes}, {}])
     (tmp_path / "referee.json").write_text(json.dumps(found))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     text = tables.verdicts()
     assert "| date | 2026-01-02 |" in text
     assert "| Gather | 0 / 0 / 0 / 3 | 0 / 0 / 0 / 3 |" in text
     assert "| Size | 0 / 0 / 3 / 0 | 0 / 0 / 3 / 0 |" in text
+    text = tables.differences()
+    assert "`Gather, opset 11`<br>`data: [1 \\| 2]`<br>`crashes: thread panicked at b` | `text` |" in text
+    assert text.endswith("No case differs, and none crashes.\n")

@@ -249,11 +249,35 @@ _TOGETHER = tuple(
 """Several readings at once."""
 
 
+def _is_outside(node: Node) -> bool:
+    """Whether some elements come from outside of the input."""
+    (result,) = _resize(node)
+    return any(isinstance(result.source(at), Constant) for at in np.ndindex(*result.shape))
+
+
+def _has_policy(node: Node, policy: str) -> bool:
+    return node.optional(3) is not None and node.attribute("keep_aspect_ratio_policy") == f"not_{policy}"
+
+
 RESIZE = Operator(
     "Resize",
     _draw_resize,
     _resize,
     (
+        (
+            _is_outside,
+            (
+                'When coordinate_transformation_mode is "tf_crop_and_resize" and x_original is outside the range '
+                "[0, length_original - 1], this value is used as the corresponding output value.",
+            ),
+        ),
+        *(
+            (
+                lambda node, policy=policy: _has_policy(node, policy),
+                (f"the sizes are adjusted so that no extent of the output is {policy} than the specified size",),
+            )
+            for policy in ("larger", "smaller")
+        ),
         *(
             (
                 has("coordinate_transformation_mode", mode),
@@ -328,7 +352,7 @@ RESIZE = Operator(
     typed_by="X",
     left_out=(
         LeftOut("linear and cubic, which compute", lambda node: node.attribute("mode") != "nearest"),
-        LeftOut("inputs that are empty", lambda node: not node.array(0).size),
+        LeftOut("inputs that are empty, and sizes of 0", lambda node: not node.array(0).size or 0 in node.integers(3)),
         axis_twice(lambda node: node.attributes.get("axes", ())),
     ),
 )

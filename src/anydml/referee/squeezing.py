@@ -134,6 +134,10 @@ UNSQUEEZE = Operator(
     _unsqueeze,
     (
         (
+            lambda node: (axes := axes_of(node) or []) != sorted(axes),
+            ("The order of values in `axes` does not matter and can come in any order.",),
+        ),
+        (
             always,
             (
                 "this operator will insert a dimension of value `1` into the corresponding index of the output tensor "
