@@ -316,3 +316,18 @@ def test_the_hub_gets_its_token_and_nobody_else(web, model, tmp_path, monkeypatc
     for wrong in "hf://datasets/a/b", "hf://owner", "hf://a/b@c@d", "hf://":
         with pytest.raises(ModelError, match="is an address that is not read"):
             stores.open(wrong)
+
+
+def test_arrays_at_addresses_are_what_they_are_in_files(bucket, tmp_path):
+    big = np.arange(4096, dtype=">i4")
+    np.savez(tmp_path / "plain.npz", a=big, b=np.asfortranarray(big.reshape(64, 64)))
+    np.savez_compressed(tmp_path / "packed.npz", a=big, b=np.asfortranarray(big.reshape(64, 64)))
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    value = torch.tensor([[1 + 2j, 3 - 4j], [5j, 6]])
+    torch.save({"conj": value.conj(), "turned": value.t(), "neg": value.conj().imag.contiguous()}, tmp_path / "x.pt")
+    for path in sorted(tmp_path.iterdir()):
+        upload_one(bucket, path.name, path.read_bytes())
+        for name, store in stores.open(path).items():
+            found, expected = stores.open(f"{bucket}/{path.name}")[name].read(), store.read()
+            assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+            assert found.tobytes() == expected.tobytes()

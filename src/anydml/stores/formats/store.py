@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Protocol
 
@@ -195,34 +196,28 @@ class Store(StoredArray):
         """
         place = JsonPath(str(self.path))
         read = np.empty(self.layout.shape, self.dtype if self.stored is None else self.stored)
-        if isinstance(self.path, Address):
-            self._fill(read.reshape(-1).view(np.uint8).data, self.path, place)
-            return read if self.order is None else read.transpose(np.argsort(self.order))
-        with place.reading(), self.path.open("rb") as file:
-            if self.seen not in (None, state_of(os.fstat(file.fileno()))):
-                raise place.error("has changed since it was opened: open it again")
-            count, view = read.nbytes, read.reshape(-1).view(np.uint8).data
+        view = read.reshape(-1).view(np.uint8).data
+        with place.reading(), self._opened(place) as fill:
             if self.packed is not None:
-                self.packed.fill(view, self.offset, reader_of(file))
+                self.packed.fill(view, self.offset, fill)
             else:
-                file.seek(self.offset)
-                count = file.readinto(view)
-        if count != read.nbytes:
-            raise place.error("has become shorter since it was opened")
+                fill(view, self.offset)
         result = read if self.stored is None else resolved(read, self.dtype)
         return result if self.order is None else result.transpose(np.argsort(self.order))
 
-    def _fill(self, view: memoryview, path: Address, place: JsonPath) -> None:
-        """Read all elements from an address, by requests that take little memory."""
-        with place.reading():
+    @contextmanager
+    def _opened(self, place: JsonPath) -> Iterator[Read]:
+        """What reads the file, or the object at an address."""
+        path = self.path
+        if isinstance(path, Address):
             if self.seen not in (None, path.state()):
                 raise place.error("has changed since it was opened: open it again")
-            for at in range(0, len(view), AT_ONCE):
-                part = view[at : at + AT_ONCE]
-                found, _ = path.read_range(self.offset + at, self.offset + at + len(part))
-                if len(found) != len(part):
-                    raise place.error("has become shorter since it was opened")
-                part[:] = found
+            yield partial(_read_elsewhere, path)
+            return
+        with path.open("rb") as file:
+            if self.seen not in (None, state_of(os.fstat(file.fileno()))):
+                raise place.error("has changed since it was opened: open it again")
+            yield reader_of(file)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise BindingError(
@@ -232,6 +227,16 @@ class Store(StoredArray):
     def __repr__(self) -> str:
         name = f" {self.name!r} of" if self.name else ""
         return f"<store{name} {str(self.path)!r}: {name_of(self.dtype)} {in_elements(self.shape, self.dtype)}>"
+
+
+def _read_elsewhere(path: Address, view: memoryview, at: int) -> None:
+    """Fill a view with the bytes at an address from an offset on, by requests that take little memory."""
+    for first in range(0, len(view), AT_ONCE):
+        part = view[first : first + AT_ONCE]
+        found, _ = path.read_range(at + first, at + first + len(part))
+        if len(found) != len(part):
+            raise JsonPath(str(path)).error("has become shorter since it was opened")
+        part[:] = found
 
 
 def resolved(read: Array, dtype: np.dtype[Any]) -> Array:
