@@ -168,3 +168,29 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(x, capsys, monkey
     code, out, _ = run(capsys, *command)
     assert (code, "resumed: " in out) == (0, blocks > 0)
     np.testing.assert_array_equal(np.load("y.npy"), x.transpose(2, 1, 0))
+
+
+@pytest.mark.parametrize("to", ["<f4", "float32", "fp16", "float", "f8", ">f4"])
+@pytest.mark.parametrize("name", ["y.npy", "y.zarr"])
+def test_arrays_of_npy_files_get_another_order_of_bytes_or_dtype(tmp_path, to, name):
+    values = np.random.default_rng(0).standard_normal((30, 7)).astype(">f4")
+    np.save(tmp_path / "x.npy", np.asfortranarray(values))
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / name, permute=[1, 0], dtype=to)
+    plan.run()
+    expected = values.T.astype({"fp16": "<f2", "float": "<f4", "f8": "<f8", "float32": "<f4"}.get(to, to))
+    found = stores.open(tmp_path / name)
+    if name == "y.npy":
+        assert found.dtype == expected.dtype
+    assert (found.read() == expected).all()
+    assert bool(plan.remarks) == (to != ">f4")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "to", "said"),
+    [(">i2", "f4", "floating-point numbers alone are cast.*as <i2 does"), ("<f8", ">f4", "is \">f4\", where one of"),
+     ("<f4", "x", "is \"x\", where one of")],
+)  # fmt: skip
+def test_dtypes_that_are_not_written_are_refused(tmp_path, dtype, to, said):
+    np.save(tmp_path / "x.npy", np.arange(6).astype(dtype))
+    with pytest.raises(ModelError, match=said):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", dtype=to)

@@ -156,6 +156,9 @@ def convert(
     help="none, zstd, gzip, blosc, lz4, zlib, bz2, lzma or pcodec, such as zstd:3 or blosc:lz4,5,bitshuffle; "
     "default: that of IN.",
 )
+@click.option(
+    "--dtype", metavar="DTYPE", help="Of a .npy file: cast floating-point numbers, or swap bytes, as by '<f4'."
+)
 @click.option("--zarr-format", type=click.Choice(["2", "3"]), help="Version of OUT; default: that of IN, or 3.")
 @click.option(
     "--memory",
@@ -184,7 +187,7 @@ def rechunk(
     flip: str | None,
     codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, as_json: bool, quiet: bool,
     shards: str | None, zarr_format: str | None, verify: bool, plan_file: str | None, tasks: int | None,
-    task: int | None,
+    task: int | None, dtype: str | None,
 ) -> int:  # fmt: skip
     """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
 
@@ -209,7 +212,7 @@ def rechunk(
         "chunks": _chunks(chunks), "permute": _numbers("--permute", permute), "slices": slices,
         "flip": _numbers("--flip", flip) or (), "codec": codec, "memory": memory, "overwrite": overwrite,
         "shards": () if shards == "none" else _numbers("--shards", shards),
-        "zarr_format": None if zarr_format is None else int(zarr_format),
+        "zarr_format": None if zarr_format is None else int(zarr_format), "dtype": dtype,
     }  # fmt: skip
     if plan_file is not None:
         from anydml.stores.tasks import plan_tasks

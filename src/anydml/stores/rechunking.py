@@ -12,6 +12,7 @@ from anydml.errors import BindingError
 from anydml.files.addresses import Address, check_written
 from anydml.files.json_path import JsonPath, names, show
 from anydml.files.located import located
+from anydml.stores.checkpoints.casting import array_as
 from anydml.stores.formats.inside_files import Inside, placed, said_of
 from anydml.stores.formats.opening import open as open_store
 from anydml.stores.formats.store import Checkpoint, Store
@@ -45,6 +46,7 @@ def rechunk(
     overwrite: bool = False,
     shards: Sequence[int] | None = None,
     zarr_format: Literal[2, 3] | None = None,
+    dtype: Any = None,
 ) -> Plan:
     """Plan to rewrite a Zarr array or a .npy file as either of them, or a Zarr group as another one.
 
@@ -70,6 +72,8 @@ def rechunk(
             rounded up to whole chunks.
         zarr_format: version of Zarr's format, 2 or 3; by default that of the source, or 3. Names of axes are kept; of a
             group all arrays are written anew.
+        dtype: of a .npy file: one to which floating-point numbers are cast when read, or its own in another order of
+            bytes, such as ``"<f4"``; by default that of the source, and its order.
 
     Returns:
         The plan; nothing is read or written before its `run`.
@@ -89,6 +93,8 @@ def rechunk(
     place = JsonPath(str(found))
     _check_target(output, placed("rechunk", target))
     if is_zarr_group(found):
+        if dtype is not None:
+            raise place.error("is a group, whose dtypes stay: dtype is for .npy files")
         if permute is not None or flip or output.suffix.lower() in (".npy", *OF_OTHERS):
             raise place.error(
                 "is a group, whose arrays can have other chunks and codecs in another group, and slices of axes that "
@@ -101,6 +107,7 @@ def rechunk(
         raise place.error("is no group: give its chunks without names")
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
+    store, casts = (store, []) if dtype is None else array_as("rechunk", store, dtype)
     index = _index(_by_axes(slices, store, place), store.shape, place)
     flipped = [_axis(axis, store.ndim, "flip", place) for axis in flip]
     kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
@@ -134,7 +141,7 @@ def rechunk(
     plan = plan_function(function, "rechunk", store, new, memory, overwrite)
     is_as_it_is = order == [*range(store.ndim)] and all(each == slice(None) for each in flips)
     is_as_it_is &= all(_is_whole(each, size) for each, size in zip(index, store.shape, strict=True))
-    plan.remarks = _remarks(store, new, shards, is_as_it_is)
+    plan.remarks = [*casts, *_remarks(store, new, shards, is_as_it_is and not casts)]
     return plan
 
 

@@ -65,6 +65,46 @@ def dtype_of(name: str, given: Any) -> np.dtype[Any]:
     raise ModelError(f"{name}: dtype is {show(str(given))}, where one of {', '.join(known)} is expected{more}")
 
 
+def array_as(name: str, store: Any, given: Any) -> tuple[Store, list[str]]:
+    """An array of a .npy file with another dtype, or byte order, as it is read; and remarks.
+
+    Args:
+        name: of the command, for errors.
+        store: the array.
+        given: the dtype: one to which floating-point numbers are cast, or that of the array in an order of bytes.
+
+    Raises:
+        ModelError: it is no array of a .npy file, or its elements are not cast to this dtype.
+    """
+    place = JsonPath(str(store.path))
+    if not isinstance(store, Store):
+        raise place.error("is an array of Zarr, whose dtype stays: dtype is for .npy files")
+    try:
+        # As in PyTorch, float has 32 bits.
+        order = None if str(given).lower() in SHORT else np.dtype(given)
+    except TypeError:
+        order = None
+    # "<f4" and "float32" are one dtype.
+    if order is None or order.newbyteorder("<") != store.dtype.newbyteorder("<"):
+        to = dtype_of(name, given if order is None or order.byteorder == ">" else order)
+        if NAMES.get(store.dtype.newbyteorder("<"), "") not in FROM:
+            raise place.error(
+                f"has elements of {store.dtype}, and floating-point numbers alone are cast: dtype may say their order "
+                f"of bytes, as {store.dtype.newbyteorder('<').str} does"
+            )
+        found, remarks = _cast(name, {"": store}, to)
+    elif order == store.dtype:
+        return store, []
+    else:
+        found, remarks = (
+            _read_as({"": store}, {"": order}),
+            [f"swaps the bytes of elements, {store.dtype} to {order.str}"],
+        )
+    (own_store,) = found.values()
+    assert isinstance(own_store, Store)
+    return own_store, remarks
+
+
 def changed_dtypes(
     name: str, tensors: StoredTensors, dtype: np.dtype[Any] | None, is_little: bool
 ) -> tuple[StoredTensors, list[str]]:
