@@ -163,9 +163,13 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "--rank --no-dist --process-group --tp-rank --pp-rank",
     ),
     (
-        "nothing is downloaded here: hf download first, and name its folder",
-        "--revision --repo-type --repo-id --token --cache-dir --remote --hub --push-to-hub --endpoint "
-        "--etag-timeout --upload --hf-upload-path --private --transformers-cache --local-dir-use-symlinks",
+        "write IN as hf://owner/name, or hf://owner/name@REVISION; HF_TOKEN and HF_ENDPOINT are the hub's",
+        "--revision --repo-id --token --endpoint --hub --remote",
+    ),
+    (
+        "IN is read where it is, and OUT is not sent to the hub: let hf upload do it",
+        "--repo-type --cache-dir --push-to-hub --etag-timeout --upload --hf-upload-path --private "
+        "--transformers-cache --local-dir-use-symlinks",
     ),
     (
         "it is not written here: use llama.cpp's or mergekit's own tool on OUT",
