@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 import struct
 import zipfile
 
@@ -119,6 +120,14 @@ class TestTorch:
         for name, each in found.items():
             assert each.dtype.name == name
             assert each.tobytes() == raw.numpy().tobytes()
+
+    def test_what_is_there_twice_has_two_names(self, torch, tmp_path):
+        shared = {"w": torch.arange(3.0)}
+        torch.save({"a": shared, "b": [shared, shared]}, tmp_path / "x.pt")
+        assert {*read(tmp_path / "x.pt")} == {"a.w", "b.0.w", "b.1.w"}
+        own = torch.nn.Sequential(layer := torch.nn.Linear(3, 2), layer)
+        torch.save(own, tmp_path / "y.pt")
+        assert_equal(read(tmp_path / "y.pt"), {name: each.numpy() for name, each in own.state_dict().items()})
 
     def test_modules_views_and_nested_values(self, torch, tmp_path):
         layer = torch.nn.Linear(3, 4)
@@ -339,6 +348,62 @@ def test_a_part_of_a_split_gguf_says_so(numbers, tmp_path):
     gguf_file(tmp_path / "x.gguf", numbers, keys)
     plan = stores.reshard(tmp_path / "x.gguf", tmp_path / "x.safetensors")
     assert "reads one of 3 files of a checkpoint, without the tensors of the others" in plan.remarks
+
+
+SPLIT = [("split.no", 2, "<H"), ("split.count", 2, "<H"), ("split.tensors.count", 5, "<i")]
+
+
+@pytest.fixture
+def split(numbers, tmp_path):
+    """A folder with the two files of a GGUF model, as llama-gguf-split writes them."""
+    folder, names = tmp_path / "split", [*numbers]
+    folder.mkdir()
+    for part in (0, 1):
+        said = part, 2, len(names)
+        keys = [(key, kind, struct.pack(form, each)) for (key, kind, form), each in zip(SPLIT, said, strict=True)]
+        if part == 0:
+            keys += [("general.architecture", 8, struct.pack("<Q", 5) + b"llama")]
+            keys += [("general.file_type", 4, struct.pack("<I", 0))]
+        own = {name: numbers[name] for name in names[part::2]}
+        gguf_file(folder / f"m-{part + 1:05}-of-00002.gguf", own, keys)
+    return folder
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_files_of_a_split_gguf_are_one_model(split, numbers, tmp_path, is_folder):
+    inputs = [split] if is_folder else sorted(split.iterdir())
+    stores.reshard(inputs, tmp_path / "x.gguf").run()
+    found = read(tmp_path / "x.gguf")
+    assert_equal({name: found[name] for name in sorted(found)}, numbers)
+    # With split.count, llama.cpp would look for other files.
+    assert stores.open(tmp_path / "x.gguf").metadata == {"general.architecture": "llama", "general.file_type": "0"}
+    assert {key for key, *_ in SPLIT}.isdisjoint(stores.open(split).metadata)
+
+
+def test_files_of_a_split_gguf_that_are_no_model(split, tmp_path):
+    shutil.copy(split / "m-00001-of-00002.gguf", split / "n-00001-of-00002.gguf")
+    with pytest.raises(ModelError, match="name one of"):
+        stores.open(split)
+    (split / "n-00001-of-00002.gguf").unlink()
+    (split / "m-00002-of-00002.gguf").unlink()
+    with pytest.raises(ModelError, match=r"has 1 of 2 files .* lacks \"m-00002-of-00002.gguf\""):
+        stores.open(split)
+
+
+@pytest.mark.parametrize(("dtype", "said"), [("fp16", "1"), ("bf16", "32"), ("fp32", "0"), (None, "0")])
+def test_a_gguf_file_says_to_which_dtype_it_was_cast(split, tmp_path, dtype, said):
+    stores.reshard(split, tmp_path / "x.gguf", dtype=dtype).run()
+    assert stores.open(tmp_path / "x.gguf").metadata["general.file_type"] == said
+
+
+def test_arrays_of_objects_in_npz_are_refused_alone(tmp_path):
+    records = np.zeros(2, [("a", "f4"), ("b", "i4")])
+    np.savez(tmp_path / "x.npz", objects=np.array([1, "a"], object), records=records, numbers=np.arange(3))
+    assert stores.open(tmp_path / "x.npz").refused.keys() == {"objects", "records"}
+    with pytest.raises(ModelError, match="neither numbers nor texts; drop leaves it out"):
+        stores.reshard(tmp_path / "x.npz", tmp_path / "x.safetensors")
+    stores.reshard(tmp_path / "x.npz", tmp_path / "x.safetensors", only="numbers").run()
+    assert_equal(read(tmp_path / "x.safetensors"), {"numbers": np.arange(3)})
 
 
 def test_gguf_of_its_own_library(numbers, tmp_path):

@@ -30,6 +30,9 @@ MOST_START = 12 + MOST_HEADER
 MOST_DIMENSIONS = 64
 """NumPy's maximum."""
 
+ELEMENTS = "elements are numbers or texts"
+"""The rule of errors about arrays of Python's objects and of records."""
+
 CHUNK = 1 << 20
 """Bytes of a file in Fortran order that are converted to C order at once."""
 
@@ -101,7 +104,7 @@ def read_header(
         reason = (str(error) or repr(error)).splitlines()[0]
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts")
+        raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts", rule=ELEMENTS)
     if any(not 0 <= extent < 1 << 63 for extent in shape):
         raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MOST_DIMENSIONS:

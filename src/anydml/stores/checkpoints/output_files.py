@@ -30,7 +30,7 @@ from anydml.stores.checkpoints.sources import read_sources
 from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
-from anydml.stores.formats.gguf import ARCHITECTURE, KeyText
+from anydml.stores.formats.gguf import ARCHITECTURE, KeyText, with_file_type
 from anydml.stores.formats.new_header import RankParts
 from anydml.stores.formats.opening import INDEX
 from anydml.stores.formats.store import Numbers, uncollected
@@ -113,7 +113,7 @@ def plan_checkpoint(
         parts = [own for own, _ in found]
         others |= said
     else:
-        metadata, said_of_keys = _metadata_for(out, metadata, bool(extras))
+        metadata, said_of_keys = _metadata_for(out, metadata, bool(extras), to)
         remarks += said_of_keys
         if placement is not None:
             files = [*_ranks(composer, placed, out, metadata)]
@@ -157,7 +157,9 @@ def _place_of(
     return upload.made, upload
 
 
-def _metadata_for(out: Path, metadata: Mapping[str, str], is_whole: bool) -> tuple[dict[str, str], list[str]]:
+def _metadata_for(
+    out: Path, metadata: Mapping[str, str], is_whole: bool, to: np.dtype[Any] | None
+) -> tuple[dict[str, str], list[str]]:
     """The metadata that an output gets, and a remark on those that its format does not have.
 
     Raises:
@@ -169,7 +171,7 @@ def _metadata_for(out: Path, metadata: Mapping[str, str], is_whole: bool) -> tup
                 f"would lack {ARCHITECTURE}, sizes and the tokenizer, without which llama.cpp does not load it: "
                 "convert by its convert_hf_to_gguf.py, or let tensors be written alone by --no-extras (extras=False)"
             )
-        return {**metadata}, []
+        return with_file_type(metadata, to), []
     kept = dict[str, str]()
     gone = [key for key, value in metadata.items() if isinstance(value, KeyText) and value.is_array]
     if out.suffix.lower() != ".npz":

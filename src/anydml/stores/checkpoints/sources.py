@@ -25,6 +25,7 @@ from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
+from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
@@ -234,7 +235,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     every: dict[str, str] = {}
     for checkpoint in checkpoints:
         every |= checkpoint.metadata
-    return {key: value for key, value in every.items() if key not in OWN_KEYS}
+    return {key: value for key, value in every.items() if key not in OWN_KEYS and key not in SPLIT}
 
 
 def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:

@@ -6,7 +6,7 @@ elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,14 @@ BLOCKS: Mapping[str, tuple[int, int]] = {
     "complex32": (1, 4),
 }  # fmt: skip
 """Elements and bytes of a block, by the names of types in safetensors, GGUF and PyTorch."""
+
+_HAVE = {
+    "F4": "a .safetensors file has it, or a checkpoint by dcp",
+    "F6_E2M3": "a .safetensors file has it", "F6_E3M2": "a .safetensors file has it",
+    "complex32": "a checkpoint by dcp has it", "complex128": "a .npz file has it, or a checkpoint by dcp",
+    "complex64": "a .safetensors or .npz file has it", "bool": "a .safetensors or .npz file has it",
+}  # fmt: skip
+"""What has types that not all formats have, if a .gguf file has not."""
 
 DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
     name: np.dtype([(name, f"V{size}")]) for name, (_, size) in BLOCKS.items()
@@ -43,6 +51,19 @@ def is_of_blocks(dtype: np.dtype[Any]) -> bool:
 def name_of(dtype: np.dtype[Any]) -> str:
     """The name of a dtype, or of the type in its blocks."""
     return dtype.names[0] if dtype.names and is_of_blocks(dtype) else str(dtype)
+
+
+def not_of_format(dtype: np.dtype[Any], name: str, known: Iterable[str]) -> str:
+    """Says that a format does not have a dtype, and what has it.
+
+    Args:
+        dtype: that it does not have.
+        name: of the format.
+        known: names of dtypes that it has.
+    """
+    own = name_of(dtype)
+    where = _HAVE.get(own, "a .gguf file has it" if own in BLOCKS else f"it has {', '.join(known)}")
+    return f"is {own}, which {name} has not: {where}; drop leaves it out"
 
 
 def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, ...]:

@@ -68,6 +68,12 @@ def is_one_of(file: Path) -> int:
     return int(found["count"]) if found else 1
 
 
+def set_of(file: Path) -> tuple[str, ...]:
+    """What the names of all files of a set have in common: all but the number."""
+    found = _NUMBERED.fullmatch(file.name)
+    return found.group("head", "of", "count", "tail") if found else (file.name,)
+
+
 def ranks_in_order(files: Sequence[Checkpoint], place: JsonPath) -> list[Checkpoint]:
     """The files of ranks, by rank.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.block_types import name_of
+from anydml.stores.formats.block_types import not_of_format
 from anydml.stores.formats.columns import ShapeAndDtype, TensorNames, bytes_of
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.formats.target import Content, KnownBytes, NewFile
@@ -72,7 +72,7 @@ def new_distributed(
         if dtype not in _NAMES:
             number = next(k for k, each in enumerate(pieces) if each.dtype == dtype)
             name = next(names.texts[tensor[own == number][0]] for tensor, own in files if (own == number).any())
-            raise (JsonPath(str(folder)) / name).error(f"is {name_of(dtype)}, which PyTorch does not have")
+            raise (JsonPath(str(folder)) / name).error(not_of_format(dtype, "PyTorch", DTYPES_OF_TORCH))
         around.append(_around(shape, dtype, _NAMES[dtype]))
     sizes = bytes_of([*kinds])
     heads, tails = (np.array([len(each[k]) for each in around], np.int64) for k in (0, 1))

@@ -16,14 +16,23 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, name_of
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, not_of_format
 from anydml.stores.formats.columns import FileTensors
-from anydml.stores.formats.safetensors import DTYPES
+from anydml.stores.formats.safetensors import DTYPES, NAMES
 from anydml.stores.formats.store import FileContent, Numbers, Store
 from anydml.text import counted, missing_bytes
 
 ARCHITECTURE = "general.architecture"
 """The key without which programs cannot tell what the tensors are."""
+
+FILE_TYPE = "general.file_type"
+"""The key with the dtype of most tensors."""
+
+FILE_TYPES = {"F32": 0, "F16": 1, "BF16": 32}
+"""Its values, by unquantised dtypes of safetensors."""
+
+SPLIT = ("split.no", "split.count", "split.tensors.count")
+"""Keys of a file that is one of several of a model."""
 
 ALIGNMENT = 32
 """Tensors begin at multiples of it, unless a key says otherwise."""
@@ -223,6 +232,20 @@ def _kind(shape: tuple[int, ...], kind: int, place: JsonPath) -> tuple[tuple[int
     return in_blocks(QUANTISED[kind], shape, place), DTYPES_OF_BLOCKS[QUANTISED[kind]]
 
 
+def with_file_type(metadata: Mapping[str, str], dtype: np.dtype[Any] | None) -> dict[str, str]:
+    """The keys of a file whose unquantised tensors were cast to a dtype, or, with None, were not.
+
+    The key that says of which dtype most tensors are, if it says an unquantised one, says the new one, or is left out.
+    """
+    said = {**metadata}
+    old = {f"{each}" for each in FILE_TYPES.values()}
+    if dtype is not None and said.get(FILE_TYPE) in old:
+        del said[FILE_TYPE]
+        if (number := FILE_TYPES.get(NAMES.get(dtype, ""))) is not None:
+            said[FILE_TYPE] = KeyText.of(number, struct.pack("<II", 4, number))
+    return said
+
+
 def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: JsonPath) -> tuple[bytes, Numbers, int]:
     """The header of a new file; as `make_header` of safetensors files.
 
@@ -234,9 +257,7 @@ def make_gguf_header(tensors: FileTensors, metadata: Mapping[str, str], place: J
     listed, relative, end = list[bytes](), list[int](), 0
     for name, (shape, dtype) in tensors.items():
         if dtype not in kinds:
-            raise (place / name).error(
-                f"is {name_of(dtype)}, which GGUF has not; it has {', '.join(map(name_of, kinds))}"
-            )
+            raise (place / name).error(not_of_format(dtype, "GGUF", map(str, TYPES.values())))
         if not 0 < len(shape) <= MOST_DIMENSIONS:
             raise (place / name).error(f"has shape {[*shape]}; GGUF has 1 to {MOST_DIMENSIONS} dimensions")
         if (length := len(name.encode())) > MOST_NAME:

@@ -10,7 +10,7 @@ from json.encoder import encode_basestring
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.block_types import in_elements, name_of
+from anydml.stores.formats.block_types import in_elements, name_of, not_of_format
 from anydml.stores.formats.columns import FileTensors, TensorNames, digits_of, inside
 from anydml.stores.formats.safetensors import METADATA, MOST_HEADER, NAMES, PARTS_OF_BYTES
 from anydml.stores.formats.store import PAGE, Numbers
@@ -109,9 +109,7 @@ def make_header(
         own = name_of(dtype) if name_of(dtype) in PARTS_OF_BYTES else NAMES.get(dtype)
         if own is None and number in used:
             name = tensors.names.texts[tensors.name[np.flatnonzero(tensors.kind == number)[0]]]
-            raise (place / name).error(
-                f"is {name_of(dtype)}, which safetensors has not; it has {', '.join(NAMES.values())}"
-            )
+            raise (place / name).error(not_of_format(dtype, "safetensors", NAMES.values()))
         entries.append(f'{{"dtype":"{own}","shape":{_encode(in_elements(shape, dtype))},"data_offsets":')
     texts = tensors.names.texts
     if METADATA in texts and texts.index(METADATA) in tensors.name:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -126,15 +125,12 @@ def _entries(path: Path, place: JsonPath, start: int, length: int | None, may_be
 
 
 def read_npz(path: Path, place: JsonPath) -> FileContent:
-    """The arrays of a .npz file.
+    """The arrays of a .npz file; those of Python's objects and of records are refused one by one.
 
     Raises:
         ModelError: the file is broken, or compressed in another way than NumPy does.
     """
-    return FileContent({store.name: store for store in _arrays(path, place)}, {})
-
-
-def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:
+    found, refused = dict[str, Store](), dict[str, ModelError]()
     for name, entry in entries(path, place, may_be_packed=True).items():
         if not name.endswith(".npy"):
             raise (place / name).error("is no .npy file, which all entries of a .npz file are")
@@ -143,8 +139,15 @@ def _arrays(path: Path, place: JsonPath) -> Iterator[Store]:
             first = bytearray(min(entry.size, npy.MOST_START))
             with path.open("rb") as file:
                 entry.packed.fill(memoryview(first), 0, reader_of(file))
-        header = npy.read_header(path, place / name, entry.offset, entry.size, first)
-        store = Store(path, name.removesuffix(".npy"), header.shape, header.dtype, header.offset, header.order)
+        own = name.removesuffix(".npy")
+        try:
+            header = npy.read_header(path, place / name, entry.offset, entry.size, first)
+        except ModelError as error:
+            if error.rule != npy.ELEMENTS:
+                raise
+            refused[own] = error
+            continue
+        found[own] = store = Store(path, own, header.shape, header.dtype, header.offset, header.order)
         if entry.packed is not None:
             store.stored, store.packed = header.dtype, entry.packed
-        yield store
+    return FileContent(found, {}, refused=refused)

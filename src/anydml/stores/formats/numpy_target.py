@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.formats.block_types import name_of
+from anydml.stores.formats.block_types import is_of_blocks, not_of_format
 from anydml.stores.formats.columns import FileTensors, ShapeAndDtype
 from anydml.stores.formats.safetensors import NAMES, is_own_dtype
 from anydml.stores.formats.store import Numbers
@@ -66,7 +66,8 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) ->
     """
     if not is_own_dtype(dtype):
         can = "a .safetensors file can" if dtype in NAMES else "elements must be numbers, texts or plain bytes"
-        raise place.error(f"cannot say dtype {name_of(dtype)}: {can}")
+        said = not_of_format(dtype, "NumPy", ()) if is_of_blocks(dtype) else f"cannot say dtype {dtype}: {can}"
+        raise place.error(said)
     stream = io.BytesIO()
     header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy_format.write_array_header_1_0(stream, header)

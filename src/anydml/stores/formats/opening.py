@@ -11,8 +11,8 @@ from anydml.errors import ModelError
 from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
-from anydml.stores.formats.completeness import RANK, check_numbers, ranks_in_order
-from anydml.stores.formats.gguf import read_gguf
+from anydml.stores.formats.completeness import RANK, check_numbers, is_one_of, ranks_in_order, set_of
+from anydml.stores.formats.gguf import SPLIT, read_gguf
 from anydml.stores.formats.inside_files import Inside, placed
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
@@ -131,6 +131,10 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     files = safetensors_of(path, follow)
     if not files and (path / WHOLE_BIN).is_file():
         files = [inside(path, WHOLE_BIN, place)]
+    if not files:
+        files = [each for each in every if each.suffix.lower() == ".gguf" and is_one_of(each) > 1]
+        # Those of two models, such as of two quantisations, are none.
+        files = files if len({set_of(each) for each in files}) == 1 else []
     if not files and (path / ".metadata").is_file():
         raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
     if not files:
@@ -208,7 +212,7 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
                 "tensor are joined by anydml reshard"
             )
         stores |= file.stores
-        metadata.update(file.metadata)
+        metadata.update((key, each) for key, each in file.metadata.items() if key not in SPLIT)
         by_file |= file.file_metadata
         others += file.others
         refused |= file.refused

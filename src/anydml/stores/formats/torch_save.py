@@ -7,6 +7,7 @@ file, or, before PyTorch 1.6, one storage after the other behind the pickles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -28,8 +29,8 @@ from anydml.stores.formats.safetensors import DTYPES
 from anydml.stores.formats.store import FileContent, Store, seen_at
 from anydml.stores.formats.torch_legacy import read_legacy
 
-MOST_DEPTH = 64
-"""Most nested dicts and lists."""
+MOST_DEPTH, MOST_VALUES = 64, 1 << 22
+"""Most nested dicts and lists, and most values in all, of which one that is there twice counts twice."""
 
 BY_TORCH = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
@@ -149,7 +150,7 @@ class TorchFile(NamedTuple):
             ModelError: two have one name.
         """
         stores, others, refused = dict[str, Store](), list[str](), dict[str, ModelError]()
-        for name, call in _named(self.content, "", place, 0, set()):
+        for name, call in _named(self.content, "", place, (), count()):
             if call is None:
                 others.append(name)
                 continue
@@ -182,9 +183,17 @@ def _zipped(
 
 
 def _named(
-    value: Any, name: str, place: JsonPath, depth: int, seen: set[int]
+    value: Any, name: str, place: JsonPath, around: tuple[int, ...], number: Iterator[int]
 ) -> Iterator[tuple[str, PickledCall | None]]:
-    """Tensors of nested dicts, lists and modules, and None for what contains no tensor."""
+    """Tensors of nested dicts, lists and modules, and None for what contains no tensor.
+
+    Args:
+        value: what contains them.
+        name: of the value.
+        place: for errors.
+        around: ids of what contains the value; what is there twice has two names, as in a state_dict.
+        number: counts values.
+    """
     value = _plain_tensor(value)
     if (
         isinstance(value, PickledCall)
@@ -201,13 +210,14 @@ def _named(
         items = [*enumerate(value)]
     else:
         items = []
-    if items and (id(value) in seen or depth > MOST_DEPTH):
-        raise place.error(f"has {show(name)} inside itself, twice, or too deep")
-    seen.add(id(value))
+    if items and (id(value) in around or len(around) > MOST_DEPTH):
+        raise place.error(f"has {show(name)} inside itself, or too deep")
+    if next(number) >= MOST_VALUES:
+        raise place.error(f"has more than {MOST_VALUES} values")
     found = [
         each
         for key, inner in items
-        for each in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, depth + 1, seen)
+        for each in _named(inner, f"{name}.{_key(key)}" if name else _key(key), place, (*around, id(value)), number)
     ]
     if any(call for _, call in found):
         yield from found
