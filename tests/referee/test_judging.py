@@ -233,12 +233,19 @@ def test_cases_that_cannot_be_read(cases, tmp_path):
     two.graph.node.append(two.graph.node[0])
     onnx.save(two, model)
     find_cases(folder)[2].folder.joinpath("test_data_set_0/output_0.pb").write_text("junk")
+    (kept, *_) = (each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs())
+    (kept / "input_0.pb").rename(kept / "other.pb")
     judged = judge(folder, "anydml", jobs=1)
     text = "\n".join(lines_of(judged))
-    for said in ("is not a model of ONNX", "has 2 nodes: a case has one node", "is not a tensor of ONNX"):
+    for said in (
+        "is not a model of ONNX",
+        "has 2 nodes: a case has one node",
+        "is not a tensor",
+        "the model beside it",
+    ):
         assert said in text
-    assert judged.counts["not run"] == 3
-    assert judged.counts["agrees"] == 9
+    assert judged.counts["not run"] == 4
+    assert judged.counts["agrees"] == 8
     assert not judged.is_clean
 
 

@@ -21,6 +21,7 @@ from anydml.errors import ModelError
 from anydml.referee.cases import Case
 from anydml.referee.nodes import Array, Node
 from anydml.referee.texts import schema
+from anydml.text import counted
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
 READINGS = "reading_"
@@ -70,11 +71,19 @@ class Stored:
         """Check the files that engines are given.
 
         Raises:
-            ModelError: the model cannot be read; or it has not one node, although `case.json` describes one.
+            ModelError: the model cannot be read; it has not one node, although `case.json` describes one; or an input
+                or output has no file.
         """
-        nodes = read_model(self.model).graph.node
-        if self.about and len(nodes) != 1:
-            raise ModelError(f"{self.model} has {len(nodes)} nodes", rule="a case has one node of ONNX")
+        graph = read_model(self.model).graph
+        if self.about and len(graph.node) != 1:
+            raise ModelError(f"{self.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
+        constants = {each.name for each in graph.initializer}
+        wanted = {"input": sum(each.name not in constants for each in graph.input), "output": len(graph.output)}
+        for kind, count in wanted.items():
+            found = sum(1 for _ in (self.folder / DATA).glob(f"{kind}_*.pb"))
+            if found < count and (self.is_valid or kind == "input"):
+                folder = self.folder / DATA
+                raise ModelError(f"{folder} has {counted(found, kind)}", rule=f"the model beside it has {count}")
 
     def inputs(self) -> list[Any]:
         """The arrays that are given at run time, in the graph's order."""
