@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import warnings
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,9 +28,10 @@ from anydml.stores.formats.zarr_codecs import (
     names_of,
     raise_if_short,
 )
+from anydml.stores.formats.zarr_in_memory import decoded, in_memory, memory_store, opened
 from anydml.stores.formats.zarr_metadata import is_zarr, is_zarr_group
-from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable, regular
-from anydml.stores.formats.zarr_shards import SHARDING, check_shards, without_transposes
+from anydml.stores.formats.zarr_rectilinear import as_regular, edges_of, is_turned, readable
+from anydml.stores.formats.zarr_shards import SHARDING, check_shards
 from anydml.stores.formats.zarr_unsupported import unsupported
 
 MOST_BYTES = 1 << 62
@@ -130,7 +130,7 @@ class ZarrStore(ZarrFolder):
         for number in self.layout.near(tuple((0, size) for size in self.shape)):
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(number)).read_bytes()
-                chunk = one_chunk(self.metadata, self.layout.sizes(number), data)
+                chunk = decoded(self.metadata, self.layout.sizes(number), data)
                 box = self.layout.box(number)
                 elements[tuple(slice(*own) for own in box)] = chunk[tuple(slice(0, b - a) for a, b in box)]
         return elements
@@ -144,16 +144,16 @@ class ZarrStore(ZarrFolder):
         return f"<store {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
 
 
-def zarr_array(path: Path, metadata: Mapping[str, bytes], mode: Any = "r") -> Any:
+def zarr_array(path: Path, metadata: Mapping[str, bytes]) -> Any:
     """Open the array in a folder with zarr-python; at an address by its known metadata."""
     zarr = require_zarr(JsonPath(str(path)))
     if not isinstance(path, Address):
-        return _opened(zarr.open_array, str(path), mode)
+        return opened(zarr.open_array, str(path), "r")
     known = in_memory(metadata)
     if path.is_local:
         where = zarr.storage.StorePath(zarr.storage.MemoryStore(_Objects(path)), "")
     else:
-        store = zarr.storage.ObjectStore(path.store, read_only=mode == "r")
+        store = zarr.storage.ObjectStore(path.store, read_only=True)
         where = zarr.storage.StorePath(store, path.key)
     return zarr.Array(zarr.AsyncArray(metadata=known.metadata, store_path=where, config=known.async_array.config))
 
@@ -185,40 +185,6 @@ class _Objects(MutableMapping[str, Any]):
         raise OSError(0, "is only read", str(self._path))
 
 
-def in_memory(metadata: Mapping[str, bytes]) -> Any:
-    """Return zarr-python's array with this metadata, whose chunks are in memory."""
-    import zarr
-
-    return _opened(zarr.open_array, _memory_store(metadata), "r+")
-
-
-def one_chunk(metadata: Mapping[str, bytes], sizes: tuple[int, ...], data: bytes) -> Array:
-    """The elements of what a file holds, which zarr-python reads as an array of its own in memory."""
-    order, codecs = without_transposes(json.loads(metadata["zarr.json"])["codecs"], len(sizes))
-    shape = [sizes[k] for k in order]
-    said = json.loads(regular(metadata, shape, shape)["zarr.json"])
-    said["codecs"] = codecs
-    said.pop("dimension_names", None)
-    said["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
-    name = "/".join(["c", *("0" for _ in sizes)])
-    found: Array = np.asarray(bounded(in_memory({"zarr.json": json.dumps(said).encode(), name: data}))[...])
-    return found.transpose(np.argsort(order))
-
-
-def _memory_store(files: Mapping[str, bytes]) -> Any:
-    import zarr
-    from zarr.core.buffer import default_buffer_prototype
-
-    made = default_buffer_prototype().buffer.from_bytes
-    return zarr.storage.MemoryStore({name: made(text) for name, text in files.items()})
-
-
-def _opened(function: Any, store: Any, mode: str) -> Any:
-    """Open an array with zarr-python, without its warnings about metadata."""
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        return function(store, mode=mode)
-
-
 def open_zarr(path: Path) -> ZarrStore:
     """Open a Zarr array, reading only its metadata.
 
@@ -235,7 +201,7 @@ def open_zarr(path: Path) -> ZarrStore:
             raise place.error(refused)
         try:
             edges = edges_of(files)
-            array = _opened(zarr.open, _memory_store(readable(files)), "r")
+            array = opened(zarr.open, memory_store(readable(files)), "r")
         except Exception as error:
             # Broken metadata can raise any exception.
             raise_if_short(error)

@@ -110,8 +110,22 @@ def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:
 COMPRESSORS = frozenset({"blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"})
 """Codecs of numcodecs whose output may have any size."""
 
+EXACT = COMPRESSORS | {
+    *("adler32", "base64", "bytes", "crc32", "crc32c", "fletcher32", "jenkins_lookup3", "packbits", "pcodec"),
+    *("sharding_indexed", "shuffle", "transpose"),
+}
+"""Codecs that give back the elements that they got; others may round them."""
+
 OF_OBJECTS = frozenset({"json2", "msgpack2", "pickle", "vlen-array", "vlen-bytes", "vlen-utf8"})
 """Codecs of numcodecs that make Python objects; pickle even runs code of the file."""
+
+
+def rounding(metadata: Mapping[str, bytes], dtype: np.dtype[Any]) -> set[str]:
+    """Names of the codecs of an array that may give back other elements than they got."""
+    said = json.loads(metadata.get("zarr.json") or metadata[".zarray"])
+    # Sums of differences are exact for integers.
+    return {*names_of(said)} - (EXACT if dtype.kind in "fc" else EXACT | {"delta"})
+
 
 MOST_GROWTH, MORE = 16, 64 << 10
 """Limits of the bytes between two codecs of a chunk: a factor of the chunk's bytes, plus a constant."""

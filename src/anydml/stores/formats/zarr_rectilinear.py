@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anydml.stores.formats.zarr_shards import inward, is_ordered
@@ -59,9 +59,11 @@ def _is_size(said: Any) -> bool:
 
 def as_regular(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
     """Metadata of an array, with the largest sizes of chunks where there are several."""
-    edges = edges_of(metadata)
-    largest = [max(map(int.__sub__, own[1:], own), default=1) for own in edges or ()]
-    return dict(metadata) if edges is None else regular(metadata, largest)
+    if (edges := edges_of(metadata)) is None:
+        return dict(metadata)
+    said, largest = json.loads(metadata["zarr.json"]), [max(map(int.__sub__, own[1:], own), default=1) for own in edges]
+    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": largest}}
+    return {**metadata, "zarr.json": json.dumps(said).encode()}
 
 
 def readable(metadata: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -83,14 +85,3 @@ def is_turned(metadata: Mapping[str, bytes]) -> bool:
     if not isinstance(said, dict) or said.get("node_type") != "array":
         return False
     return not is_ordered(said["codecs"], said["chunk_grid"]["configuration"]["chunk_shape"])
-
-
-def regular(
-    metadata: Mapping[str, bytes], chunk: Sequence[int], shape: Sequence[int] | None = None
-) -> dict[str, bytes]:
-    """The metadata of an array whose chunks all have one size, and which has another shape if one is given."""
-    said = json.loads(metadata["zarr.json"])
-    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [*map(int, chunk)]}}
-    if shape is not None:
-        said["shape"] = [*map(int, shape)]
-    return {**metadata, "zarr.json": json.dumps(said).encode()}

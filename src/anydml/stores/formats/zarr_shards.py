@@ -100,12 +100,11 @@ def is_ordered(codecs: Sequence[Json], outer: Sequence[int]) -> bool:
 
 
 def without_transposes(codecs: Sequence[Json], rank: int) -> tuple[list[int], list[Json]]:
-    """The axes in the order in which shards have them, and the codecs of an array that has them so."""
-    place = _place(codecs)
-    if place is None:
-        return [*range(rank)], [*codecs]
-    others = [each for each in codecs[:place] if each["name"] != "transpose"]
-    return _order(codecs, rank), [*others, *codecs[place:]]
+    """The axes in the order in which the first transposes leave them, and the codecs of an array that has them so."""
+    order, left = [*range(rank)], [*codecs]
+    while left and left[0]["name"] == "transpose":
+        order = [order[k] for k in left.pop(0)["configuration"]["order"]]
+    return order, left
 
 
 def check_shards(codecs: Sequence[Json], outer: Sequence[int]) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.functions.arguments import is_movable
-from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, in_memory, layout_of, require_zarr
+from anydml.stores.formats.zarr_array import MOST_BYTES, ZarrFolder, ZarrStore, layout_of, require_zarr
 from anydml.stores.formats.zarr_codecs import coder_of, raise_if_short
 from anydml.stores.formats.zarr_compressors import compressors_of
+from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.stores.formats.zarr_rectilinear import readable
 from anydml.stores.formats.zarr_versions import in_version
@@ -105,8 +106,8 @@ def new_zarr(
                 chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
         files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
         layout = layout_of(in_memory(files), path)
-        if layout.dtype != dtype and layout.dtype.newbyteorder() == dtype:
-            # The codecs of the shards have the other byte order, which zarr-python converts.
+        if layout.dtype != dtype and layout.dtype.newbyteorder("<") == dtype.newbyteorder("<"):
+            # The codecs of shards, or fields of records, have other byte orders, to which elements are converted.
             fill = np.frombuffer(layout.fill, layout.dtype).astype(dtype).tobytes()
             layout = replace(layout, chunk=layout.file, shard=None, index=None)
             layout = replace(layout, dtype=dtype, fill=fill, codec=None, is_own=False)

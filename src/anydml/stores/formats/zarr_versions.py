@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from anydml.stores.formats.zarr_array import in_memory
 from anydml.stores.formats.zarr_codecs import SHUFFLES, as_stored, coder_of
+from anydml.stores.formats.zarr_in_memory import in_memory
 from anydml.stores.formats.zarr_metadata import DIMENSIONS
 from anydml.stores.formats.zarr_shards import Json, flat
 

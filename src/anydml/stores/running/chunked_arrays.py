@@ -19,8 +19,9 @@ from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array, Store
-from anydml.stores.formats.zarr_array import ZarrStore, one_chunk, zarr_array
+from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
+from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import cut_first, offset_of, parts, word
 from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
@@ -203,7 +204,7 @@ class ChunkReader:
         try:
             with suppress(FileNotFoundError):
                 data = (self.path / self.layout.name(chunk)).read_bytes()
-                found = one_chunk(self._metadata, self.layout.sizes(chunk), data)
+                found = decoded(self._metadata, self.layout.sizes(chunk), data)
                 return np.ascontiguousarray(found, self.layout.dtype).reshape(found.shape).view(self._word)
         except Exception as error:
             # Codecs raise any error of their libraries.
@@ -291,7 +292,7 @@ class ChunkWriter:
         layout = target.layout
         self.layout, self.folder = layout, folder
         self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
-        self._array: Any = None if layout.is_own else zarr_array(folder, target.metadata, "r+")
+        self._metadata = target.metadata
         self._made: set[Path] = set()
         self._back = ReadBack(layout, folder, target.metadata)
         self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)
@@ -325,15 +326,12 @@ class ChunkWriter:
         layout, elements = self.layout, flat.view(self.layout.dtype)
         path = self.folder / layout.name(chunk)
         try:
-            if not layout.is_own:
-                own = layout.box(chunk)
-                inside = elements.reshape(layout.chunk)[tuple(slice(0, e - a) for a, e in own)]
-                self._array[tuple(slice(a, e) for a, e in own)] = inside
-                self._back.check(chunk, elements.reshape(layout.chunk))
-                return
-            is_left_out = self._shards is not None and self._has_fill_alone(flat)
+            # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
+            is_left_out = (self._shards is not None or not layout.is_own) and self._has_fill_alone(flat)
             data = as_bytes(flat)
-            if self._coder is not None and not is_left_out:
+            if not layout.is_own and not is_left_out:
+                data = memoryview(encoded(self._metadata, elements.reshape(layout.chunk)))
+            elif self._coder is not None and not is_left_out:
                 data = memoryview(self._coder.encode(elements))
         except (OSError, ModelError):
             raise
@@ -345,6 +343,9 @@ class ChunkWriter:
             seen = elements.reshape(layout.chunk).copy() if self._back.is_read(chunk) else None
             for number, whole in self._shards.put(tuple(chunk), None if is_left_out else data.cast("B"), seen):
                 self._back.check(number, whole)
+            return
+        if is_left_out:
+            self._back.check(chunk, elements.reshape(layout.chunk))
             return
         if isinstance(path, Address):
             path.write_bytes(data)

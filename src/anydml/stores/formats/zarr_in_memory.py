@@ -1,0 +1,81 @@
+"""Zarr arrays in memory, by zarr-python: those of metadata alone, and those of one file of another array."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.stores.formats.store import Array
+from anydml.stores.formats.zarr_codecs import bounded
+from anydml.stores.formats.zarr_shards import without_transposes
+
+
+def opened(function: Any, store: Any, mode: str) -> Any:
+    """Open an array with zarr-python, without its warnings about metadata."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return function(store, mode=mode)
+
+
+def memory_store(files: Mapping[str, bytes], held: MutableMapping[str, Any] | None = None) -> Any:
+    """A store of zarr-python with files in memory, by name, which are put into `held` as its buffers."""
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+
+    made, held = default_buffer_prototype().buffer.from_bytes, {} if held is None else held
+    held.update({name: made(text) for name, text in files.items()})
+    return zarr.storage.MemoryStore(held)
+
+
+def in_memory(files: Mapping[str, bytes], held: MutableMapping[str, Any] | None = None) -> Any:
+    """Return zarr-python's array with these files, metadata and maybe chunks, as `memory_store` has them."""
+    import zarr
+
+    return opened(zarr.open_array, memory_store(files, held), "r+")
+
+
+def decoded(metadata: Mapping[str, bytes], sizes: Sequence[int], data: bytes) -> Array:
+    """The elements of a file that holds a whole chunk or shard.
+
+    Args:
+        metadata: contents of the files that describe its array, by name.
+        sizes: of the chunk or shard.
+        data: its bytes.
+    """
+    files, name, order = _alone(metadata, sizes)
+    found: Array = np.asarray(bounded(in_memory({**files, name: data}))[...])
+    return found.transpose(np.argsort(order))
+
+
+def encoded(metadata: Mapping[str, bytes], elements: Array) -> bytes:
+    """The bytes of a file for a whole chunk or shard.
+
+    Codecs of numcodecs flatten what they get in the order of its memory, and decode it in C order. Elements that they
+    get behind the first transposes lie so.
+    """
+    files, name, order = _alone(metadata, elements.shape)
+    held = dict[str, Any]()
+    array = in_memory(files, held).with_config({"write_empty_chunks": True})
+    # Also fields of records get the byte order that the array has them in.
+    array[...] = np.asarray(elements.transpose(order), array.dtype, order="C")
+    found: bytes = held[name].to_bytes()
+    return found
+
+
+def _alone(metadata: Mapping[str, bytes], sizes: Sequence[int]) -> tuple[dict[str, bytes], str, list[int]]:
+    """The metadata of an array of one chunk or shard, the name of its file, and its axes of those of the sizes."""
+    if "zarr.json" not in metadata:
+        said = json.loads(metadata[".zarray"])
+        said |= {"shape": [*map(int, sizes)], "chunks": [*map(int, sizes)], "dimension_separator": "."}
+        return {".zarray": json.dumps(said).encode()}, ".".join("0" for _ in sizes) or "0", [*range(len(sizes))]
+    said = json.loads(metadata["zarr.json"])
+    order, said["codecs"] = without_transposes(said["codecs"], len(sizes))
+    said["shape"] = [int(sizes[k]) for k in order]
+    said["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": said["shape"]}}
+    said["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
+    for key in ("dimension_names", "attributes"):
+        said.pop(key, None)
+    return {"zarr.json": json.dumps(said).encode()}, "/".join(["c", *("0" for _ in sizes)]), order
