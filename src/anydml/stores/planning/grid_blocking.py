@@ -33,6 +33,9 @@ SECONDS_A_DECODED_BYTE = 1e-9
 LEAST = 256 << 10
 """Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
 
+CONNECTIONS = 8
+"""Part of the memory for connections to addresses, and for what their requests leave to the allocator."""
+
 
 @dataclass(frozen=True)
 class BlockShape:
@@ -64,6 +67,7 @@ class GridBlocking(Blocking):
         span: bytes of a request that reads more than a box, at most.
         need: bytes that each thread needs for a chunk.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
+        is_near: whether all arrays lie on this machine.
 
     Raises:
         BindingError: blocks would be too large or too many, or an input has changed.
@@ -87,14 +91,15 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self._is_near = all(cost_at(each.path) is boxes.HERE for each in (*inputs, *outputs))
+        self.is_near = all(cost_at(each.path) is boxes.HERE for each in (*inputs, *outputs))
+        free -= 0 if self.is_near else free // CONNECTIONS
         few = free // 16
         # Beside what is read of an address, a part of it is held; of chunks of shards, and those with codecs, all.
         far = [each.layout for each in inputs if isinstance(each.path, Address)]
         is_put = all(each.is_plain and each.shard is None for each in far)
         self._beside = 0 if not far else 1 / PARTS_HELD if is_put else 1
         share = int(free // (3 * AT_ONCE * (1 + self._beside)))
-        self.span = max(1, min(boxes.MOST_SPAN, few if self._is_near else max(share, min(few, LEAST))))
+        self.span = max(1, min(boxes.MOST_SPAN, few if self.is_near else max(share, min(few, LEAST))))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
@@ -118,7 +123,7 @@ class GridBlocking(Blocking):
             if not target.layout.is_one:
                 need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
         self.need = need
-        threads = max(1, min(THREADS if self._is_near else AT_ONCE, free // 3 // need))
+        threads = max(1, min(THREADS if self.is_near else AT_ONCE, free // 3 // need))
         most = free - threads * need
         if most < need // 2:
             held = self._program.constant_bytes

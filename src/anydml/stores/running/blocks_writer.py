@@ -11,8 +11,7 @@ import numpy as np
 
 from anydml.memory.host import address_of
 from anydml.moves import Move
-from anydml.stores.formats.store import Array
-from anydml.stores.planning.file_blocking import SPARE
+from anydml.stores.formats.store import PAGE, Array
 from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
 
@@ -30,7 +29,7 @@ class BlocksWriter(ABC):
     def __init__(self, threads: int) -> None:
         self._opened = Opened(threads)
         self._compiled: dict[Hashable, Any] = {}
-        self._own = threading.local()
+        self._buffers: dict[int, Array] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -60,13 +59,13 @@ class BlocksWriter(ABC):
             found.run(operands)
 
     def _buffer(self, size: int) -> Array:
-        """A buffer of this thread until its next call, aligned to a line of the caches."""
-        if getattr(self._own, "size", None) != size:
-            whole = np.empty(size + SPARE, np.uint8)
-            start = -address_of(whole) % SPARE
-            self._own.size, self._own.buffer = size, whole[start : start + size]
-        buffer: Array = self._own.buffer
-        return buffer
+        """A buffer of this thread until its next call, which begins with a page to go past the page cache."""
+        found = self._buffers.get(threading.get_ident())
+        if found is None or found.size != size:
+            whole = np.empty(size + PAGE, np.uint8)
+            start = -address_of(whole) % PAGE
+            found = self._buffers[threading.get_ident()] = whole[start : start + size]
+        return found
 
     def sync(self) -> None:
         """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""

@@ -24,7 +24,7 @@ from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.boxes import cut_first, offset_of, parts, word
-from anydml.stores.running.files import AT_ONCE, PlainFile, Task, begin_write_back
+from anydml.stores.running.files import PlainFile, Task, open_file
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
 from anydml.stores.running.read_back import ReadBack
@@ -354,9 +354,6 @@ class ChunkWriter:
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
-        with path.open("wb", buffering=0) as file:
-            left = data.cast("B")
-            while left:
-                left = left[file.write(left[:AT_ONCE]) :]
-            begin_write_back(file.fileno(), 0, data.nbytes)
+        with PlainFile(path, True, True, open_file(path, True)) as file:
+            file.write(data.cast("B"), 0)
         self._back.check(chunk, elements.reshape(layout.chunk))

@@ -104,6 +104,9 @@ class GridBlocks(BlocksWriter):
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
         held = self._held(regions)
+        if not self._blocking.is_near:
+            # Requests need this memory before chunks do.
+            self._buffers.clear()
         self._opened.together(
             task
             for region, out in zip(regions, held, strict=True)
