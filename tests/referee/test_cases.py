@@ -107,6 +107,7 @@ def test_folders_are_read_as_they_were_written(tmp_path):
         assert all(a is b is None or same(as_array(a), b) for a, b in zip(node.inputs, case.node.inputs, strict=True))
         assert all(map(same, map(as_array, stored.outputs()), case.outputs))
         assert len(stored.readings()) == len(case.alternatives)
+        assert all(each["words"] != each["instead_of"] for each, _ in stored.readings())
 
 
 @pytest.mark.parametrize("name, sizes", [("Slice", [1]), ("Pad", [0]), ("Resize", [])], ids=["Slice", "Pad", "Resize"])

@@ -28,11 +28,13 @@ class Alternative(NamedTuple):
         question: what the text leaves open.
         words: how it is read.
         outputs: the results by this reading; None if it refuses the node.
+        first: how the reading of the case's own results has it.
     """
 
     question: str
     words: str
     outputs: tuple[Array, ...] | None
+    first: str
 
 
 class Case(NamedTuple):
@@ -162,7 +164,7 @@ def valid_case(operator: Operator, node: Node, name: str) -> Case:
             others = None if reading.results is None else tuple(evaluate(node, reading.results))
             known = [outputs, *(each.outputs for each in found if each.outputs is not None)]
             if others is None or not any(all(map(same, others, each)) for each in known):
-                found.append(Alternative(ambiguity.question, reading.words, others))
+                found.append(Alternative(ambiguity.question, reading.words, others, ambiguity.readings[0].words))
     sentence = deciding(operator, node)
     where = document(node.operator, node.opset)
     return Case(name, node, outputs, where, sentence, tuple(found), features_of(operator, node))

@@ -178,7 +178,12 @@ def write_case(case: Case, folder: Path) -> int:
         "sentence": case.sentence,
         "broken": case.broken,
         "readings": [
-            {"question": each.question, "words": each.words, "refuses": each.outputs is None}
+            {
+                "question": each.question,
+                "words": each.words,
+                "instead_of": each.first,
+                "refuses": each.outputs is None,
+            }
             for each in case.alternatives
         ],
         "features": case.features,
