@@ -118,7 +118,7 @@ def _flat(value: Value) -> Pieces | None:
 
 @dataclass
 class _Visit:
-    """How a node is read, the inputs that it had, its outputs by name, and whether it is movement that refuses these."""
+    """How a node is read, its inputs, its outputs by name, and whether it is movement that refuses what it is given."""
 
     node: Node | None
     inputs: list[ValueInfo | None]
