@@ -356,3 +356,15 @@ def test_products_of_no_elements_are_compared():
     other = model(body.replace("axis = 1", "axis = 0"))
     assert prove(one, one).verdict == "proved"
     assert prove(one, other, runs=False).verdict == "undecided"
+
+
+@pytest.mark.parametrize(("start", "end"), [(3, 2**31 - 1), (3, 2**63 - 1), (-9, -9)])
+def test_slices_that_runtimes_read_otherwise_are_equal_to_none_but_themselves(start, end):
+    """By ONNX nothing is taken of the first two; ONNX Runtime takes all four rows."""
+    text = f"""g (float[4,2] x) => (float[A,B] y) <int64[1] s = {{{start}}}, int64[1] e = {{{end}}}, int64[1] a = {{0}},
+        int64[1] t = {{-1}}> {{ y = Slice (x, s, e, a, t) }}"""
+    one = model(text)
+    assert prove(one, one, runs=False).verdict == "proved"
+    for end in (4, -100):
+        other = model(text.replace(f"e = {{{one.graph.initializer[1].int64_data[0]}}}", f"e = {{{end}}}"))
+        assert prove(one, other, runs=False).verdict == "undecided"

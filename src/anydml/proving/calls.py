@@ -27,6 +27,9 @@ FLAGS = frozenset(
 )
 """Attributes that are 0 or 1."""
 
+OPEN_ENDS = (2**31 - 1, 2**63 - 1)
+"""Ends of a Slice that ONNX Runtime takes for the first element, inclusive, if the step is negative."""
+
 
 class Call:
     """A node and what it is given.
@@ -76,8 +79,14 @@ class Call:
 
     @property
     def is_defined(self) -> bool:
-        """Whether ONNX says what its flags mean; runtimes differ in what they do with others than 0 and 1."""
-        return all(each.i in (0, 1) for name, each in self._attributes.items() if name in FLAGS and not self.domain)
+        """Whether runtimes agree on what it does: flags are 0 or 1, and no Slice ends backwards at a large number."""
+        if self.domain:
+            return True
+        if self.operator == "Slice" and any(
+            end in OPEN_ENDS and step < 0 for end, step in zip(self.known(2) or (), self.known(4) or (), strict=False)
+        ):
+            return False
+        return all(each.i in (0, 1) for name, each in self._attributes.items() if name in FLAGS)
 
     def attributes(self, without: Sequence[str] = ()) -> Hashable:
         """Return all attributes that differ from the operator's defaults, without subgraphs."""

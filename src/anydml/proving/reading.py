@@ -21,6 +21,7 @@ from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
+from anydml.proving.convolving import sized
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.moving import Mover
@@ -205,13 +206,13 @@ class Reader:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
         if not call.is_defined:
-            return self._outputs(call, call.inputs, call.attributes(), call.types())
+            return self._outputs(call, call.inputs, call.attributes(), [UNKNOWN] * len(call.proto.output))
         rule = RULES.get((call.domain, call.operator))
         terms = None if rule is None else rule(self.mover, call)
         terms = arithmetic(self.mover, call) if terms is None else terms
         if terms is not None:
             return [self.evaluator.moved(term, call.inputs) for term in terms]
-        types = call.types()
+        types = sized(call, call.types())
         if all(each is None or each.is_constant for each in call.inputs):
             known = [None if shape is None else numbers([-1 if n is None else n for n in shape]) for _, shape in types]
             if all(call.proto.output) and all(shape is not None and min(shape, default=0) >= 0 for shape in known):

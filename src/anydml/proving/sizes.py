@@ -142,12 +142,23 @@ def least(size: Size) -> int | None:
     """Return a number that a size is never below, where names of dimensions are 1 or more; None if unknown."""
     total = 0
     for names, count in _parts(size):
-        # A size that depends on elements may be 0, and a quotient may be negative.
-        made = [each for each in names if each.startswith(MADE)]
-        if names and (count < 0 or any("//" in each for each in made)):
-            return None
-        total += 0 if made else count
+        low = count
+        for each in names:
+            own = _least_of(each)
+            if own is None or count < 0:
+                return None
+            low *= own
+        total += low
     return total
+
+
+def _least_of(each: str) -> int | None:
+    """Return a number from 0 on that what a name stands for is never below; None if unknown."""
+    if isinstance(each, Quotient):
+        low = least(each.above)
+        return None if low is None or low < 0 or not isinstance(each.by, int) or each.by < 0 else low // each.by
+    # A size that depends on elements may be 0.
+    return 0 if each.startswith(MADE) else 1
 
 
 def differ(first: Size, second: Size) -> bool:
@@ -158,12 +169,45 @@ def differ(first: Size, second: Size) -> bool:
     return any((least(each) or 0) > 0 for each in (gap, -gap))
 
 
+class Quotient(str):
+    """The name of a quotient that is rounded down.
+
+    Attributes:
+        above: what is divided.
+        by: what it is divided by.
+    """
+
+    __slots__ = ("above", "by")
+
+    above: Size
+    by: Size
+
+    def __new__(cls, above: Size, by: Size) -> Quotient:
+        """Make the name."""
+        found = super().__new__(cls, f"{MADE}({above})//({by})")
+        found.above, found.by = above, by
+        return found
+
+
 def quotient(size: Size, by: Size) -> Size:
     """Return the quotient of two sizes, rounded down; a name of its own where it is no polynomial."""
     if isinstance(size, int) and isinstance(by, int):
         return size // by
     exact = divided(size, by)
-    return name(f"{MADE}({size})//({by})") if exact is None else exact
+    if exact is not None:
+        return exact
+    whole: Size = 0
+    if isinstance(by, int) and by > 0:
+        # What is divided without a remainder is no part of the name, so that equal quotients have one.
+        whole = _made([(names, count // by) for names, count in _parts(size)])
+        size = size - whole * by
+        rest = [(names, count) for names, count in _parts(size) if names]
+        if len(rest) == 1 and rest[0][1] == len(rest[0][0]) == 1:
+            (inner,) = rest[0][0]
+            if isinstance(inner, Quotient) and isinstance(inner.by, int) and inner.by > 0:
+                more: Size = size - name(inner)
+                return whole + quotient(inner.above + inner.by * more, inner.by * by)
+    return whole + name(Quotient(size, by))
 
 
 def axis_of(axis: int, rank: int) -> int | None:

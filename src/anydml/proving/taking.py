@@ -43,6 +43,9 @@ def _window(mover: Mover, axis: int, size: Size, start: Size, end: Size, step: S
     if not isinstance(step, int) or step == 0:
         return None
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        if step < 0 and start < -size:
+            # ONNX takes the first element, and its reference none.
+            return None
         taken = range(size)[start:end:step]
         return axis, taken.start if len(taken) else 0, len(taken), step
     if step != 1:

@@ -24,7 +24,7 @@ from anydml.onnx.table import NODES
 from anydml.onnx.values import Array, Sizes, Tensor
 from anydml.onnx.walk import plain_domain
 from anydml.proving.names import unnamed_size
-from anydml.slim.composing import MOST_PIECES, CompositionContext
+from anydml.slim.composing import MOST_PIECES, CompositionContext, has_open_end
 from anydml.slim.graph import Graph, Op
 from anydml.slim.pieces import Pieces, flat_pieces
 from anydml.tensor import Layout
@@ -242,13 +242,16 @@ class Analysis:
         outputs: Sequence[Tensor | None] | None = None
         is_refused = False
         if node is not None and not any(name and each is None for name, each in zip(op.inputs, tensors, strict=True)):
-            moved = self._moved(op, node, tensors) if op.kind in MOVEMENT else None
+            is_movement = op.kind in MOVEMENT and not (op.kind == "Slice" and has_open_end(tensors))
+            moved = self._moved(op, node, tensors) if is_movement else None
             if moved is not None:
                 return moved, False
             outputs = self._lowered(node, tensors)
             rest = tensors[len(tensors) if op.kind == "Concat" else 1 :]
             is_refused = outputs is None and all(tensor is None or tensor.array is not None for tensor in rest)
-        if outputs is None:
+        if op.kind == "Slice" and has_open_end(tensors):
+            outputs, is_refused = [], False
+        elif outputs is None:
             outputs = [*inferred(op.proto, self._opsets, tensors)]
         found = []
         for k, name in enumerate(op.outputs):

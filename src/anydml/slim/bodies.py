@@ -39,6 +39,8 @@ def _slimmed(op: Op, inner: Sequence[Named], graph: Graph, slim: Slim) -> Op:
     is_changed = False
     for body, known in zip(subgraphs(proto), inner, strict=True):
         model = _model(body, known, graph.model)
+        if not all(value.HasField("type") for value in model.graph.input):
+            continue
         found = slim(model)
         if found is model:
             continue

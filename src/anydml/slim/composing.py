@@ -17,6 +17,7 @@ from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import ShapeContext
 from anydml.onnx.values import Array, Tensor
+from anydml.proving.calls import OPEN_ENDS
 from anydml.slim.pieces import Digit, Window, sliced_axes
 
 MOST_PIECES = 256
@@ -24,6 +25,13 @@ MOST_PIECES = 256
 
 MOST_PICKED = 1 << 12
 """Most pieces that are sliced for one Gather."""
+
+
+def has_open_end(tensors: Sequence[Tensor | None]) -> bool:
+    """Whether runtimes differ in what a Slice takes: by ONNX nothing, if the step is negative and the end is large."""
+    given = [None if each is None or each.array is None else each.array.tolist() for each in tensors[2:5:2]]
+    ends, steps = (*given, None, None)[:2]
+    return any(end in OPEN_ENDS and step < 0 for end, step in zip(ends or (), steps or (), strict=False))
 
 
 class _Composer(Composer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -69,6 +69,10 @@ class Plan:
         """Whether a node is removed, because its region changes."""
         region = self._regions.region_of(next((name for name in op.outputs if name), ""))
         return region is not None and region.after != region.before
+
+    def changes(self, names: Iterable[str]) -> bool:
+        """Whether one of the values is written in another way than before."""
+        return any(name in self.chosen or self._folded.get(name) for name in names)
 
     def expr(self, name: str) -> Expr:
         """Return the expression of a value."""

@@ -272,6 +272,9 @@ def _composed(
             costs = {each.key: known.get(each.key) or regions.cost(each) for each in regions.all}
             return _Composed(written, plan.regions, costs, before, after)
         judge.refused |= wrong
+        if not plan.changes(wrong):
+            # It is not known what to leave: the next plan would be the same.
+            break
     return _Composed(analyses, plan.regions, {}, before, before, False)
 
 
