@@ -148,7 +148,7 @@ def test_flat_arrays_have_no_gaps():
 @pytest.mark.parametrize("thing", [None, 3, "text", [1.0] * 10, memoryview(bytes(80))[::2]])
 def test_what_is_no_buffer(thing):
     rule = "bind NumPy arrays or contiguous buffers"
-    text = f"InputTensor is bound to a {type(thing).__name__}, which is no buffer"
+    text = f"InputTensor is bound to a {type(thing).__name__}, which is not a buffer"
     refuse(SPLIT, [thing], [pattern(2, 2), pattern(3, 2)], "InputTensor", rule, text)
 
 

@@ -1,4 +1,4 @@
-"""The package's floors, which CONTRIBUTING.md lists from the lowest on: no import leads upward, or in a circle."""
+"""The package's layers, which CONTRIBUTING.md lists from the lowest on: no import leads upward, or in a circle."""
 
 import ast
 import re
@@ -27,16 +27,16 @@ CHANGED = "anydml.moves.move"
 """To which tests add what they want to see found."""
 
 
-def floors():
-    """Floors from the lowest on, each a list of its packages and modules from the lowest on."""
+def layers():
+    """Layers from the lowest on, each a list of its packages and modules from the lowest on."""
     lines = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("\n")
     rows = [match.groups() for match in map(ROW.fullmatch, lines) if match]
     assert [int(number) for number, _ in rows] == [*range(1, len(rows) + 1)]
     return [re.findall(r"`([\w.]+)`", names) for _, names in rows]
 
 
-FLOORS = floors()
-HEIGHT = {name: height for height, name in enumerate(name for floor in FLOORS for name in floor)}
+LAYERS = layers()
+HEIGHT = {name: height for height, name in enumerate(name for layer in LAYERS for name in layer)}
 
 
 def nearest(name):
@@ -80,12 +80,12 @@ def arrows(more=""):
 
 
 def place(module):
-    """The package or module of a floor that a module belongs to; the package itself is `anydml`."""
+    """The package or module of a layer that a module belongs to; the package itself is `anydml`."""
     return module.split(".")[1] if "." in module else module
 
 
 def upward(found):
-    """Imports that lead to a higher package or floor."""
+    """Imports that lead to a higher package or layer."""
     return [f"{a} imports {b}" for a, b in found if HEIGHT[place(a)] < HEIGHT[place(b)]]
 
 
@@ -101,8 +101,8 @@ def circle(found):
     return None
 
 
-def test_every_module_is_on_one_floor():
-    listed = [name for floor in FLOORS for name in floor]
+def test_every_module_is_on_one_layer():
+    listed = [name for layer in LAYERS for name in layer]
     assert sorted(listed) == sorted({place(module) for module in MODULES})
 
 

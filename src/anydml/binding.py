@@ -109,7 +109,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
         try:
             array = np.frombuffer(buffer, np.uint8)
         except (TypeError, ValueError, BufferError) as error:
-            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is no buffer: {error}"
+            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is not a buffer: {error}"
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
         message = (

@@ -90,7 +90,7 @@ def _as_places(sizes: Sizes, whole: int) -> str:
     places = 0, *sizes, whole
     if len(sizes) > 16 or any(is_symbol(place) for place in places) or [*places] != sorted(places):
         return ""
-    return f": as places where to cut, as NumPy has them, these are the sizes {[*map(sub, places[1:], places)]}"
+    return f": if these are NumPy's cut points, the sizes are {[*map(sub, places[1:], places)]}"
 
 
 def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
@@ -200,8 +200,8 @@ def picked_axis(
             result has more than 64 dimensions.
     """
     if not is_integer:
-        message = f"{name}: indices are {dtype}, but only integers of up to 64 bits count: convert them first"
-        raise DescError(message, name, "indices", "indices must be integers of up to 64 bits")
+        message = f"{name}: indices are {dtype}, but must be integers of at most 64 bits: convert them first"
+        raise DescError(message, name, "indices", "indices must be integers of at most 64 bits")
     normalized: int = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[normalized] >= 1) | (count == 0)):

@@ -35,7 +35,7 @@ def path_text(name: str, value: object) -> str:
 
 
 def address(path: str) -> str | None:
-    """Say that a path is the address of something that is no local file, and what to do; None if it is not."""
+    """Return what is wrong with a path that is an address, such as s3://…, and what to do; None for other paths."""
     match = _ADDRESS.match(path)
     if match is None:
         return None

@@ -9,7 +9,7 @@ import enum
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,16 @@ _SIZES, _STRIDES = "each size must be 1 to 4294967295", "each stride must be 0 t
 SMALL = ("INT4", "UINT4")
 OF_4_BITS = "DirectML has 4-bit integers in QUANTIZE and DEQUANTIZE alone, which compute, from DML_FEATURE_LEVEL_6_3 on"
 """From DirectML's feature level history."""
+
+DataTypeName = Literal[
+    "FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64", "INT64",
+    "float32", "float16", "uint32", "uint16", "uint8", "int32", "int16", "int8", "float64", "uint64", "int64",
+    "DML_TENSOR_DATA_TYPE_FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT16", "DML_TENSOR_DATA_TYPE_UINT32",
+    "DML_TENSOR_DATA_TYPE_UINT16", "DML_TENSOR_DATA_TYPE_UINT8", "DML_TENSOR_DATA_TYPE_INT32",
+    "DML_TENSOR_DATA_TYPE_INT16", "DML_TENSOR_DATA_TYPE_INT8", "DML_TENSOR_DATA_TYPE_FLOAT64",
+    "DML_TENSOR_DATA_TYPE_UINT64", "DML_TENSOR_DATA_TYPE_INT64",
+]  # fmt: skip
+"""The names of data types that `DataType.parse` takes."""
 
 
 class DataType(enum.IntEnum):
@@ -154,7 +164,7 @@ class TensorDesc(Record):
     """DML_BUFFER_TENSOR_DESC (directml.h): a tensor of `sizes` in a buffer.
 
     Args:
-        data_type: a `DataType`, or its name.
+        data_type: a `DataType`, or its name, such as ``"FLOAT32"``; `DataType.parse` takes any text.
         sizes: 1 to 8 sizes, each 1 … 2³²−1.
         strides: one unsigned stride per dimension, in elements; None means packed. 0 broadcasts (inputs only).
         flags: `TensorFlags`; OWNED_BY_DML is accepted and has no effect.
@@ -183,7 +193,7 @@ class TensorDesc(Record):
 
     def __init__(
         self,
-        data_type: DataType | str,
+        data_type: DataType | DataTypeName,
         sizes: Sequence[int],
         strides: Sequence[int] | None = None,
         flags: TensorFlags = TensorFlags.NONE,

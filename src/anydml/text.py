@@ -111,5 +111,5 @@ def parse_size(size: int | str) -> int:
         return size
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*([KMGT]?I?B|)\s*", str(size).upper())
     if match is None or match[2] not in _UNITS:
-        raise BindingError(f"{str(size)[:60]!r} is no size: write bytes, or such as 256MB or 1GiB")
+        raise BindingError(f"{str(size)[:60]!r} is not a size: write a number of bytes, or for example 256MB or 1GiB")
     return int(float(match[1]) * _UNITS[match[2]])

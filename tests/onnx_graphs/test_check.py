@@ -132,7 +132,7 @@ def test_sizes_that_are_only_named_are_named_together(check):
         "m.onnx: 2 movement nodes were not looked at; 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
         "    Transpose: 1 conforms",
         LOWEST.format("1_0"),
-        "m.onnx: 2 nodes wait for sizes that are only named (Transpose 2): give --size N=4 --size seq len=4",
+        "m.onnx: 2 nodes are not looked at, because sizes are symbolic (Transpose 2): give --size N=4 --size seq len=4",
     ]
     code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
     assert (code, lines) == (
@@ -166,7 +166,7 @@ def test_sizes_of_foreign_nodes_are_inferred_or_declared():
     descs, reasons = found(model)
     assert descs["known"].output_tensor.sizes == (1, 1, 5, 2)
     assert descs["declared"].output_tensor.sizes == (1, 1, 9, 7)
-    assert reasons["own"] == "custom:Thing: anydml has no such operator: it has those that move elements"
+    assert reasons["own"] == "custom:Thing: not supported: anydml has the operators that only move elements"
     assert reasons["unknown"] == 'its sizes depend on "p", whose sizes the model does not say'
 
 
@@ -221,7 +221,7 @@ def test_the_codes(check):
     assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
     assert lines[4:6] == [
         "    Concat: 1 with problems",
-        "m.onnx: 1 node is not looked at, as sizes are not known: Transpose 1",
+        "m.onnx: 1 node is not looked at, because sizes are not known: Transpose 1",
     ]
     assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
     invalid = parsed("g (float[2] x) => (float[A] y) { y = Identity (nothing) }")
@@ -277,7 +277,7 @@ def test_shape_arithmetic_is_counted_apart(check):
             "    Transpose: 1 conforms",
             "    Gather: 1 conforms",
             LOWEST.format("4_1"),
-            "m.onnx: 1 node is not looked at, as sizes are not known: Reshape 1",
+            "m.onnx: 1 node is not looked at, because sizes are not known: Reshape 1",
         ],
     )
     code, lines, _ = check(model)

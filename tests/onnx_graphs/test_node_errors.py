@@ -57,7 +57,7 @@ BROKEN = {
         "ConstantOfShape",
         [i64(2)],
         {"value": helper.make_tensor("v", TensorProto.FLOAT, [2], [1, 2])},
-        "value is no tensor of one element",
+        "value is not a tensor of one element",
     ),
     "a range of two types": ("Range", [np.float32(0), np.int64(4), np.float32(1)], {}, "limit is int64, but start is"),
     "a range without steps": ("Range", [np.int64(0), np.int64(4), np.int64(0)], {}, "delta must not be 0"),
@@ -75,7 +75,7 @@ BROKEN = {
     "a sequence of two types": ("SequenceConstruct", [f32(1), i64(1)], {}, "inputs[1] is int64"),
     "a place outside": ("SequenceAt", [[f32(1)], np.int64(1)], {}, "position is 1"),
     "a place far outside": ("SequenceInsert", [[f32(1)], f32(2), np.int64(3)], {}, "position is 3"),
-    "a tensor for a sequence": ("SequenceLength", [X], {}, "is no sequence"),
+    "a tensor for a sequence": ("SequenceLength", [X], {}, "is not a sequence"),
     "tensors that do not stack": (
         "ConcatFromSequence",
         [[f32(1), f32(1, 2)]],

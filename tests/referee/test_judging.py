@@ -193,7 +193,7 @@ def test_the_commands(tmp_path, capsys):
     assert "Where" in said.out
     assert (tmp_path / "p.html").exists()
     code, said = run("judge", tmp_path / "w/cases.json", "--engine", "anydml", "--memory", "much")
-    assert (code, "is no size" in said.err, said.out) == (2, True, "")
+    assert (code, "is not a size" in said.err, said.out) == (2, True, "")
     code, said = run("judge", find_cases(tmp_path / "w")[0].model, "--engine", "anydml")
     assert (code, "a case is a folder" in said.err, said.out) == (2, True, "")
     code, said = run("judge", tmp_path / "w", "--engine", "nobody")

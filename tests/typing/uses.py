@@ -89,7 +89,7 @@ def fused_mistakes(x: Floats, t: Tensor) -> None:
 
 
 def descs(x: dml.TensorDesc) -> None:
-    desc = dml.SplitOperatorDesc(x, [x, x], 0)
+    desc = dml.SplitOperatorDesc(x, [x, dml.TensorDesc("float32", [4])], 0)
     assert_type(desc.output_tensors, tuple[dml.TensorDesc, ...])
     assert_type(desc.axis, int)
     desc.check("3_0")
@@ -104,6 +104,7 @@ def mistakes_of_descs(x: dml.TensorDesc) -> None:
     dml.SplitOperatorDesc(x, [x])  # wrong
     dml.SplitOperatorDesc(x, [x], 0).axis = 1  # wrong
     dml.TensorDesc("FLOAT32", 4)  # wrong
+    dml.TensorDesc("FLOAT", [4])  # wrong
     dml.SplitOperatorDesc(x, [x], 0).check(3.0)  # wrong
 
 

@@ -33,7 +33,7 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
         allow_outside: whether files that it names may leave its folder.
 
     Raises:
-        ModelError: the file cannot be read, or is no such model.
+        ModelError: the file cannot be read, or is not such a model.
     """
     from anydml import dxdispatch
     from anydml.dxdispatch.model import Dispatchable

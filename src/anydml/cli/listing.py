@@ -58,7 +58,7 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
 
 
 def _of_group(group: ZarrGroup) -> dict[str, Any]:
-    """The arrays of a Zarr group, and what in it is none that can be read."""
+    """Return the arrays of a Zarr group, with remarks on what in it cannot be read."""
     arrays, remarks = (
         list[dict[str, Any]](),
         [f"{name} cannot be read: it {why}" for name, why in group.refused.items()],
@@ -69,7 +69,7 @@ def _of_group(group: ZarrGroup) -> dict[str, Any]:
             arrays.append({**array, "name": name, "file": (group.path / name).name})
         except ModelError as error:
             remarks.append(str(error))
-    return {"arrays": arrays, "remarks": [*remarks, *(f"{name} is no array of Zarr" for name in group.left)]}
+    return {"arrays": arrays, "remarks": [*remarks, *(f"{name} is not a Zarr array" for name in group.left)]}
 
 
 def lines_of(report: dict[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ class Remark:
         rule: the violated rule; empty if the message contains it, None if the node was not checked.
         needs: the feature level that allows it, if any.
         line: line of the file, from 1; None if unknown.
-        verdict: what is said of a node that is no problem.
+        verdict: what is said of a node without a problem.
     """
 
     node: str

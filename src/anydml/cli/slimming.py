@@ -43,9 +43,9 @@ def slim(
     """Write MODEL.onnx as OUT.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
-    equivalent standard nodes. Nodes that compute do so in another order of axes where that moves fewer bytes; products
-    by constant matrices may then be added up in another order, which --exact prevents. The names of inputs and outputs
-    are unchanged.
+    equivalent standard nodes. Some nodes that compute are rewritten for another order of axes, if that moves fewer
+    bytes. For products by constant matrices this may change the last bits; --exact prevents it. The names of inputs
+    and outputs are unchanged.
     """
     if not is_onnx(model):
         raise click.ClickException(f"{model}: its name must end in .onnx")

@@ -110,8 +110,8 @@ def _run(plan: Plan, output: PlanOutput, scheduler: str | None, dry_run: bool, v
 @click.argument("model", type=LocalPath(is_read=True))
 @click.argument("output", metavar="OUT", type=AnyPath())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
-              help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
-                   "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
+              help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: like "
+                   "transformers, with one tensor per expert. vllm, megatron: as in these libraries.")  # fmt: skip
 @writes("MODEL")
 def convert(
     model: str, output: str, to: LayoutName, dtype: str | None, memory: str, shard_size: str, shards: int | None,

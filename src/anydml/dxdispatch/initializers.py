@@ -175,4 +175,4 @@ def _stored_type(stored: npy.NpyFile, place: JsonPath) -> DataType:
         if kind == (data_type.dtype.kind, data_type.itemsize):
             return data_type
     types = ", ".join(t.name for t in DataType)
-    raise place.error(f"{stored.path} holds elements of type {dtype}, which is none of {types}")
+    raise place.error(f"{stored.path} holds elements of type {dtype}, but must be one of {types}")

@@ -184,8 +184,8 @@ def secondary_array(name: str, parameter: Parameter, argument: Any, x: Array, ad
 
 def no_indices(name: str, field: str, dtype: Any) -> DescError:
     """Return the error for indices that are not integers."""
-    message = f"{name}: {field} are {dtype}, but only integers of up to 64 bits count: convert them first"
-    return DescError(message, name, field, f"{field} must be integers of up to 64 bits")
+    message = f"{name}: {field} are {dtype}, but must be integers of at most 64 bits: convert them first"
+    return DescError(message, name, field, f"{field} must be integers of at most 64 bits")
 
 
 def check_mask(name: str, field: str, dtype: Any) -> None:

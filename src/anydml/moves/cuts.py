@@ -12,7 +12,7 @@ from anydml.moves.open_numbers import are_same, is_clamped, is_none, is_one, lar
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
 MOST_DIGITS = 64
-"""Most pieces, one per digit, into which one factor is divided if a step is no multiple of the factor's."""
+"""Maximum number of pieces, one per digit, that a factor is divided into if a step is not a multiple of its step."""
 
 
 def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
@@ -141,7 +141,9 @@ def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]
         return
     k = min(own, key=lambda k: piece.factors[k].size)
     if piece.factors[k].size > MOST_DIGITS:
-        raise NotComposableError(f"every {by} elements of axis {axis} fall between the axes that it was made of")
+        raise NotComposableError(
+            f"a step of {by} along axis {axis} does not align with the axes that were merged into it"
+        )
     for digit in range(piece.factors[k].size):
         yield from take_every(_digits(piece, k, digit, 1), axis, origin, by)
 

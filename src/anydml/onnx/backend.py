@@ -58,15 +58,15 @@ class Prepared(onnx.backend.base.BackendRep):
         if isinstance(inputs, Mapping):
             return inputs
         values = list(inputs) if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
-        every = list(self.program.inputs)
-        needed = [name for name in every if name not in self.program.defaults]
-        if len(values) not in (len(every), len(needed)):
+        names = list(self.program.inputs)
+        needed = [name for name in names if name not in self.program.defaults]
+        if len(values) not in (len(names), len(needed)):
             message = (
                 f"the graph has {counted(len(needed), 'input')} ({', '.join(map(printable, needed))}), "
                 f"but got {len(values)}"
             )
             raise ModelError(message, rule="one value an input")
-        return dict(zip(every if len(values) == len(every) else needed, values, strict=True))
+        return dict(zip(names if len(values) == len(names) else needed, values, strict=True))
 
 
 class AnydmlBackend(onnx.backend.base.Backend):
@@ -124,8 +124,8 @@ class AnydmlBackend(onnx.backend.base.Backend):
             raise ModelError(f"the node breaks a rule of ONNX: {reason(error)}") from None
         read = read_node(node, opsets, node.name or node.op_type)
         values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-        found = _run_node(read, values, Budget())
-        return tuple(found[: len(node.output)]) if plain_domain(node.domain) else found
+        results = _run_node(read, values, Budget())
+        return tuple(results[: len(node.output)]) if plain_domain(node.domain) else results
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

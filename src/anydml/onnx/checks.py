@@ -100,9 +100,9 @@ def _check_inlined_size(model: ModelProto) -> None:
         """Return the numbers of nodes and bytes, saturated just above the limits."""
         count = total = 0
         for node in nodes([top]):
-            own = node.ByteSize() + (len(node.input) + len(node.output)) * longest
-            own += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
-            more, inside = sizes.get(called(node), (1, own))
+            node_bytes = node.ByteSize() + (len(node.input) + len(node.output)) * longest
+            node_bytes += largest * sum(bool(attribute.ref_attr_name) for attribute in node.attribute)
+            more, inside = sizes.get(called(node), (1, node_bytes))
             count, total = min(MOST_NODES + 1, count + more), min(MOST_BYTES + 1, total + inside)
         return count, total
 

@@ -53,18 +53,18 @@ class _Unrolling:
 
     def nodes(self, protos: Iterable[NodeProto]) -> list[NodeProto]:
         """Return the nodes that replace `protos`."""
-        made: list[NodeProto] = []
+        unrolled: list[NodeProto] = []
         for proto in protos:
             is_own = not plain_domain(proto.domain)
             if is_own and proto.op_type == "If":
-                made += self._branch(proto)
+                unrolled += self._branch(proto)
             elif is_own and proto.op_type == "Loop":
-                made += self._rounds(proto)
+                unrolled += self._rounds(proto)
             else:
                 self._fold(proto)
                 self._counted(proto, 0)
-                made.append(proto)
-        return made
+                unrolled.append(proto)
+        return unrolled
 
     def _counted(self, proto: NodeProto, size: int) -> None:
         self._count += 1
@@ -83,11 +83,11 @@ class _Unrolling:
             return
         try:
             node = read_node(proto, self._opsets, proto.name)
-            found = folded(node, [self._known[name] for name in proto.input])
+            results = folded(node, [self._known[name] for name in proto.input])
         except ModelError:
             # The error is raised again when the graph is read or run.
             return
-        known = ((name, value) for name, value in zip(proto.output, found or (), strict=False))
+        known = ((name, value) for name, value in zip(proto.output, results or (), strict=False))
         self._known.update((name, value) for name, value in known if isinstance(value, Tensor))
 
     def _number(self, name: str) -> int | None:
@@ -104,79 +104,81 @@ class _Unrolling:
 
     def _rounds(self, proto: NodeProto) -> list[NodeProto]:
         graph = next(attribute.g for attribute in proto.attribute if attribute.name == "body")
-        most = self._number(proto.input[0]) if proto.input[0] else None
+        max_rounds = self._number(proto.input[0]) if proto.input[0] else None
         is_counted = len(proto.input) < 2 or not proto.input[1]
         goes_on = 1 if is_counted else self._number(proto.input[1])
-        if (proto.input[0] and most is None) or goes_on is None or (is_counted and most is None):
+        if (proto.input[0] and max_rounds is None) or goes_on is None or (is_counted and max_rounds is None):
             return [proto]
-        made: list[NodeProto] = []
+        round_nodes: list[NodeProto] = []
         carried, count = [*proto.input[2:]], len(proto.input) - 2
         rows: list[list[str]] = []
-        condition = self._constant(made, "condition", np.array(True))
+        condition = self._constant(round_nodes, "condition", np.array(True))
         done = 0
-        while goes_on and (most is None or done < most):
-            number = self._constant(made, "iteration", np.array(done, np.int64))
+        while goes_on and (max_rounds is None or done < max_rounds):
+            number = self._constant(round_nodes, "iteration", np.array(done, np.int64))
             names = [self._fresh.new(f"{proto.name or 'Loop'}", "round") for _ in graph.output]
-            made += self._inlined(graph, (number, condition, *carried), names)
+            round_nodes += self._inlined(graph, (number, condition, *carried), names)
             goes_on = 1 if is_counted else self._number(names[0])
             if goes_on is None:
                 return [proto]
             carried, done = names[1 : 1 + count], done + 1
             rows.append(names[1 + count :])
         scanned = proto.output[count:]
-        made += self._handed_on(carried, proto.output)
+        round_nodes += self._handed_on(carried, proto.output)
         for k, output in enumerate(scanned):
             if not rows:
                 empty = _no_rows(graph.output[1 + count + k])
                 if empty is None:
                     return [proto]
-                made.append(helper.make_node("Constant", [], [output], name=output, value=empty))
+                round_nodes.append(helper.make_node("Constant", [], [output], name=output, value=empty))
                 continue
             parts = self._fresh.new(output or "scan", "parts")
-            made.append(helper.make_node("SequenceConstruct", [row[k] for row in rows], [parts], name=parts))
-            made.append(helper.make_node("ConcatFromSequence", [parts], [output], name=output, axis=0, new_axis=1))
-        return made
+            round_nodes.append(helper.make_node("SequenceConstruct", [row[k] for row in rows], [parts], name=parts))
+            round_nodes.append(
+                helper.make_node("ConcatFromSequence", [parts], [output], name=output, axis=0, new_axis=1)
+            )
+        return round_nodes
 
-    def _constant(self, made: list[NodeProto], base: str, value: Array) -> str:
+    def _constant(self, new_nodes: list[NodeProto], base: str, value: Array) -> str:
         name = self._fresh.new("Loop", base)
-        made.append(helper.make_node("Constant", [], [name], name=name, value=numpy_helper.from_array(value)))
+        new_nodes.append(helper.make_node("Constant", [], [name], name=name, value=numpy_helper.from_array(value)))
         self._known[name] = Tensor.of(value)
         return name
 
     def _handed_on(self, names: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
-        made = []
+        copies = []
         for name, output in zip(names, outputs, strict=False):
             if output:
-                made.append(helper.make_node("Identity", [name], [output], name=self._fresh.new(output, "handed_on")))
-                self._fold(made[-1])
-        return made
+                copies.append(helper.make_node("Identity", [name], [output], name=self._fresh.new(output, "handed_on")))
+                self._fold(copies[-1])
+        return copies
 
     def _inlined(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
         """Inline a subgraph with fresh names, its inputs and outputs connected to the given ones."""
         renamed = dict(zip((value.name for value in graph.input), inputs, strict=False))
-        made: list[NodeProto] = []
+        new_nodes: list[NodeProto] = []
         for tensor in graph.initializer:
             name = renamed[tensor.name] = self._fresh.new(tensor.name, "value")
             self._keep(name, tensor)
-            made.append(helper.make_node("Constant", [], [name], name=name, value=tensor))
-            self._counted(made[-1], tensor.ByteSize())
+            new_nodes.append(helper.make_node("Constant", [], [name], name=name, value=tensor))
+            self._counted(new_nodes[-1], tensor.ByteSize())
         protos = []
         for proto in graph.node:
             for name in proto.output:
                 if name:
                     renamed[name] = self._fresh.new(name, "value")
-            own = NodeProto()
-            own.CopyFrom(proto)
-            own.name = self._fresh.new(proto.name or proto.op_type, "node")
-            _rename(own, renamed)
-            self._counted(own, own.ByteSize())
-            protos.append(own)
-        made += self.nodes(protos)
-        return made + self._handed_on([renamed.get(value.name, value.name) for value in graph.output], outputs)
+            copied = NodeProto()
+            copied.CopyFrom(proto)
+            copied.name = self._fresh.new(proto.name or proto.op_type, "node")
+            _rename(copied, renamed)
+            self._counted(copied, copied.ByteSize())
+            protos.append(copied)
+        new_nodes += self.nodes(protos)
+        return new_nodes + self._handed_on([renamed.get(value.name, value.name) for value in graph.output], outputs)
 
 
 def _no_rows(value: ValueInfoProto) -> TensorProto | None:
-    """Return what a loop of no rounds makes of a value that each would give; None where its shape is not declared."""
+    """Return the empty scan output of a loop without iterations; None if its shape is not declared."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape") or not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
         return None

@@ -42,33 +42,33 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
     for name in node.attributes:
         if name not in node.signature.attributes:
             raise node.error(f"has an attribute {show(name)}, which {function.name} does not take", name)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     rest = iter(inputs)
     for parameter in function.parameters:
         name = parameter.name
         if parameter.kind == "Arrays":
-            given[name] = [*inputs]
+            arguments[name] = [*inputs]
         elif parameter.is_array:
-            given[name] = next(rest)
+            arguments[name] = next(rest)
         elif parameter.kind == HOST:
             sizes = next(rest)
-            given[name] = None if sizes is None else ctx.known(node, sizes, name)
+            arguments[name] = None if sizes is None else ctx.known(node, sizes, name)
         else:
-            given[name] = node.get(name)
-    arrays = [given[each.name] for each in function.arrays]
+            arguments[name] = node.get(name)
+    arrays = [arguments[each.name] for each in function.arrays]
     tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
     ctx.stored(*tensors)
-    indices = [given[each.name] for each in function.arrays if each.is_index]
+    indices = [arguments[each.name] for each in function.arrays if each.is_index]
     shapes = [each.shape for each in tensors]
-    inferred = function.infer(function.label, shapes, checked_arguments(function, given, tensors[0], indices))
-    made: list[Array] = []
+    inferred = function.infer(function.label, shapes, checked_arguments(function, arguments, tensors[0], indices))
+    waiting: list[Array] = []
 
     def make() -> Array:
-        if not made:
-            call = {name: _stored(value) for name, value in given.items()}
-            found = getattr(functions, function.name)(**call)
-            made.extend(found[::-1] if function.has_parts else [found if function.lengths is None else found[0]])
-        return made.pop()
+        if not waiting:
+            call = {name: _stored(value) for name, value in arguments.items()}
+            called = getattr(functions, function.name)(**call)
+            waiting.extend(called[::-1] if function.has_parts else [called if function.lengths is None else called[0]])
+        return waiting.pop()
 
     dtype, count = tensors[0].dtype, sum(map(math.prod, inferred.shapes))
     # Strings are moved by position, which takes index arrays; and all parts are allocated at once.

@@ -165,18 +165,18 @@ class _Descriptions:
 
     def _initializer(self, tensor: TensorProto) -> GraphValue | Unknown:
         # Indices are compared with their axis; other elements determine sizes.
-        most = FOLLOWED if tensor.name in self._needed else MOST_INDICES if tensor.name in self._known else -1
-        found = initial(tensor, most, self._budget)
-        if found is not None and found.array is None and found.size:
+        max_elements = FOLLOWED if tensor.name in self._needed else MOST_INDICES if tensor.name in self._known else -1
+        tensor_value = initial(tensor, max_elements, self._budget)
+        if tensor_value is not None and tensor_value.array is None and tensor_value.size:
             self._unread.add(tensor.name)
-        return found or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
+        return tensor_value or Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
 
     def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
         if value.type.WhichOneof("value") == "sequence_type":
             return Unknown(f"input {show(value.name)}, a sequence")
-        found = declared(value, lambda _, name: self._sizes.get(name or ""))
-        if found is not None:
-            return found
+        described = declared(value, lambda _, name: self._sizes.get(name or ""))
+        if described is not None:
+            return described
         elem_type, sizes = tensor_type(value)
         if numpy_type(elem_type) is None:
             raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
@@ -252,13 +252,13 @@ class _Descriptions:
         """Return the results of a node, with their elements if these are few and determine sizes."""
         needed = self._known if node.operator == "Constant" else self._needed
         is_needed = not needed.isdisjoint(node.outputs)
-        found = folded(node, inputs, FOLLOWED, self._budget) if is_needed else None
-        if found is None:
+        results = folded(node, inputs, FOLLOWED, self._budget) if is_needed else None
+        if results is None:
             return ctx.lower(node, inputs)
-        for tensor in found:
+        for tensor in results:
             if isinstance(tensor, Tensor) and tensor.array is not None:
                 tensor.held = Held(self._budget, tensor.array)
-        return found
+        return results
 
     def _foreign(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
         """Note the results of a node that anydml does not implement, as far as onnx can infer them."""
@@ -281,8 +281,8 @@ class _Descriptions:
         for name in filter(None, outputs):
             value = self._declared.get(name)
             is_tensor = value is not None and value.type.WhichOneof("value") == "tensor_type"
-            found = self._input(value) if value is not None and is_tensor else unknown
-            self._values[name] = unknown if isinstance(found, Unknown) else found
+            described = self._input(value) if value is not None and is_tensor else unknown
+            self._values[name] = unknown if isinstance(described, Unknown) else described
 
 
 def _operator(proto: NodeProto) -> str:

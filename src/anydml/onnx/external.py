@@ -79,9 +79,9 @@ def load_indices(model: ModelProto, path: Path) -> None:
     for tensor in model.graph.initializer:
         if tensor.name in names and tensor.data_location == TensorProto.EXTERNAL:
             with contextlib.suppress(ModelError):
-                found = find_external(tensor, Folder(path.parent), JsonPath(str(path)))
-                if found.length <= MOST_BYTES:
-                    found.load()
+                data = find_external(tensor, Folder(path.parent), JsonPath(str(path)))
+                if data.length <= MOST_BYTES:
+                    data.load()
 
 
 def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileRange:
@@ -113,5 +113,5 @@ def _number(entries: Mapping[str, str], key: str, place: JsonPath) -> int | None
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise place.error(f"its external data has {key} {show(text)}, which is no number of bytes")
+        raise place.error(f"its external data has {key} {show(text)}, which is not a number of bytes")
     return int(text)

@@ -36,9 +36,9 @@ class FoldingContext(ShapeContext):
 
     runs = True
 
-    def __init__(self, most: int, budget: Budget | None) -> None:
+    def __init__(self, max_elements: int, budget: Budget | None) -> None:
         super().__init__(budget)
-        self._most = most
+        self._most = max_elements
         self._elements: dict[int, list[Any]] = {}
 
     def stored(self, *tensors: Tensor) -> bool:
@@ -68,8 +68,8 @@ class FoldingContext(ShapeContext):
         if self.composer.bytes_stored() > dtype.itemsize * self._most:
             raise UnknownElementsError(node.label)
         elements = self._moved(self.composer.unfinished(value), dtype)
-        found = known_array([elements[k] for k in range(count)], dtype, value.sizes)
-        return Tensor(dtype, value.sizes, found, maker=node.label)
+        array = known_array([elements[k] for k in range(count)], dtype, value.sizes)
+        return Tensor(dtype, value.sizes, array, maker=node.label)
 
     def _moved(self, moves: Sequence[Move], dtype: np.dtype[Any]) -> Mapping[int, Any]:
         """Run moves; return the elements of the output, by number."""
@@ -94,8 +94,8 @@ class FoldingContext(ShapeContext):
                 else:
                     element = np.frombuffer(read(source.operand, start, size), dtype)[0].item()
                 memory.setdefault(destination.operand, {})[to // size] = element
-        found: Mapping[int, Any] = memory[OUTPUT]
-        return found
+        elements: Mapping[int, Any] = memory[OUTPUT]
+        return elements
 
     def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
@@ -103,8 +103,8 @@ class FoldingContext(ShapeContext):
         """See `LoweringContext.computed_result`."""
         if is_open(shape) or math.prod(shape) > self._most:
             raise UnknownElementsError(node.label)
-        found = make()
-        return Tensor(dtype, shape, known_array(found.reshape(-1).tolist(), dtype, shape), maker=node.label)
+        array = make()
+        return Tensor(dtype, shape, known_array(array.reshape(-1).tolist(), dtype, shape), maker=node.label)
 
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """See `LoweringContext.constant_result`."""
@@ -115,24 +115,24 @@ class FoldingContext(ShapeContext):
 
 
 def folded(
-    node: Node, inputs: Sequence[GraphValue | None], most: int = FEW, budget: Budget | None = None
+    node: Node, inputs: Sequence[GraphValue | None], max_elements: int = FEW, budget: Budget | None = None
 ) -> tuple[GraphValue, ...] | None:
     """Evaluate a node whose inputs and results have few, known elements; return None for any other node.
 
     Args:
         node: the node.
         inputs: one per name in ``node.inputs``, None for empty names.
-        most: largest number of elements of an input or result.
+        max_elements: largest number of elements of an input or result.
         budget: checked before each allocation.
 
     Raises:
         ModelError: the node refuses its inputs.
     """
-    for each in inputs:
-        is_few = isinstance(each, Tensor) and each.array is not None and each.size <= most
-        if each is not None and not (is_few and not each.dtype.hasobject):  # type: ignore[union-attr]  # a tensor
+    for value in inputs:
+        is_few = isinstance(value, Tensor) and value.array is not None and value.size <= max_elements
+        if value is not None and not (is_few and not value.dtype.hasobject):  # type: ignore[union-attr]  # a tensor
             return None
     try:
-        return FoldingContext(most, budget).lower(node, inputs)
+        return FoldingContext(max_elements, budget).lower(node, inputs)
     except UnknownElementsError:
         return None

@@ -110,16 +110,16 @@ class Node:
         Raises:
             ModelError: it has another type, or is required but missing.
         """
-        found, declared = self.attributes.get(name), self.signature.attributes.get(name)
-        if found is None or declared is None:
+        attribute, declared = self.attributes.get(name), self.signature.attributes.get(name)
+        if attribute is None or declared is None:
             if declared is not None and declared.is_required:
                 raise self.error(f"has no attribute {name}", name, f"{name} is required")
             return None if declared is None else declared.default
-        if found.type not in declared.types:
+        if attribute.type not in declared.types:
             kinds: Any = AttributeProto.AttributeType
             expected = " or ".join(map(kinds.Name, declared.types))
             raise self.error(f"attribute {name} is no {expected}", name, f"{name} must be {expected}")
-        return value_of(found)
+        return value_of(attribute)
 
     def word(self, name: str, known: Sequence[str]) -> Any:
         """Return an attribute that is one of a few words; None if this version does not have it.
@@ -173,11 +173,13 @@ class Node:
             ModelError: an input is missing or surplus, or of a wrong type; or a tensor is a sequence, or the reverse.
         """
         formals, missing = self._formals, len(self._formals) - len(inputs)
-        found = [*inputs, *[None] * missing] if missing >= 0 else [*inputs[:missing]]
+        padded = [*inputs, *[None] * missing] if missing >= 0 else [*inputs[:missing]]
         if missing < 0 and any(value is not None for value in inputs[missing:]):
             raise self.error(f"has {counted(len(inputs), 'input')}, but takes {len(formals)}")
         groups: dict[str, tuple[str, np.dtype[Any]]] = {}
-        for number, ((name, is_required, _, kind, dtypes, group), value) in enumerate(zip(formals, found, strict=True)):
+        for number, ((name, is_required, _, kind, dtypes, group), value) in enumerate(
+            zip(formals, padded, strict=True)
+        ):
             if value is None:
                 if is_required:
                     raise self.error(f"input {number} ({name}) is missing", name, f"{name} is required")
@@ -185,7 +187,7 @@ class Node:
                 if kind == "tensor":
                     raise self.error(f"input {number} ({name}) is a sequence", name, f"{name} must be a tensor")
             elif kind == "sequence":
-                raise self.error(f"input {number} ({name}) is no sequence", name, f"{name} must be a sequence")
+                raise self.error(f"input {number} ({name}) is not a sequence", name, f"{name} must be a sequence")
             elif dtypes and value.dtype not in dtypes:
                 message = f"{are(name)} {value.dtype} of shape {list(value.shape)}"
                 raise self.error(message, name, f"{name} must be {' or '.join(dtypes.values())}")
@@ -194,7 +196,7 @@ class Node:
                 if value.dtype is not dtype and value.dtype != dtype:
                     message = f"{are(name)} {value.dtype}, but {are(other)} {dtype}"
                     raise self.error(message, name, f"{other} and {name} must have one type")
-        return found
+        return padded
 
 
 def are(name: str) -> str:
@@ -217,15 +219,15 @@ Names = Sequence[str]
 """Names of values; empty for omitted ones."""
 
 
-def last_use(nodes: Iterable[tuple[Names, Names]], kept: Names) -> dict[int, list[str]]:
+def last_use(nodes: Iterable[tuple[Names, Names]], needed: Names) -> dict[int, list[str]]:
     """Return, by node number, the values that can be freed after each node.
 
     Args:
         nodes: names of the inputs and of the outputs of each node, in order.
-        kept: values that must not be freed.
+        needed: values that must not be freed.
     """
     last = {name: i for i, (inputs, outputs) in enumerate(nodes) for name in (*inputs, *outputs)}
-    for name in (*kept, ""):
+    for name in (*needed, ""):
         last.pop(name, None)
     drops: dict[int, list[str]] = {}
     for name, i in last.items():
@@ -235,28 +237,28 @@ def last_use(nodes: Iterable[tuple[Names, Names]], kept: Names) -> dict[int, lis
 
 def decisive(nodes: Sequence[Node]) -> set[str]:
     """Return the names of the values that determine sizes, and of the values that these depend on."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in reversed(nodes):
         # Outputs of Shape and Size, and the second output of ConcatTraining, depend on sizes only.
-        made = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
+        outputs = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
         if node.operator in ("Shape", "Size"):
             continue
-        if not found.isdisjoint(made):
-            found.update(node.inputs)
-        found.update(node.inputs[k] for k in node.entry.decided_by if k < len(node.inputs))
-    found.discard("")
-    return found
+        if not names.isdisjoint(outputs):
+            names.update(node.inputs)
+        names.update(node.inputs[k] for k in node.entry.decided_by if k < len(node.inputs))
+    names.discard("")
+    return names
 
 
 def read_as_data(nodes: Sequence[tuple[NodeProto, Node | ModelError]], graph: GraphProto) -> set[str]:
     """Return the values whose elements reach an output otherwise than by determining sizes."""
-    found = {output.name for output in graph.output}
+    names = {output.name for output in graph.output}
     for proto, node in reversed(nodes):
-        if found.isdisjoint(proto.output) or proto.op_type in ("Shape", "Size"):
+        if names.isdisjoint(proto.output) or proto.op_type in ("Shape", "Size"):
             continue
         by = node.entry.decided_by if isinstance(node, Node) else ()
-        found.update(name for k, name in enumerate(proto.input) if k not in by)
+        names.update(name for k, name in enumerate(proto.input) if k not in by)
         for body in bodies(subgraphs(proto)):
-            found.update(name for inner in body.node for name in inner.input)
-            found.update(each if isinstance(each, str) else each.name for each in body.output)
-    return found
+            names.update(name for inner in body.node for name in inner.input)
+            names.update(each if isinstance(each, str) else each.name for each in body.output)
+    return names

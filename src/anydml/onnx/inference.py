@@ -53,23 +53,23 @@ def declared(value: ValueInfoProto, size_of: SizeOf) -> Tensor | None:
     return None if dtype is None or sizes is None or len(known) != len(shape) else Tensor(dtype, known)
 
 
-def initial(tensor: TensorProto, most: int, budget: Budget) -> Tensor | None:
+def initial(tensor: TensorProto, max_elements: int, budget: Budget) -> Tensor | None:
     """Return the tensor of an initializer; None if onnx does not know its type.
 
     Args:
         tensor: the initializer.
-        most: the number of elements up to which they are read, if they are numbers and in the model; −1 for none.
+        max_elements: up to this number, elements are read if they are numbers and in the model; −1 for none.
         budget: holds the elements.
     """
     dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
     if dtype is None:
         return None
-    found = Tensor(dtype, shape)
+    described = Tensor(dtype, shape)
     is_here = tensor.data_location != TensorProto.EXTERNAL
-    if is_here and math.prod(shape) <= most and not dtype.hasobject:
-        found.array = to_array(tensor, budget)
-        found.held = Held(budget, found.array)
-    return found
+    if is_here and math.prod(shape) <= max_elements and not dtype.hasobject:
+        described.array = to_array(tensor, budget)
+        described.held = Held(budget, described.array)
+    return described
 
 
 def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
@@ -82,11 +82,11 @@ def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None
     """
     try:
         types = _types(node, opsets, inputs)
-        found = {name: declared(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()}
+        inferred_values = {name: declared(helper.make_value_info(name, kind), _unknown) for name, kind in types.items()}
     except Exception:  # onnx raises errors of many types if it cannot infer something.
-        found = {}
+        inferred_values = {}
     for name in node.output:
-        yield found.get(name)
+        yield inferred_values.get(name)
 
 
 def _unknown(axis: int, name: str | None) -> int | None:

@@ -49,12 +49,12 @@ class NodeTrace(Trace):
     def pattern(self, element: Array) -> bytes:
         """See `Trace.pattern`; the zero of strings is the empty one."""
         is_zero = element.dtype.hasobject and not isinstance(element.item(), str)
-        found: bytes = self._ctx.pattern(np.array("", object) if is_zero else element)
-        return found
+        pattern_bytes: bytes = self._ctx.pattern(np.array("", object) if is_zero else element)
+        return pattern_bytes
 
     def _constant(self, array: Any) -> TracedArray:
-        found: TracedArray = self._ctx.constant(array)
-        return found
+        constant: TracedArray = self._ctx.constant(array)
+        return constant
 
 
 class LoweringContext(abc.ABC):
@@ -102,8 +102,8 @@ class LoweringContext(abc.ABC):
             UnknownElementsError: a size or check depends on elements that are only known at run time.
         """
         try:
-            found = node.entry.run(node, self, *node.checked(inputs))
-            return tuple(found) if isinstance(found, list) else (found,)
+            results = node.entry.run(node, self, *node.checked(inputs))
+            return tuple(results) if isinstance(results, list) else (results,)
         except self.REWORDED as error:
             raise node.reworded(error) from None
 

@@ -72,9 +72,9 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
     _check_model(model, place)
     if external_data:
         folder = Folder(file.resolve().parent, allow_outside)
-        found = [find_external(tensor, folder, place) for tensor in external_tensors(model)]
-        _check_memory(sum(part.length for part in found), place)
-        for part in found:
+        external_parts = [find_external(tensor, folder, place) for tensor in external_tensors(model)]
+        _check_memory(sum(part.length for part in external_parts), place)
+        for part in external_parts:
             part.load()
     return model
 

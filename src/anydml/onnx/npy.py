@@ -32,13 +32,13 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
         ModelError: the file is not a .npy file, is shorter or longer than its header says, contains Python objects, or
             does not fit into memory.
     """
-    found = npy.read_header(path, place)
-    plain: Array = npy.mapped(found, place)
+    header = npy.read_header(path, place)
+    plain: Array = npy.mapped(header, place)
     if not plain.dtype.isnative:
         available = limits.available_memory()
-        if available is not None and found.byte_count > available:
+        if available is not None and header.byte_count > available:
             have = f"{bytes_text(available)} of memory are available"
-            raise place.error(f"{path} takes {bytes_text(found.byte_count)} in native byte order, but {have}")
+            raise place.error(f"{path} takes {bytes_text(header.byte_count)} in native byte order, but {have}")
         plain = plain.astype(plain.dtype.newbyteorder("="))
     if dtype.kind == "V" and plain.dtype != dtype and plain.itemsize == dtype.itemsize and plain.dtype.kind in "Vu":
         return plain.view(dtype)

@@ -31,9 +31,9 @@ def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ..
         ModelError: the node refuses its inputs, or the results do not fit into memory.
     """
     running = RunningContext(budget)
-    found = running.run(node, [None if value is None else flowing(value) for value in inputs])
+    results = running.run(node, [None if value is None else flowing(value) for value in inputs])
     running.flush()
-    return tuple(map(arrays_of, found))
+    return tuple(map(arrays_of, results))
 
 
 def flowing(value: Any) -> GraphValue:

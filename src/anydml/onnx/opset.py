@@ -98,12 +98,12 @@ def _set_version(imports: Any, version: int) -> None:
 
 def _remove(imports: Any, domain: str) -> None:
     """Remove a domain from a repeated field of opset imports."""
-    kept = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
-    if len(kept) == len(imports):
+    others = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
+    if len(others) == len(imports):
         return
     # Rebuild the list, since deleting single entries takes quadratic time.
     del imports[:]
-    for name, version in kept:
+    for name, version in others:
         imports.add(domain=name, version=version)
 
 

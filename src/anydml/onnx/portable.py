@@ -50,15 +50,15 @@ def make_portable(model: ModelProto) -> ModelProto:
     """
     if not training_nodes(model):
         return model
-    own = _own_functions(model)
+    model_functions = _own_functions(model)
     result = ModelProto()
     result.CopyFrom(model)
-    if any(_is_training(own, node) for node in nodes(main_graphs(model))):
+    if any(_is_training(model_functions, node) for node in nodes(main_graphs(model))):
         result = raise_opset(result)
     rewriter = _Rewriter(result)
     for graph in main_graphs(result):
         rewriter.rewrite(graph)
-    functions = [one for one in result.functions if any(_is_training(own, node) for node in nodes([one]))]
+    functions = [one for one in result.functions if any(_is_training(model_functions, node) for node in nodes([one]))]
     raise_function_opsets(functions, result)
     _check_axes_are_passed(result, functions)
     for function in functions:
@@ -69,8 +69,8 @@ def make_portable(model: ModelProto) -> ModelProto:
 
 def training_nodes(model: ModelProto) -> list[NodeProto]:
     """Return the nodes that `make_portable` replaces, anywhere in a model."""
-    own = _own_functions(model)
-    return [node for node in nodes([*main_graphs(model), *model.functions]) if _is_training(own, node)]
+    model_functions = _own_functions(model)
+    return [node for node in nodes([*main_graphs(model), *model.functions]) if _is_training(model_functions, node)]
 
 
 def _own_functions(model: ModelProto) -> frozenset[Name]:
@@ -78,11 +78,11 @@ def _own_functions(model: ModelProto) -> frozenset[Name]:
     return frozenset(map(called, model.functions))
 
 
-def _is_training(own: Set[Name], node: NodeProto) -> bool:
+def _is_training(model_functions: Set[Name], node: NodeProto) -> bool:
     """Return whether a node is one of the two operators rather than a call of a function of this name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
-    return called(node) not in own
+    return called(node) not in model_functions
 
 
 class _Rewriter:
@@ -95,21 +95,21 @@ class _Rewriter:
     def rewrite(self, body: Body, outer: ChainMap[str, int] | None = None) -> None:
         # Subgraphs see outer names; a ChainMap avoids copying these for each subgraph.
         lengths: ChainMap[str, int] = ChainMap(lengths_in(body), *(outer.maps if outer else ()))
-        kept: list[NodeProto] = []
+        rewritten: list[NodeProto] = []
         changed = False
         for node in body.node:
             is_training = _is_training(self._own, node)
             if is_training:
-                kept += self._standard_nodes(node, lengths)
+                rewritten += self._standard_nodes(node, lengths)
                 changed = True
             else:
                 for graph in subgraphs(node):
                     self.rewrite(graph, lengths)
-                kept.append(node)
+                rewritten.append(node)
             note_lengths(node, is_training, lengths)
         if changed:
             # Copies, because clearing a repeated field invalidates its messages.
-            copies = [copy.deepcopy(node) for node in kept]
+            copies = [copy.deepcopy(node) for node in rewritten]
             del body.node[:]
             body.node.extend(copies)
 
@@ -121,14 +121,14 @@ class _Rewriter:
 
 def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]) -> None:
     """Check that every call passes the axis attributes that the new nodes of functions read as tensors."""
-    own = _own_functions(model)
+    model_functions = _own_functions(model)
     referred: dict[Name, set[str]] = {}
     for function in functions:
         required = {*function.attribute}
         referred.setdefault(called(function), set()).update(
             attribute.ref_attr_name
             for node in nodes([function])
-            if _is_training(own, node)
+            if _is_training(model_functions, node)
             for attribute in node.attribute
             if attribute.ref_attr_name in required
         )

@@ -64,11 +64,11 @@ class Program:
         self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
         self._decisive = decisive(self.nodes)
 
-    def run(self, given: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
+    def run(self, arrays: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
         """Run the graph.
 
         Args:
-            given: arrays by name, or lists of arrays for sequences; inputs with a default may be omitted.
+            arrays: arrays by name, or lists of arrays for sequences; inputs with a default may be omitted.
             log: called with the nodes and moves of each program; implies composing region by region.
 
         Returns:
@@ -79,10 +79,10 @@ class Program:
                 live values do not fit into memory.
         """
         moved = self._moved
-        arguments = None if moved is None or log is not None else self._arguments(given)
+        arguments = None if moved is None or log is not None else self._arguments(arrays)
         if moved is not None and arguments is not None:
             try:
-                found: tuple[Any, ...] = moved(*arguments)
+                results: tuple[Any, ...] = moved(*arguments)
             except (FuseError, UnknownElementsError):
                 # Control depends on elements for any input: do not try again.
                 self._moved = None
@@ -91,31 +91,31 @@ class Program:
                 pass
             else:
                 self.programs = 1
-                return found
-        return self._run(given, log)
+                return results
+        return self._run(arrays, log)
 
-    def _arguments(self, given: Mapping[str, Any]) -> list[Any] | None:
+    def _arguments(self, arrays: Mapping[str, Any]) -> list[Any] | None:
         """Return the arguments for `_traced`, with None for omitted inputs; None if names are wrong.
 
         Small inputs that may determine sizes are passed as Python numbers, which `fuse` leaves open.
         """
-        if not given.keys() <= self.inputs.keys():
+        if not arrays.keys() <= self.inputs.keys():
             return None
-        found: list[Any] = []
-        for name, own in self.inputs.items():
-            if name not in given:
+        arguments: list[Any] = []
+        for name, graph_input in self.inputs.items():
+            if name not in arrays:
                 if name not in self.defaults:
                     return None
-                found.append(None)
+                arguments.append(None)
                 continue
-            value = given[name]
+            value = arrays[name]
             if type(value) is not np.ndarray:
-                value = own.check(value, Budget())
+                value = graph_input.check(value, Budget())
             if name in self._decisive and isinstance(value, np.ndarray) and value.ndim < 2 and value.size <= FEW:
-                own.check_fit(value.dtype, value.shape)
+                graph_input.check_fit(value.dtype, value.shape)
                 value = value.tolist()
-            found.append(value)
-        return found
+            arguments.append(value)
+        return arguments
 
     def _traced(self, *arguments: Any) -> tuple[Any, ...]:
         """Trace the graph on the arguments of `_arguments`; the function that is fused."""
@@ -124,26 +124,26 @@ class Program:
             raise UnknownElementsError("an array")
         tracing = TracingContext(trace)
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
-        for (name, own), value in zip(self.inputs.items(), arguments, strict=True):
+        for (name, graph_input), value in zip(self.inputs.items(), arguments, strict=True):
             if value is None and name in self.defaults:
                 continue
-            values[name] = own.traced(value)
+            values[name] = graph_input.traced(value)
         self._evaluate(values, tracing.run)
         results = tuple([tracing.traced_output(values[name]) for name in self.outputs])
         tracing.check_memory([each for each in leaves(results) if isinstance(each, TracedArray)])
         return results
 
-    def _run(self, given: Mapping[str, Any], log: Callable[[str], object] | None) -> tuple[Any, ...]:
+    def _run(self, arrays: Mapping[str, Any], log: Callable[[str], object] | None) -> tuple[Any, ...]:
         """Run the graph, composing it region by region."""
-        unknown = next((name for name in given if name not in self.inputs), None)
+        unknown = next((name for name in arrays if name not in self.inputs), None)
         if unknown is not None:
             raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
-        missing = next((name for name in self.inputs if name not in given and name not in self.defaults), None)
+        missing = next((name for name in self.inputs if name not in arrays and name not in self.defaults), None)
         if missing is not None:
             raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
         budget = Budget()
         values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
-        values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in given.items())
+        values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in arrays.items())
         # Keep the arrays alive, so that no other array gets the same id.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = RunningContext(budget, self._is_fused, log)
@@ -154,10 +154,10 @@ class Program:
     def _evaluate(self, values: dict[str, GraphValue], run: Callable[..., Sequence[GraphValue]]) -> None:
         """Add the graph's outputs to its inputs and defaults, in place; other values are freed after their last use."""
         for i, node in enumerate(self.nodes):
-            found = run(node, node.inputs_in(values))
-            values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
+            results = run(node, node.inputs_in(values))
+            values.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
             # Free the values before the next node runs.
-            del found
+            del results
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
         missing = next((name for name in self.outputs if name not in values), None)
@@ -194,11 +194,11 @@ def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> 
 def _defaults(graph: GraphProto) -> dict[str, Array]:
     """Return the arrays of the initializers, by name."""
     budget = Budget()
-    found = {}
+    defaults = {}
     for tensor in graph.initializer:
-        found[tensor.name] = array = to_array(tensor, budget)
+        defaults[tensor.name] = array = to_array(tensor, budget)
         budget.hold(array)
-    return found
+    return defaults
 
 
 class Input:

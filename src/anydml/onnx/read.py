@@ -24,7 +24,7 @@ def read_nodes(model: ModelProto) -> list[Node]:
     return [read_node(proto, opsets, name) for name, proto in named(model)]
 
 
-NO_SUCH = "anydml has no such operator: it has those that move elements"
+NO_SUCH = "not supported: anydml has the operators that only move elements"
 _OPEN = "anydml runs those whose conditions and counts are constants: what others do depends on elements"
 REASONS = {
     "If": _OPEN,

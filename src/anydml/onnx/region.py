@@ -88,10 +88,10 @@ class Region(Composer):
 
     def _compiled(self) -> Compiled:
         program = self.whole_program()
-        made = array_engine(program.name, []).compile_program(program) if program.moves else None
+        engine_program = array_engine(program.name, []).compile_program(program) if program.moves else None
         own_bytes = program.scratch_bytes + program.constant_bytes
-        weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (made.weight if made else 0)
-        return Compiled(made, own_bytes, weight)
+        weight = own_bytes + MOVE_WEIGHT * len(program.moves) + (engine_program.weight if engine_program else 0)
+        return Compiled(engine_program, own_bytes, weight)
 
     def results(self) -> list[Tensor]:
         """Return the live results in the order of the program's outputs."""

@@ -62,13 +62,13 @@ class RunningContext(LoweringContext):
         Raises:
             ModelError: the node refuses its inputs, or results do not fit into memory.
         """
-        found = folded(node, inputs) if decides else None
-        if found is not None:
+        results = folded(node, inputs) if decides else None
+        if results is not None:
             if self._log:
                 self._log(f"Alone, because sizes depend on it: {node.label}")
-            return found
+            return results
         try:
-            found = self.lower(node, inputs)
+            results = self.lower(node, inputs)
         finally:
             self._is_composing = False
         region = self.composer
@@ -80,7 +80,7 @@ class RunningContext(LoweringContext):
             or region.bytes_stored() > SMALL
         ):
             self.flush()
-        return found
+        return results
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
         """See `LoweringContext.known`."""
@@ -176,11 +176,11 @@ class RunningContext(LoweringContext):
         for tensor in results:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
-        made = region.compiled()
-        if made.own_bytes:
-            self.budget.ask(results[0].maker, "what is stored in between", made.own_bytes)
-        if made.program is not None:
-            made.program.run((*region.sources, *targets))
+        compiled = region.compiled()
+        if compiled.own_bytes:
+            self.budget.ask(results[0].maker, "what is stored in between", compiled.own_bytes)
+        if compiled.program is not None:
+            compiled.program.run((*region.sources, *targets))
             self.programs += 1
         for tensor, target, hold in zip(results, targets, held, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
@@ -189,7 +189,7 @@ class RunningContext(LoweringContext):
                 # A 0-d index array would return a string rather than an array.
                 tensor.array = texts[target.reshape(-1)].reshape(target.shape)
                 tensor.held = Held(self.budget, tensor.array)
-        if self._log and made.program is not None:
+        if self._log and compiled.program is not None:
             self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.whole_program()), '    ')}")
 
 

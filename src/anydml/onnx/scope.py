@@ -44,14 +44,14 @@ def left_out(findings: Sequence[Finding]) -> Iterator[str]:
         yield f"bodies are not looked at: {counts(each.operator for each in bodies)}"
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
-        count, verb = counted(len(waiting), "node"), "waits" if len(waiting) == 1 else "wait"
+        count, verb = counted(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
         hints = " ".join(f"--size {name}=4" for name in missing)
         which = counts(each.operator for each in waiting)
-        yield f"{count} {verb} for sizes that are only named ({which}): give {hints}"
+        yield f"{count} {verb} not looked at, because sizes are symbolic ({which}): give {hints}"
     if others:
         verb = "is" if len(others) == 1 else "are"
         count = counted(len(others), "node")
-        yield f"{count} {verb} not looked at, as sizes are not known: {counts(each.operator for each in others)}"
+        yield f"{count} {verb} not looked at, because sizes are not known: {counts(each.operator for each in others)}"
     for why in dict.fromkeys(each.apart for each in findings if each.apart and not each.on_host):
         operators = [each.operator for each in findings if each.apart == why]
         yield f"{counted(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

@@ -41,8 +41,8 @@ class TracingContext(LoweringContext):
             ModelError: the node refuses its inputs.
             UnknownElementsError: a result depends on elements in ways that moves cannot express.
         """
-        found = folded(node, inputs)
-        return self.lower(node, inputs) if found is None else found
+        results = folded(node, inputs)
+        return self.lower(node, inputs) if results is None else results
 
     def traced_output(self, value: GraphValue) -> Any:
         """Convert a value to an output of the fused function."""
@@ -50,9 +50,9 @@ class TracingContext(LoweringContext):
             return None
         if isinstance(value, TensorSequence):
             return [self.traced_output(tensor) for tensor in value]
-        found = self._value_of(value)
-        self._count(found)
-        return self.trace.made(self.composer.without_counting(found), value.dtype)
+        composed = self._value_of(value)
+        self._count(composed)
+        return self.trace.made(self.composer.without_counting(composed), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.
@@ -77,10 +77,10 @@ class TracingContext(LoweringContext):
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """See `LoweringContext.values`."""
-        found = super().values(*tensors)
-        if self._count(*found, times=times) > MOST_FACTORS:
-            return [self.composer.stored(value, "many pieces are composed") for value in found]
-        return found
+        values = super().values(*tensors)
+        if self._count(*values, times=times) > MOST_FACTORS:
+            return [self.composer.stored(value, "many pieces are composed") for value in values]
+        return values
 
     def _count(self, *values: Value, times: int = 1) -> int:
         """Count the factors that are composed of values.

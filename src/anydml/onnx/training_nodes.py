@@ -130,13 +130,13 @@ def concat_nodes(node: NodeProto, fresh: FreshNames) -> list[NodeProto]:
         raise _error(node, "has no attribute axis, which is required")
     base = node.output[0] or node.output[1]
     nodes = _Nodes(base, fresh)
-    made = [_successor(node, "Concat", node.input, [node.output[0] or fresh.new(base, "joined")], axis)]
+    new_nodes = [_successor(node, "Concat", node.input, [node.output[0] or fresh.new(base, "joined")], axis)]
     if len(node.output) > 1 and node.output[1]:
         at = nodes.axis(axis)
         parts = [nodes.length(f"length_{i}", name, at) for i, name in enumerate(node.input)]
         name = fresh.new(base, "per_input_length")
-        made += [*nodes.made, helper.make_node("Concat", parts, [node.output[1]], name=name, axis=0)]
-    return made
+        new_nodes += [*nodes.made, helper.make_node("Concat", parts, [node.output[1]], name=name, axis=0)]
+    return new_nodes
 
 
 def lengths_in(body: Body) -> dict[str, int]:

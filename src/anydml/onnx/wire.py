@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 
-def count_messages(data: bytes, descriptor: Any, most: int) -> int:
+def count_messages(data: bytes, descriptor: Any, max_count: int) -> int:
     """Count the messages inside a message.
 
     Args:
         data: the serialised message.
         descriptor: its protobuf descriptor.
-        most: stop counting above this number.
+        max_count: stop counting above this number.
 
     Returns:
-        The number of messages, or `most` + 1 if there are more; in invalid data, the number before the error.
+        The number of messages, or `max_count` + 1 if there are more; in invalid data, the number before the error.
     """
     count = 0
     stack = [(0, len(data), _inner(descriptor))]
@@ -37,15 +37,15 @@ def count_messages(data: bytes, descriptor: Any, most: int) -> int:
                 size, at = _varint(data, at, end)
                 if size > end - at:
                     return count
-                found = inner.get(tag >> 3)
-                if found is not None:
+                field = inner.get(tag >> 3)
+                if field is not None:
                     count += 1
-                    if count > most:
+                    if count > max_count:
                         return count
                     if size:
-                        name = found.full_name
+                        name = field.full_name
                         if name not in inner_of:
-                            inner_of[name] = _inner(found)
+                            inner_of[name] = _inner(field)
                         stack.append((at, at + size, inner_of[name]))
                 at += size
             else:

@@ -59,13 +59,13 @@ class Described:
             NoTypeError: DirectML does not support it.
         """
         elem_type = helper.np_dtype_to_tensor_dtype(tensor.dtype)
-        found = directml_type(elem_type)
-        if found is None:
+        data_type = directml_type(elem_type)
+        if data_type is None:
             label, rule = self.node.label, "DirectML moves integers and floats of 8 to 64 bits"
             why = OF_4_BITS if type_name(elem_type) in SMALL else "DirectML has no tensors of it"
             message = f"{label}: moves {type_name(elem_type)}, and {why}"
             raise NoTypeError(message, self.node.operator, "DataType", rule)
-        return found
+        return data_type
 
     def desc(self, tensor: Tensor, count: int) -> TensorDesc:
         """Return the desc of a packed tensor with `count` dimensions.

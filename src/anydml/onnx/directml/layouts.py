@@ -38,8 +38,8 @@ def transpose(known: Described, x: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through permuted strides."""
     output = known.descs(known.output)[0]
     perm, strides = permutation(known.node, len(x.shape)), packed_strides(x.shape)
-    own = filled_up([strides[axis] for axis in perm], len(output.sizes), x.size)
-    return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, own), output)
+    output_strides = filled_up([strides[axis] for axis in perm], len(output.sizes), x.size)
+    return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, output_strides), output)
 
 
 def expand(known: Described, x: Tensor, shape: Tensor) -> OperatorDesc | None:
@@ -87,8 +87,8 @@ def upsample(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDes
     direction, shift = ROUNDED[rounding(node)]
     places = [_place(coordinates(node), axis, size) for axis, size in zip(axes, x.shape, strict=True)]
     before = [(1.0, 0.0, 0.0)] * (len(output.sizes) - len(places))
-    scales, own, outputs = zip(*before, *places, strict=True)
-    offsets = [offset + shift for offset in own]
+    scales, input_offsets, outputs = zip(*before, *places, strict=True)
+    offsets = [offset + shift for offset in input_offsets]
     desc = Resample2OperatorDesc(source, output, "NEAREST_NEIGHBOR", direction, scales, offsets, outputs)
     _check_pixels(node, desc, axes, x.shape)
     return desc
@@ -110,10 +110,10 @@ def _check_pixels(node: Node, desc: Resample2OperatorDesc, axes: Sequence[Scaled
             continue
         if axis.size > MOST_PIXELS:
             raise UnknownElementsError(f"axis {d} has more than {MOST_PIXELS} pixels, which are too many to compare")
-        wanted, found = neighbours(node, axis, size)[0], grid.positions(axis.size, size)
-        if (other := np.flatnonzero(wanted != found)).size:
+        wanted, actual = neighbours(node, axis, size)[0], grid.positions(axis.size, size)
+        if (other := np.flatnonzero(wanted != actual)).size:
             at = int(other[0])
-            message = f"pixel {at} of axis {d} is that at {wanted[at]}, where RESAMPLE2 would read that at {found[at]}"
+            message = f"pixel {at} of axis {d} is that at {wanted[at]}, where RESAMPLE2 would read that at {actual[at]}"
             rule = "RESAMPLE2 computes in FLOAT and must read the same pixels as the node"
             raise node.error(message, "scales", rule)
 

@@ -36,8 +36,8 @@ def join(known: Described, *parts: Tensor) -> OperatorDesc | None:
 
 
 def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
-    every = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return [tensor for tensor in every if tensor.size or not known.skips_empty]
+    given_tensors = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+    return [tensor for tensor in given_tensors if tensor.size or not known.skips_empty]
 
 
 def slice_(known: Described, x: Tensor, *inputs: Tensor | None) -> OperatorDesc | None:

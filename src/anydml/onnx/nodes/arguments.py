@@ -47,15 +47,15 @@ def axes_of(node: Node, axes: Sequence[int] | None, rank: int, may_repeat: bool 
     Raises:
         ModelError: an axis is out of range, or repeats although `may_repeat` is False.
     """
-    found: list[int] = []
+    checked: list[int] = []
     for axis in range(rank) if axes is None else axes:
         if not -rank <= axis < rank:
             rule = f"axes must be {-rank} to {rank - 1}"
             raise node.error(f"axes has {axis}, but the rank is {rank}", "axes", rule)
-        if axis % rank in found and not may_repeat:
+        if axis % rank in checked and not may_repeat:
             raise node.error(f"axes {list(axes or ())} has axis {axis % rank} twice", "axes", "axes must not repeat")
-        found.append(axis % rank)
-    return found
+        checked.append(axis % rank)
+    return checked
 
 
 def check_range(
@@ -76,8 +76,8 @@ def check_range(
     """
     if not ctx.readable(indices) or indices.array is None:
         return
-    found = indices.array if column is None else indices.array[..., column]
-    for index in (int(found.min()), int(found.max())) if found.size else ():
+    coordinates = indices.array if column is None else indices.array[..., column]
+    for index in (int(coordinates.min()), int(coordinates.max())) if coordinates.size else ():
         if not -size <= index < size:
             message = f"index {index} is out of range for axis {axis} with size {size}"
             raise node.error(message, "indices", f"indices must be {-size} to {size - 1}")

@@ -76,8 +76,8 @@ def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array
         whole = numpy_type(kind)
         reads = int if whole is not None and whole.kind in "iu" else float
         array = np.array([reads(item) for item in array.reshape(-1)]).reshape(array.shape)
-    found = cast_to(array, kind, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
-    return np.array(found, numpy_type(kind), copy=None if found is not array else True)
+    converted = cast_to(array, kind, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
+    return np.array(converted, numpy_type(kind), copy=None if converted is not array else True)
 
 
 def _divided(a: Array, b: Array) -> Array:
@@ -120,14 +120,14 @@ def arithmetic(node: Node, ctx: LoweringContext, *tensors: Tensor) -> Tensor:
     def make() -> Array:
         with np.errstate(all="ignore"):
             if node.operator in UNARY:
-                found = UNARY[node.operator](arrays[0])
+                computed = UNARY[node.operator](arrays[0])
             else:
                 work = _remainder(node) if node.operator == "Mod" else BINARY[node.operator]
-                found = arrays[0]
+                computed = arrays[0]
                 for other in arrays[1:]:
-                    found = work(found, other)
+                    computed = work(computed, other)
         is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
-        return np.array(found, object if is_open else dtype).reshape(shape)
+        return np.array(computed, object if is_open else dtype).reshape(shape)
 
     return ctx.computed_result(node, shape, dtype, make, 8 * FEW)
 
@@ -143,9 +143,9 @@ def reduce_prod(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor 
     """ReduceProd: multiply few elements along axes."""
     _check_few(node, x, x.size)
     rank = len(x.shape)
-    given = elements_of(node, ctx, axes_input, "axes")
-    keeps, every = bool(node.get("keepdims")), () if node.get("noop_with_empty_axes") else range(rank)
-    axes = axes_of(node, given or every, rank)
+    axis_list = elements_of(node, ctx, axes_input, "axes")
+    keeps, default_axes = bool(node.get("keepdims")), () if node.get("noop_with_empty_axes") else range(rank)
+    axes = axes_of(node, axis_list or default_axes, rank)
     sizes = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keeps or k not in axes)
     array = ctx.elements(x)
 

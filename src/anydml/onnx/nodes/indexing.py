@@ -83,22 +83,22 @@ def pick_points(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor) ->
     return ctx.result(node, picking.pick_points(array, places, outside(indices)))
 
 
-def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
+def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, min_length: int = 1) -> int:
     """Return the number of coordinates of an index tuple.
 
     Raises:
-        ModelError: there are fewer than `least` or more than the data has dimensions, or the batches differ.
+        ModelError: there are fewer than `min_length` or more than the data has dimensions, or the batches differ.
     """
     if not indices or not data:
         raise node.error("data or indices are a scalar", "indices", "data and indices must have dimensions")
     if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
         raise node.error(message, "batch_dims", "the first batch_dims sizes must agree")
-    count, most = indices[-1], len(data) - batch
-    if not least <= count <= most:
-        message = f"indices have {counted(count, 'coordinate')}, but data has {counted(most, 'dimension')}"
-        raise node.error(message, "indices", f"an index must have {least} to {most} coordinates")
-    return count
+    length, max_length = indices[-1], len(data) - batch
+    if not min_length <= length <= max_length:
+        message = f"indices have {counted(length, 'coordinate')}, but data has {counted(max_length, 'dimension')}"
+        raise node.error(message, "indices", f"an index must have {min_length} to {max_length} coordinates")
+    return length
 
 
 def compress(node: Node, ctx: LoweringContext, x: Tensor, condition: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def filling(node: Node) -> Array:
     if tensor is None:
         return np.zeros((), np.float32)
     if math.prod(tensor_shape(tensor)) != 1:
-        raise node.error("value is no tensor of one element", "value", "value must have one element")
+        raise node.error("value is not a tensor of one element", "value", "value must have one element")
     return to_array(tensor, Budget()).reshape(())
 
 
@@ -117,9 +117,9 @@ def non_zero(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
     count, rank = int(np.count_nonzero(array)), array.ndim
 
     def make() -> Array:
-        found = np.empty((rank, count), np.int64)
+        coordinates = np.empty((rank, count), np.int64)
         for k, places in enumerate(np.nonzero(array) if rank else ()):
-            found[k] = places
-        return found
+            coordinates[k] = places
+        return coordinates
 
     return ctx.computed_result(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size)

@@ -84,14 +84,14 @@ def pad_counts(
     return before, after
 
 
-def _padding(node: Node, ctx: LoweringContext, x: Tensor, given: Tensor | None) -> Array:
+def _padding(node: Node, ctx: LoweringContext, x: Tensor, value: Tensor | None) -> Array:
     """Return the padding element as a 0-d array."""
-    if given is None:
+    if value is None:
         return zero_of(x.dtype) if node.version >= 11 else np.array(node.get("value")).astype(x.dtype)
-    if given.size != 1:
-        message = f"constant_value has shape {list(given.shape)}"
+    if value.size != 1:
+        message = f"constant_value has shape {list(value.shape)}"
         raise node.error(message, "constant_value", "constant_value must be a scalar")
-    element = ctx.elements(given)
+    element = ctx.elements(value)
     return zero_of(x.dtype) if element is None else element.reshape(())
 
 

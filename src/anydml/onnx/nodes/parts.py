@@ -22,9 +22,9 @@ from anydml.tracing import verbs
 from anydml.tracing.verbs import parts_of
 
 
-def split(node: Node, ctx: LoweringContext, x: Tensor, given: Tensor | None = None) -> list[Tensor]:
+def split(node: Node, ctx: LoweringContext, x: Tensor, split_sizes: Tensor | None = None) -> list[Tensor]:
     """Split and SplitTraining."""
-    axis, sizes = _split_parts(node, x.shape, elements_of(node, ctx, given, "split"))
+    axis, sizes = _split_parts(node, x.shape, elements_of(node, ctx, split_sizes, "split"))
     array = ctx.array(x, times=len(sizes))
     return [ctx.result(node, part) for part in parts_of(array, axis, sizes)]
 
@@ -98,9 +98,9 @@ def window_of(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | Non
         ModelError: an input has the wrong length, an axis repeats or is out of range, or a step is 0.
     """
     names = ("starts", "ends", "axes", "steps")
-    given = inputs or (None,) * 4
+    tensors = inputs or (None,) * 4
     starts, ends, axes, steps = (
-        elements_of(node, ctx, tensor, name) for name, tensor in zip(names, given, strict=True)
+        elements_of(node, ctx, tensor, name) for name, tensor in zip(names, tensors, strict=True)
     )
     shape = x.shape
     rank = len(shape)

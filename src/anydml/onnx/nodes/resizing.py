@@ -144,12 +144,12 @@ def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, *inputs: Tensor | 
     if any(new and not size for new, size in zip(sizes, old, strict=True)):
         raise node.error(f"X has shape {list(x.shape)}", "X", "there must be an element to read")
     regions = _regions(node, ctx, roi, len(axes))
-    found = [Scaled(size, Fraction(1), is_copied=True) for size in x.shape]
+    scaled = [Scaled(size, Fraction(1), is_copied=True) for size in x.shape]
     for k, axis in enumerate(axes):
         # The centre of a pixel is not mapped to itself in this mode, even if the scale is 1.
         keeps = coordinates(node) != "tf_half_pixel_for_nn" and scales[k] == 1 and regions[k] == WHOLE
-        found[axis] = Scaled(sizes[k], scales[k], regions[k], keeps and sizes[k] == old[k])
-    return found
+        scaled[axis] = Scaled(sizes[k], scales[k], regions[k], keeps and sizes[k] == old[k])
+    return scaled
 
 
 def _wanted(
@@ -160,10 +160,10 @@ def _wanted(
         if node.version < 7:
             return _exact(node, [1.0, 1.0, node.get("height_scale"), node.get("width_scale")]), None
         return _exact(node, node.get("scales")), None
-    found = elements_of(node, ctx, sizes, "sizes")
-    if scales is None or (not scales.size and found is not None):
-        return None, found
-    return _exact(node, elements_of(node, ctx, scales, "scales")), found
+    wanted_sizes = elements_of(node, ctx, sizes, "sizes")
+    if scales is None or (not scales.size and wanted_sizes is not None):
+        return None, wanted_sizes
+    return _exact(node, elements_of(node, ctx, scales, "scales")), wanted_sizes
 
 
 def _exact(node: Node, scales: Sequence[float] | None) -> list[Fraction] | None:

@@ -53,7 +53,7 @@ def scatter_elements(node: Node, ctx: LoweringContext, x: Tensor, indices: Tenso
 def scatter_nd(node: Node, ctx: LoweringContext, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """ScatterND: ``result = data; result[indices[i, :]] = updates[i]``."""
     _check_reduction(node)
-    count = check_tuples(node, x.shape, indices.shape, least=0)
+    count = check_tuples(node, x.shape, indices.shape, min_length=0)
     shape = (*indices.shape[:-1], *x.shape[count:])
     if updates.shape != shape:
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
@@ -91,8 +91,8 @@ def tensor_scatter(
     if axis == 0:
         raise node.error("axis is 0", "axis", "axis must not be that of the samples")
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    most, count = x.shape[axis], (update.shape[axis : axis + 1] or (0,))[0]
-    if (*update.shape[:axis], *update.shape[axis + 1 :]) != rest or count > most:
+    axis_size, count = x.shape[axis], (update.shape[axis : axis + 1] or (0,))[0]
+    if (*update.shape[:axis], *update.shape[axis + 1 :]) != rest or count > axis_size:
         message = f"update has shape {list(update.shape)}, but past_cache {list(x.shape)}"
         raise node.error(message, "update", "sizes must be past_cache's, along the axis at most")
     if write_indices is not None and write_indices.shape != x.shape[:1]:
@@ -102,13 +102,13 @@ def tensor_scatter(
     first = np.zeros(x.shape[:1], np.int64) if write_indices is None else ctx.elements(write_indices)
     if first is None or 0 in update.shape or not ctx.runs:
         return ctx.result(node, ctx.array(x))
-    beyond = (first < 0) | (first + count > most)
+    beyond = (first < 0) | (first + count > axis_size)
     if not is_circular and beyond.any():
-        message = f"an index is {first[beyond][0]}, but an update of {count} goes into {most}"
+        message = f"an index is {first[beyond][0]}, but an update of {count} goes into {axis_size}"
         raise node.error(message, "write_indices", "what is written must lie in past_cache")
     ctx.require_memory(node, 8 * len(first) * count)
     array, new = ctx.arrays(x, update)
-    index = ctx.constant((first[:, None] + np.arange(count)) % most)
+    index = ctx.constant((first[:, None] + np.arange(count)) % axis_size)
     index = reshape(index, [size if k in (0, axis) else 1 for k, size in enumerate(update.shape)])
     places: list[Along | At] = [*map(Along, range(rank))]
     places[axis] = At(broadcast(index, update.shape), "skip")

@@ -85,24 +85,24 @@ def flatten(node: Node, ctx: LoweringContext, x: Tensor) -> Tensor:
 
 def squeeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
     """Squeeze: remove the given axes of size 1, or all of them."""
-    given = elements_of(node, ctx, axes_input, "axes")
-    if given is None:
+    axis_list = elements_of(node, ctx, axes_input, "axes")
+    if axis_list is None:
         axes = [axis for axis, size in enumerate(x.shape) if size == 1]
     else:
-        axes = axes_of(node, given, len(x.shape), may_repeat=True)
+        axes = axes_of(node, axis_list, len(x.shape), may_repeat=True)
     for axis in axes:
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
-            raise node.error(message, "axes", "axes that go must have size 1")
+            raise node.error(message, "axes", "only axes of size 1 can be squeezed")
     return _reshaped(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))
 
 
 def unsqueeze(node: Node, ctx: LoweringContext, x: Tensor, axes_input: Tensor | None = None) -> Tensor:
     """Unsqueeze: insert axes of size 1, numbered as in the result."""
-    given = elements_of(node, ctx, axes_input, "axes")
-    rank = len(x.shape) + len(given)
+    axis_list = elements_of(node, ctx, axes_input, "axes")
+    rank = len(x.shape) + len(axis_list)
     check_rank(f"{node.label}: the result", rank)
-    axes = axes_of(node, given, rank)
+    axes = axes_of(node, axis_list, rank)
     old = iter(x.shape)
     return _reshaped(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank)))
 
