@@ -184,7 +184,7 @@ def test_what_was_interrupted_while_it_was_sent_goes_on(bucket, model, tmp_path,
 
     monkeypatch.setattr(Address, "copy_from", failing)
     if at:
-        with pytest.raises(ModelError, match="network is gone; the same command goes on"):
+        with pytest.raises(ModelError, match="network is gone; repeat the command to resume"):
             stores.reshard(model, bucket, scratch=tmp_path / "scratch", shards=3).run()
         assert not any(name.endswith(".index.json") for name in names(bucket))
     before = sent[: at - 1] if at else []

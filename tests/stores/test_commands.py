@@ -118,7 +118,7 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
         ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),
         ("reshard w out.bin", "a file of another kind: name a .safetensors, .gguf or .npz file, or a folder"),
         ("reshard w out --shard-size 0", "such as 5GB"),
-        ("reshard w out --tp 4", "axis 0 4 ranks cannot share evenly: slices of a layout"),
+        ("reshard w out --tp 4", "axis 0 4 ranks cannot share evenly: in a layout, slice it"),
         ("reshard w out --layout l.toml", 'has no action, but "renam", where one of rename'),
         ("reshard w out --memory 1", "give at least 4096 B\n"),
     ],

@@ -164,7 +164,7 @@ def test_metadata_files_beside_and_sizes_of_indexes_are_said(tmp_path, capsys):
     assert not found.differences
     assert found.remarks == [
         f"{tmp_path / 'b' / 'model.safetensors.index.json'}: total_size is 5, where the tensors have {size} bytes",
-        f'{tmp_path / "a"}: has "tokenizer.json" beside its tensors, which the other has not',
+        f'{tmp_path / "a"}: has "tokenizer.json" beside its tensors, which the other lacks',
         '"config.json" beside the tensors differ in content',
     ]
     found = stores.compare(tmp_path / "a", tmp_path / "b", metadata=True)
@@ -207,13 +207,13 @@ def test_manifests_are_written_once_and_read_with_care(tmp_path, capsys):
     assert anydml(capsys, *command, "--overwrite", "--only", "ids")[0] == 0
     assert [*json.loads((tmp_path / "sums.json").read_text())["tensors"]] == ["ids"]
     for name in ("sums.txt", "model.safetensors.index.json"):
-        assert "is no name of a manifest" in anydml(capsys, *command[:2], tmp_path / name)[2]
+        assert "is not a name for a manifest" in anydml(capsys, *command[:2], tmp_path / name)[2]
     whole = json.loads((tmp_path / "sums.json").read_text())
     entry = whole["tensors"]["ids"]
     for content, said in (
-        ([], "is no manifest"),
-        ({}, "is no manifest"),
-        ({**whole, "anydml_manifest": 2}, "is no manifest"),
+        ([], "is not a manifest"),
+        ({}, "is not a manifest"),
+        ({**whole, "anydml_manifest": 2}, "is not a manifest"),
         ({**whole, "tensors": []}, "is a manifest without tensors"),
         ({**whole, "files": []}, "where an object is expected"),
         ({**whole, "files": {"config.json": "00"}}, "64 digits"),
@@ -248,12 +248,12 @@ def test_a_manifest_of_a_folder_has_the_sums_of_its_small_files(tmp_path, capsys
     }
     code, out, _ = anydml(capsys, "verify", sums, copy)
     assert code == 0
-    assert out.splitlines()[:-1] == [f'{sums}: has "notes.txt" beside its tensors, which the other has not']
+    assert out.splitlines()[:-1] == [f'{sums}: has "notes.txt" beside its tensors, which the other lacks']
     (copy / "config.json").write_text('{"a": 1}')
     (copy / "more.json").write_text("{}")
     for pair in (sums, copy), (copy, sums):
         said = anydml(capsys, "verify", *pair)[1]
-        assert f'{copy}: has "more.json" beside its tensors, which the other has not' in said
+        assert f'{copy}: has "more.json" beside its tensors, which the other lacks' in said
         assert '"config.json" beside the tensors differ in content' in said
     said = anydml(capsys, "verify", copy / "model.safetensors", sums)[1]
     assert "is one file, so that 2 small files of" in said

@@ -290,7 +290,7 @@ class Turned(Doubled):
     ("operation", "message"),
     [
         (Doubled(), r"the converter of .* \(Doubled\) does more than move elements: .*mul"),
-        (Turned(), r"the converter of .* \(Turned\) was traced wrongly"),
+        (Turned(), r"the converter of .* \(Turned\) differs when traced"),
     ],
 )
 def test_what_computes_or_is_traced_wrongly_is_refused(operation, message, tmp_path, monkeypatch):
@@ -310,7 +310,7 @@ def test_what_computes_or_is_traced_wrongly_is_refused(operation, message, tmp_p
         (None, "does not exist: it names the architecture"),
         ({"architectures": ["NoSuchModel"]}, 'has architecture "NoSuchModel", which transformers .* does not have'),
         ({"quantization_config": {"quant_method": "fp8"}}, "has a quantization_config: its tensors are computed"),
-        ({"model_type": "nothing"}, "is no model that transformers can make"),
+        ({"model_type": "nothing"}, "is not a model that transformers can make"),
         ({"hidden_size": 128}, "config.json is of another model"),
     ],
 )

@@ -107,7 +107,7 @@ def test_plain_files(tmp_path, power, name, memory):
     x = with_holes(tmp_path / "x.npy", (1 << power, 6))
     plan = bounded(lambda: stores.rechunk(x, tmp_path / "y.npy", memory=memory, **PLANS[name]))
     if isinstance(plan, str):
-        assert "blocks, and 1048576 are the most: give more memory" in plan
+        assert "blocks, but the maximum is 1048576: give more memory" in plan
         assert power > 30
         return
     assert plan.totals.bytes_written == plan.outputs[0].nbytes

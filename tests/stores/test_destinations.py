@@ -82,7 +82,7 @@ def test_an_interrupted_command_goes_on(tmp_path, capsys, monkeypatch, exists):
     count = len(stores.rechunk("x.npy", "other.zarr", [10, 60], memory="9kB").blocks)
     assert count > 2
     assert f"interrupted; 2 of {count} blocks are kept in " in err
-    assert ".out.anydml-part; the same command goes on" in err
+    assert ".out.anydml-part; repeat the command to resume" in err
     assert sorted(os.listdir("out") if exists else [name for name in os.listdir() if "anydml" in name]) == [
         ".out.anydml-journal", ".out.anydml-part"]  # fmt: skip
     code, out, _ = run(capsys, *command)

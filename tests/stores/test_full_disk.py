@@ -112,7 +112,7 @@ def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, 
     whole = [*command, inputs / source, small / target]
     code, err = run(capsys, *whole)
     assert (code, len([line for line in err.splitlines() if line.startswith("anydml:")])) == (2, 1)
-    assert "No space left on device; the same command goes on" in err
+    assert "No space left on device; repeat the command to resume" in err
     assert not (small / target).exists()
     done = finished(small)
     code, err = run(capsys, *whole)
@@ -147,7 +147,7 @@ def test_a_disk_that_fills_in_every_format(tmp_path, small, monkeypatch, case, i
     assert not mount(small, 136, "remount").returncode
     done = set()
     for _ in range(2):
-        with pytest.raises(ModelError, match="No space left on device; the same command goes on"):
+        with pytest.raises(ModelError, match="No space left on device; repeat the command to resume"):
             plan().run()
         assert not (small / name).exists()
         assert finished(small) >= done

@@ -81,7 +81,7 @@ def test_it_is_as_numpy_makes_it_whole_and_for_ranks(checkpoint):
         ("axes = 3\ndef layout(t):\n    return t", "axes: is 3"),
         ("axes = {'a': 'b'}\ndef layout(t):\n    return t", "axes.a: is 'b'"),
         ("axes = {'a': (0, 0)}\ndef layout(t):\n    return t", "axes.a: is (0, 0)"),
-        ("axes = {'{': 0}\ndef layout(t):\n    return t", "is no pattern"),
+        ("axes = {'{': 0}\ndef layout(t):\n    return t", "is not a pattern"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(checkpoint, capsys, tmp_path, text, said):

@@ -110,7 +110,9 @@ def test_more_runs_than_can_be_listed_are_planned(tmp_path):
     assert ranges.tolist() == [[8 + len(text), 8 + len(text) + (9 << 26)]]
     assert len(json.loads(turned.to_json())["boxes"]) == 9
     assert "[0:8192, 0:8192] = x.safetensors: m.layers.8.mlp" in turned.explain("*.8.*")
-    with pytest.raises(ModelError, match="67108864 runs of bytes; 16777216 are the most: to_json has them as boxes"):
+    with pytest.raises(
+        ModelError, match="67108864 runs of bytes, but the maximum is 16777216: to_json has them as boxes"
+    ):
         next(turned.descriptors())
     (tmp_path / "skip.toml").write_text('[[rules]]\nmatch = "*"\nslice = 1\nstep = 2\n')
     skipping = stores.plan_load(tmp_path / "x.safetensors", layout=tmp_path / "skip.toml")

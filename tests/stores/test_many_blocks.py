@@ -34,10 +34,10 @@ def huge_zarr(folder, shape, chunks, version):
 @pytest.mark.parametrize(
     ("shape", "chunks", "target", "said"),
     [
-        ([HUGE, HUGE], [2, 3], "y.zarr", "blocks, and 1048576 are the most: give more memory"),
-        ([HUGE, HUGE], [2, 3], "y.npy", "blocks, and 1048576 are the most: give more memory"),
-        ([10**8, 4], [1, 1], "y.zarr", "chunks of what is written, and 16777216 are the most: ask for larger ones"),
-        ([10**8, 4], [1, 4], "y.npy", "chunks of what is read, and 16777216 are the most: give more memory"),
+        ([HUGE, HUGE], [2, 3], "y.zarr", "blocks, but the maximum is 1048576: give more memory"),
+        ([HUGE, HUGE], [2, 3], "y.npy", "blocks, but the maximum is 1048576: give more memory"),
+        ([10**8, 4], [1, 1], "y.zarr", "chunks of what is written, but the maximum is 16777216: ask for larger ones"),
+        ([10**8, 4], [1, 4], "y.npy", "chunks of what is read, but the maximum is 16777216: give more memory"),
     ],
 )
 def test_no_long_list_is_made(tmp_path, version, shape, chunks, target, said):

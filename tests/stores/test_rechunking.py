@@ -161,7 +161,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(x, capsys, monkey
     assert code == 130
     if blocks:
         assert f"anydml: y.npy: interrupted; {blocks} of 3 blocks" in err
-        assert err.endswith(f"are kept in {Path.cwd() / '.y.npy.anydml-part'}; the same command goes on\n")
+        assert err.endswith(f"are kept in {Path.cwd() / '.y.npy.anydml-part'}; repeat the command to resume\n")
     else:
         assert err.endswith("anydml: y.npy: interrupted; nothing is kept\n")
     assert not Path("y.npy").exists()

@@ -323,7 +323,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\njoin = ["a", "q"]\nto = "c"\naxis = 0', 'needs "q"'),
         ('[[rules]]\njoin = ["a", "a"]\nto = "c"\naxis = 0', 'takes "a" twice'),
         ('[[rules]]\nstack = "{n}"\nto = "all"', 'which is "a"'),
-        ('[[rules]]\nmatch = "{"\ndrop = true', "is no pattern"),
+        ('[[rules]]\nmatch = "{"\ndrop = true', "is not a pattern"),
         ('[[rules]]\nmatch = "*"\ndrop = true', "would have no tensor"),
         ('[[rules]]\nmatch = "a"\ndrop = false', "where true is expected"),
         ("[[axes]]\nmatch = 1", "where a pattern"),

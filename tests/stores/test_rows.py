@@ -169,7 +169,7 @@ def test_more_rows_than_a_plan_holds_are_refused(tmp_path, monkeypatch):
         inputs = [stores.open(tmp_path / f"{name}.npy") for name in "xi"]
         target = stores.create(tmp_path / f"out{count}.npy", (count, 2), "f8")
         if is_refused:
-            with pytest.raises(dml.BindingError, match="it picks 1500 runs, and 1000 are the most of a plan"):
+            with pytest.raises(dml.BindingError, match="it picks 1500 runs, but the maximum of a plan is 1000"):
                 taken.plan(inputs, target)
         else:
             taken.plan(inputs, target)

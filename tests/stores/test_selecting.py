@@ -52,7 +52,7 @@ def test_one_command_makes_a_model_that_transformers_loads(trained, tmp_path, ca
         capsys, "reshard", folder / source, tmp_path / "out", *options, "--extras-from", folder / "base"
     )
     assert (code, err) == (0, "")
-    objects = {"dcp": " and 13 objects that are no tensors", "run.pt": " and 2 objects that are no tensors"}[source]
+    objects = {"dcp": " and 13 objects that are not tensors", "run.pt": " and 2 objects that are not tensors"}[source]
     assert f"leaves out 64 tensors{objects}, as only and drop say: 63 of optimizer, 1 of rng\n" in out
     given = {"bf16": torch.bfloat16, "half": torch.float16, "float32": torch.float32}[dtype]
     found = {}
@@ -136,7 +136,7 @@ def test_random_names_are_taken_as_their_definition_says():
     [
         ({"only": "modle"}, 'only is "modle", which no tensor has; the nearest is "model"'),
         ({"drop": "optim*"}, 'drop is "optim.", which no tensor has'),
-        ({"only": "a{"}, 'only: "a{" is no pattern'),
+        ({"only": "a{"}, 'only: "a{" is not a pattern'),
         ({"strip": "module."}, 'strip is "module.", with which no name begins; the nearest is "model"'),
         ({"strip": ["model.", "ema."]}, 'strip "ema." makes a second tensor of the name "a.weight"'),
         ({"rename": {"*.gamma": "*.weight"}}, 'rename is ".*.gamma", which no tensor is called'),
@@ -201,7 +201,7 @@ def test_shards_that_cannot_be_are_refused(tmp_path, capsys):
         (["--shards", "2", "--fsdp", "2"], "shards is the number of files of whole tensors in a folder"),
         (["--shards", "2", "--dcp"], "shards is the number of files of whole tensors in a folder"),
         (["--extras-from", tmp_path / "none"], "there is no such file or folder"),
-        (["--extras-from", tmp_path / "x.safetensors"], "is no folder with config.json"),
+        (["--extras-from", tmp_path / "x.safetensors"], "is not a folder with config.json"),
         (["--extras-from", tmp_path, "--no-extras"], "exclude each other"),
         (["--rename", "a"], "'a' is not OLD=NEW"),
         (["--rename", "a="], "'a=' is not OLD=NEW"),

@@ -214,8 +214,8 @@ def test_broken_old_files_end_with_one_line(tmp_path):
         refused += isinstance(opened(path), str)
     assert refused > 100
     for content, said in (
-        (b"", "is no file of torch.save"),
-        (b"text", "is no file of torch.save"),
+        (b"", "is not a file of torch.save"),
+        (b"text", "is not a file of torch.save"),
         (b"\x80\x02K\x05.", "is a pickle, but not one of torch.save"),
         (b"\x80\x02X\xff\xff\xff\x7fabc.", "has a pickle that is broken"),
     ):

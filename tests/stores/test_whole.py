@@ -87,11 +87,11 @@ def test_after_an_error_it_goes_on_and_reads_no_finished_block_again(tmp_path, x
         with pytest.raises((dml.ModelError, KeyboardInterrupt)) as raised:
             plan.run()
     if isinstance(error, OSError):
-        assert "No space left on device; the same command goes on" in str(raised.value)
+        assert "No space left on device; repeat the command to resume" in str(raised.value)
     if isinstance(error, KeyboardInterrupt):
         lines, parts = (tmp_path / ".y.npy.anydml-journal").read_text().splitlines(), tmp_path / ".y.npy.anydml-part"
         assert f"interrupted; {len(lines) - 1} of {len(plan.blocks)} blocks" in str(raised.value)
-        assert str(raised.value).endswith(f"are kept in {parts}; the same command goes on")
+        assert str(raised.value).endswith(f"are kept in {parts}; repeat the command to resume")
     assert not (tmp_path / "y.npy").exists()
     again = plan_of(tmp_path)
     with monkeypatch.context() as patched:

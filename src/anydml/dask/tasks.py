@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves.simplify import simplify
 from anydml.stores.formats.chunk_grid import Box
-from anydml.stores.planning.boxes import sizes_of, word
+from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.regions import InputBox, RegionMap, run_moves
 from anydml.text import a
 

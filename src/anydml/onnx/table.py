@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from anydml.onnx import custom
 from anydml.onnx.directml import indices as by_index
 from anydml.onnx.directml import layouts as as_layout
-from anydml.onnx.directml import parts as as_parts
+from anydml.onnx.directml import split_slice_pad as as_parts
 from anydml.onnx.directml import values as as_values
 from anydml.onnx.graph import MICROSOFT, Entry
 from anydml.onnx.nodes import (
@@ -23,11 +23,11 @@ from anydml.onnx.nodes import (
     indexing,
     making,
     padding,
-    parts,
     resizing,
     scattering,
     sequences,
     shaping,
+    split_slice_concat,
 )
 from anydml.onnx.signature import CONCAT_TRAINING, SPLIT_TRAINING
 
@@ -51,12 +51,12 @@ NODES: Mapping[tuple[str, str], Entry] = {
     # Parts and wholes
     ("", "CenterCropPad"): Entry((18,), padding.center_crop_pad, None, (1,)),
     ("", "Compress"): Entry((9, 11, 28), indexing.compress, None, (1,)),
-    ("", "Concat"): Entry((1, 4, 11, 13), parts.concat, as_parts.join),
+    ("", "Concat"): Entry((1, 4, 11, 13), split_slice_concat.concat, as_parts.join),
     ("", "Pad"): Entry((1, 2, 11, 13, 18, 19, *_RECENT), padding.pad, as_parts.pad, (1, 2, 3)),
-    ("", "Slice"): Entry((1, 10, 11, 13), parts.slice_, as_parts.slice_, (1, 2, 3, 4)),
-    ("", "Split"): Entry((2, 11, 13, 18), parts.split, as_parts.split, (1,)),
-    (MICROSOFT, "ConcatTraining"): Entry((1,), parts.concat, as_parts.join, (), CONCAT_TRAINING),
-    (MICROSOFT, "SplitTraining"): Entry((1,), parts.split, as_parts.split, (1,), SPLIT_TRAINING),
+    ("", "Slice"): Entry((1, 10, 11, 13), split_slice_concat.slice_, as_parts.slice_, (1, 2, 3, 4)),
+    ("", "Split"): Entry((2, 11, 13, 18), split_slice_concat.split, as_parts.split, (1,)),
+    (MICROSOFT, "ConcatTraining"): Entry((1,), split_slice_concat.concat, as_parts.join, (), CONCAT_TRAINING),
+    (MICROSOFT, "SplitTraining"): Entry((1,), split_slice_concat.split, as_parts.split, (1,), SPLIT_TRAINING),
     # Indices
     ("", "Gather"): Entry((1, 11, 13), indexing.pick, by_index.pick),
     ("", "GatherElements"): Entry((11, 13), indexing.pick_along, by_index.pick_along),

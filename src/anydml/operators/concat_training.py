@@ -11,8 +11,8 @@ from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostInts, Sizes, function
 from anydml.operators.join import check_join, join_rule
-from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.rule import Maker, View
+from anydml.operators.split_join import part_elements, part_problems
 
 
 @record

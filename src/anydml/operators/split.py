@@ -9,8 +9,8 @@ from anydml import infer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, Ints, Sizes, function
-from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.rule import Maker, Numbers, View, front, int64, rule
+from anydml.operators.split_join import part_elements, part_problems
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32
 
 

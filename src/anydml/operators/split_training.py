@@ -12,9 +12,9 @@ from anydml.fields import integer
 from anydml.moves.program import Element
 from anydml.operators.base import ListOf, OperatorDesc, Problem, ReadIndex, TensorDesc, record
 from anydml.operators.function import Array, HostInts, Listed, Sizes, function
-from anydml.operators.parts import part_elements, part_problems
 from anydml.operators.rule import DescError, Maker, Numbers, View, front
 from anydml.operators.split import split_rule
+from anydml.operators.split_join import part_elements, part_problems
 from anydml.text import counted
 
 

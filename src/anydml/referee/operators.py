@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from anydml.referee import (
     blocks,
+    concat_split,
     diagonals,
     making_values,
     padding,
-    parts,
     picking,
     repeating,
     resizing,
@@ -21,8 +21,8 @@ from anydml.referee import (
 from anydml.referee.rules import Operator
 
 _MODULES = (
-    shaping, squeezing, repeating, parts, slicing, padding, picking, writing_over, diagonals, blocks, making_values,
-    resizing,
+    shaping, squeezing, repeating, concat_split, slicing, padding, picking, writing_over, diagonals, blocks,
+    making_values, resizing,
 )  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for each in module.OPERATORS}

@@ -111,7 +111,7 @@ def conversion(
         raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")
     folder = Path(path_text("convert", model))
     if not folder.is_dir():
-        raise JsonPath(str(folder)).error("is no folder: name one with a checkpoint and its config.json")
+        raise JsonPath(str(folder)).error("is not a folder: name one with a checkpoint and its config.json")
     composer, axes, remarks = Composer("convert"), Axes(), list[str]()
 
     def change(tensors: ComposedTensors) -> ComposedTensors:

@@ -148,7 +148,7 @@ def plan(
     name = desc.OPERATOR
     named = (*desc.inputs, *desc.outputs)
     if desc.HOST:
-        raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is read on the host, which no plan does", name)
+        raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is a host input, which plans do not support", name)
     given = (*inputs, *outputs)
     if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
         message = f"{name}: {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} were given"

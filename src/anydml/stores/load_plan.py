@@ -255,4 +255,6 @@ def _check_few(count: int, what: str, instead: str) -> None:
         ModelError: there are more.
     """
     if count > MOST_RUNS:
-        raise ModelError(f"plan_load: {what} are {counted(count, 'run')} of bytes; {MOST_RUNS} are the most: {instead}")
+        raise ModelError(
+            f"plan_load: {what} are {counted(count, 'run')} of bytes, but the maximum is {MOST_RUNS}: {instead}"
+        )

@@ -61,7 +61,7 @@ def plan_load(
     if not 0 <= rank < placement.ranks:
         raise ModelError(f"plan_load: rank is {rank}, where 0 to {placement.ranks - 1} are expected")
     if to is not None and (layout is not None or not isinstance(model, (str, os.PathLike))):
-        raise ModelError("plan_load: to is of the folder of a model, without a layout")
+        raise ModelError("plan_load: to= needs the folder of a model, and excludes layout=")
     change: Change | None
     if to is not None and isinstance(model, (str, os.PathLike)):
         composer, change, _, axes = conversion(model, to, placement.tp > 1)
@@ -84,6 +84,6 @@ def plan_load(
     program, inputs = program_of(composer, [parts])
     moves = (move for each in program.alike for move in each.moves)
     if program.rest.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in moves):
-        raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
+        raise ModelError("plan_load: the layout picks rows in an order that takes too many slices, or creates elements")
     identities = identities_of_stores("plan_load", inputs)
     return LoadPlan(dict(parts.in_file.items()), program, inputs, identities, remarks)

@@ -111,7 +111,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
             raise place.error(f"is larger than {MOST_HEADER} bytes")
         content = parse_json(found.read_bytes(), place, "text")
     if not isinstance(content, dict) or content.get(KEY) != VERSION:
-        raise place.error(f"is no manifest, as anydml manifest writes it: its {KEY} is not {VERSION}")
+        raise place.error(f"is not a manifest of anydml manifest: its {KEY} is not {VERSION}")
     tensors, metadata, files = content.get("tensors"), content.get("metadata", {}), content.get("files")
     if not isinstance(tensors, dict) or not isinstance(metadata, dict):
         raise place.error("is a manifest without tensors")
@@ -199,7 +199,7 @@ def manifest(
     out = None if output is None else Path(path_text("manifest", output))
     if out is not None:
         if out.suffix.lower() != ".json" or out.name.endswith((INDEX, BIN_INDEX)):
-            raise JsonPath(str(out)).error("is no name of a manifest: let it end with .json, not with that of an index")
+            raise JsonPath(str(out)).error("is not a name for a manifest: end it with .json, but not like an index")
         check_replaceable(out, [located("manifest", model)], overwrite, JsonPath(str(out)))
     described = read.described
     total = sum(math.prod(shape) * dtype.itemsize for shape, dtype in described.values())

@@ -18,7 +18,7 @@ from anydml.files.json_path import JsonPath
 from anydml.paths import path_text
 from anydml.stores.formats.inside_files import placed, whole
 from anydml.stores.formats.safetensors import parse_json
-from anydml.stores.planning.boxes import size_of
+from anydml.stores.planning.block_shapes import size_of
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.plans import Plan
 from anydml.stores.rechunking import rechunk
@@ -169,7 +169,7 @@ def _read(name: str, file: str | os.PathLike[str]) -> tuple[Plan, Mapping[str, A
     except (TypeError, LookupError):
         is_plan, version = False, ""
     if not is_plan:
-        raise place.error("is no plan that anydml rechunk --plan has written")
+        raise place.error("is not a plan that anydml rechunk --plan has written")
     if version != __version__:
         raise place.error(f"is a plan of anydml {version[:20]}, and this is {__version__}: plan it again")
     plan = rechunk(str(source), str(target), **options)

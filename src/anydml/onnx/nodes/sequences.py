@@ -7,7 +7,7 @@ import numpy as np
 from anydml.onnx.graph import Node
 from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import elements_of, scalar
-from anydml.onnx.nodes.parts import joined_axis
+from anydml.onnx.nodes.split_slice_concat import joined_axis
 from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import EmptyOptional, GraphValue, Tensor, TensorSequence
 from anydml.tracing.verbs import join, parts_of, reshape, resized

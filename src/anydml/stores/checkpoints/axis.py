@@ -75,7 +75,7 @@ class Axis:
             if whole % (ranks // copies):
                 raise ModelError(
                     f"{show(name)} has shape {[*shape]}, whose axis {self.axis} {counted(ranks // copies, 'rank')} "
-                    "cannot share evenly: slices of a layout cut it to a size that they can, and replicate gives all "
+                    "cannot share evenly: in a layout, slice it to a multiple of the ranks, or replicate gives all "
                     "of it to each"
                 )
             own = whole // (ranks // copies)
@@ -95,7 +95,7 @@ def _copies(heads: int | None, ranks: int, name: str) -> int:
     if ranks % heads:
         raise ModelError(
             f"{show(name)} has {heads} heads, which {counted(ranks, 'rank')} cannot share evenly: "
-            "other ranks can, or a layout whose [[axes]] say other heads"
+            "choose another number of ranks, or set heads in [[axes]] of a layout"
         )
     return ranks // heads
 

@@ -58,7 +58,7 @@ def differences_beside(
         return remarks
     for path, own, others in ((first, here, there), (second, there, here)):
         if alone := [name for name in own if name not in others]:
-            remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other has not")
+            remarks.append(f"{path}: has {names(alone)} beside its tensors, which the other lacks")
     if different := [name for name in here if name in there and here[name] != there[name]]:
         remarks.append(f"{names(different)} beside the tensors differ in content")
     return remarks

@@ -82,7 +82,7 @@ def check_extras(name: str, extras: Extras, out: Path, is_file: bool) -> None:
     if isinstance(extras, bool):
         return
     if not located(name, extras).is_dir():
-        raise JsonPath(str(extras)).error("is no folder with config.json and other small files")
+        raise JsonPath(str(extras)).error("is not a folder with config.json and other small files")
     if is_file:
         raise JsonPath(str(out)).error("is one file, beside which no small files are copied: name a folder")
 

@@ -55,7 +55,7 @@ def megatron_folder(folder: Path) -> Path | None:
     said = tracker.read_text("utf-8", "replace").strip()
     name = f"iter_{int(said):07}" if said.isdecimal() else said
     if Path(name).name != name or not (folder / name).is_dir():
-        raise JsonPath(str(tracker)).error(f"says {show(said)}, but {show(name)} is no folder beside it")
+        raise JsonPath(str(tracker)).error(f"says {show(said)}, but {show(name)} is not a folder beside it")
     return folder / name
 
 
@@ -231,7 +231,7 @@ def _remarks(
     if others:
         remarks.append(f"leaves out {counted(others, 'tensor')} of the optimizer and of random numbers")
     if left:
-        remarks.append(f"leaves out {counted(len(left), 'tensor')} …_extra_state, which are no weights: {names(left)}")
+        remarks.append(f"leaves out {counted(len(left), 'tensor')} …_extra_state, which are not weights: {names(left)}")
     padded = [name for name in tensors if name.endswith(("word_embeddings.weight", "output_layer.weight"))]
     if padded:
         rows = tensors[padded[0]].shape[0]

@@ -106,5 +106,5 @@ def config_beside(path: str | os.PathLike[str]) -> ModelConfig | None:
             raise place.error(f"is larger than {MOST_BYTES} bytes")
         content = parse_json(found.read_bytes(), place, "text")
     if not isinstance(content, dict):
-        raise place.error("is no object")
+        raise place.error("is not an object")
     return ModelConfig(found, (content, *(each for each in content.values() if isinstance(each, dict))))

@@ -38,7 +38,7 @@ class Pattern:
         written = ""
         for name, star, plain, brace in _PARTS.findall(text):
             if brace:
-                raise ModelError(f"{show(text)} is no pattern: write {{name}}, or * for anything")
+                raise ModelError(f"{show(text)} is not a pattern: write {{name}}, or * for anything")
             if name:
                 written += f"(?P={name})" if name in self.names else f"(?P<{name}>[^.]+)"
                 self.names += [name] if name not in self.names else []
@@ -73,4 +73,4 @@ class Pattern:
             return text.format_map(parts)
         except KeyError as error:
             name = f"{{{error.args[0]}}}"
-            raise ModelError(f"{show(self.text)} has {name}, which the pattern that is matched has not") from None
+            raise ModelError(f"{show(self.text)} has {name}, which the matched pattern lacks") from None

@@ -180,14 +180,14 @@ def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
     own = {key: value for key, value in said.items() if key not in (action, "match")}
     for key, value in own.items():
         if key not in fields:
-            raise (place / key).error(f"is not known of {action}: it takes {', '.join(fields) or 'nothing'}")
+            raise (place / key).error(f"is not a field of {action}: it takes {', '.join(fields) or 'nothing'}")
         if not fields[key][0](value):
             raise (place / key).error(f"{_said(value)}, but must be {fields[key][1]}")
     if missing := sorted(needed - {*own}):
         raise place.error(f"has no {missing[0]}, which {action} needs")
     if action in WITHOUT_MATCH:
         if "match" in said:
-            raise (place / "match").error(f"is not known of {action}, whose own names say what it is for")
+            raise (place / "match").error(f"is not allowed with {action}: the names in {action} select the tensors")
         first = said[action] if isinstance(said[action], str) else said[action][0]
         match = _pattern(first, place / action)
     else:
@@ -205,7 +205,7 @@ def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
     match = _pattern(said.get("match"), place / "match")
     if "replicate" in said:
         if said != {"match": said["match"], "replicate": True}:
-            raise place.error("says both replicate and where to cut, or replicate that is not true")
+            raise place.error("replicate must be true, and excludes axis, heads and parts")
         return match, Axis(None)
     heads, parts = said.get("heads"), said.get("parts", 1)
     if not _is_integer(said.get("axis")):

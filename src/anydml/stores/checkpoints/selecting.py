@@ -74,7 +74,7 @@ class Selection(NamedTuple):
         if left or more:
             said = [counted(len(left), "tensor")] if left else []
             if more:
-                said.append(f"{counted(more, 'object')} that {'is no tensor' if more == 1 else 'are no tensors'}")
+                said.append(f"{counted(more, 'object')} that {'is not a tensor' if more == 1 else 'are not tensors'}")
             groups = Counter(each.partition(".")[0] for each in left)
             some = ", ".join(f"{count} of {each}" for each, count in groups.most_common(10))
             remarks.append(f"leaves out {' and '.join(said)}, as only and drop say{f': {some}' if some else ''}")

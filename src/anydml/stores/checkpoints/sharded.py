@@ -53,7 +53,7 @@ def tensor_of(
     if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
         raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
     if len(found) > MOST_PIECES:
-        raise place.error(f"has {len(found)} pieces; {MOST_PIECES} are the most")
+        raise place.error(f"has {len(found)} pieces, but the maximum is {MOST_PIECES}")
     return ShardedTensor(shape, first.dtype, tuple(found))
 
 

@@ -120,7 +120,7 @@ class Architecture:
         except ModelError:
             raise
         except Exception as error:
-            raise place.error(f"is no model that transformers can make: {_line(error)}") from None
+            raise place.error(f"is not a model that transformers can make: {_line(error)}") from None
         self.name = type(self.model).__name__
         self.shapes = {name: tuple(each.shape) for name, each in self.model.state_dict().items()}
         self._loaded: list[Any] = []
@@ -280,7 +280,7 @@ class Architecture:
                 open_engine("numpy").compile(trace.composer.program()).bind([*arrays, *results])()
                 if all(map(np.array_equal, results, (wanted[name] for name in found))):
                     return
-            raise ModelError(f"convert: {_told(group)} was traced wrongly: small tensors come out otherwise")
+            raise ModelError(f"convert: {_told(group)} differs when traced, on small tensors: please report this model")
         raise ModelError(f"convert: {_told(group)} cannot be checked: it takes no small tensors")
 
     def _traced(

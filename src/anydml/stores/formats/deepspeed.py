@@ -48,7 +48,7 @@ def zero_folder(folder: Path) -> Path | None:
     tag = latest.read_text("utf-8", "replace").strip()
     found = folder / tag
     if Path(tag).name != tag or not found.is_dir():
-        raise JsonPath(str(latest)).error(f"names {show(tag)}, which is no folder beside it")
+        raise JsonPath(str(latest)).error(f"names {show(tag)}, which is not a folder beside it")
     return found if any(each.name.endswith(_OWN) for each in found.iterdir()) else None
 
 

@@ -92,7 +92,7 @@ def _dataset(data: Any, path: Path) -> Iterator[tuple[str, bytes | Range]]:
     """
     dtype = data.dtype
     if dtype.hasobject or data.shape is None or dtype.subdtype is not None:
-        raise ValueError(f"is of dtype {dtype}, whose elements are no plain bytes")
+        raise ValueError(f"is of dtype {dtype}, whose elements are not plain bytes")
     if dtype.names is not None and np.dtype([(name, dtype[name]) for name in dtype.names]) != dtype:
         raise ValueError(f"is of dtype {dtype}, which has bytes between its fields")
     if data.is_virtual or data.external:

@@ -69,7 +69,7 @@ def _object(
         try:
             return base64.b64decode(said[7:], validate=True)
         except binascii.Error as error:
-            raise place.error(f"is no base64: {error}") from None
+            raise place.error(f"is not base64: {error}") from None
     is_range = isinstance(said, list) and len(said) in (1, 3) and isinstance(said[0], str)
     if not is_range or any(isinstance(each, bool) or not isinstance(each, int) or each < 0 for each in said[1:]):
         raise place.error(f"is {show(said)}, where a text, or a path with an offset and a size, is expected")
@@ -82,7 +82,7 @@ def _path(written: str, path: Path, templates: Mapping[str, Any], place: JsonPat
     def text(match: re.Match[str]) -> str:
         own = templates.get(match[1])
         if not isinstance(own, str) or "{{" in own:
-            raise place.error(f"is by template {show(match[1])}, which is none of the texts in templates")
+            raise place.error(f"uses the template {show(match[1])}, which is not in templates")
         return own
 
     found = _TEMPLATE.sub(text, written)

@@ -99,7 +99,7 @@ class Packed:
         decoded, checksum = decoded + len(self._data), zlib.crc32(self._data, checksum)
         is_over = decoder.eof or not (waiting or self._data)
         if decoded > self._length or (is_over and decoded < self._length):
-            raise self._place.error(f"has not the {self._length} bytes that it is said to have when it is unpacked")
+            raise self._place.error(f"has not the {self._length} bytes of its declared unpacked size")
         if decoded == self._length and checksum != self._checksum:
             raise self._place.error("is broken: its CRC-32 is not the one that the file says")
         self._now = _Point(decoder, given, decoded, checksum)

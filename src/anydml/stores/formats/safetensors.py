@@ -77,13 +77,13 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
         if not size:
-            raise place.error("is no safetensors file: it is empty")
+            raise place.error("is not a safetensors file: it is empty")
         if size < 8 or (length > size - 8 and (length > MOST_HEADER or file.read(1) not in (b"", b"{"))):
-            raise place.error(f"is no safetensors file: {size} bytes cannot hold a header of {length}")
+            raise place.error(f"is not a safetensors file: {size} bytes cannot hold a header of {length}")
         if length > size - 8:
             raise place.error(f"is cut off within its header, of which {missing_bytes(length - size + 8)}")
         if length > MOST_HEADER:
-            raise place.error(f"has a header of {length} bytes; {MOST_HEADER} are the most")
+            raise place.error(f"has a header of {length} bytes, but the maximum is {MOST_HEADER}")
         text = file.read(length)
 
     def refuse(constant: str) -> None:
@@ -135,7 +135,7 @@ def parse_json(
         raise place.error(f"has a {what} that is nested too deep") from None
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
-        raise place.error(f"has a {what} with {half} alone, which is no character") from None
+        raise place.error(f"has a {what} with {half} alone, which is not a character") from None
     except UnicodeDecodeError as error:
         raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
@@ -263,7 +263,7 @@ def _kind(name: Any, sizes: Any, place: JsonPath) -> tuple[np.dtype[Any] | None,
         if count >= 1 << 67:
             raise (place / "shape").error(f"is {show(sizes)}, whose bytes 64 bits cannot count")
     if count % 8:
-        raise (place / "shape").error(f"is {show(sizes)}, whose elements of {name} are no whole bytes")
+        raise (place / "shape").error(f"is {show(sizes)}, whose elements of {name} are not whole bytes")
     return dtype, name, shape, count // 8
 
 

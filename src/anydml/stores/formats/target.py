@@ -171,7 +171,7 @@ def create(
             raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
         return new_zarr(found, _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
     if chunks is not None or codec is not None:
-        raise place.error("is no Zarr array, which alone has chunks and codecs: let its name end with .zarr")
+        raise place.error("is not a Zarr array, and only those have chunks and codecs: use a name that ends in .zarr")
     if suffix == ".npy":
         if metadata:
             raise place.error("is a .npy file, which has no metadata")

@@ -35,7 +35,7 @@ def read_legacy(file: BinaryIO, place: JsonPath) -> tuple[Any, dict[str, ZipEntr
         ModelError: it is none, is broken, or is of a machine of another byte order.
     """
     if file.read(1) != b"\x80":
-        raise place.error("is no file of torch.save, neither a zip file nor pickles")
+        raise place.error("is not a file of torch.save, neither a zip file nor pickles")
     file.seek(-1, os.SEEK_CUR)
     if next_pickle(file, place) != MAGIC or next_pickle(file, place) != VERSION:
         raise place.error("is a pickle, but not one of torch.save: load it in Python, and save it by torch.save")

@@ -82,4 +82,4 @@ def check_count(name: str, count: int, what: str, hint: str) -> None:
     most = MOST_BLOCKS if what == "blocks" else MOST_CHUNKS
     if count > most:
         written = f"{count}" if count < 10**15 else f"about {float(count):.0e}"
-        raise BindingError(f"{name}: it would take {written} {what}, and {most} are the most: {hint}", name)
+        raise BindingError(f"{name}: the plan needs {written} {what}, but the maximum is {most}: {hint}", name)

@@ -15,7 +15,7 @@ from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
-from anydml.stores.planning.boxes import offset_of, requests, sizes_of
+from anydml.stores.planning.block_shapes import offset_of, requests, sizes_of
 from anydml.stores.planning.copies import BufferCopies, RunCopies, copies_of_block
 from anydml.stores.planning.cutting import Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.planning.regions import in_box

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.block_list import Block
+from anydml.stores.planning.block_shapes import halves, middle
 from anydml.stores.planning.blocks import BlockIO, Cut, MoveGroup, block_io
-from anydml.stores.planning.boxes import halves, middle
 from anydml.stores.planning.cutting import Side, end_of
 from anydml.stores.planning.transfers import TooManyRunsError
 

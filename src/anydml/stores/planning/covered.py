@@ -9,7 +9,7 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box, ChunkGrid
 from anydml.stores.formats.store import Numbers
 from anydml.stores.planning.block_list import MORE_MEMORY, MOST_CHUNKS, check_count
-from anydml.stores.planning.boxes import HERE, Cost, requests, size_of
+from anydml.stores.planning.block_shapes import HERE, Cost, requests, size_of
 
 ENOUGH = 1 << 16
 """Intervals that wait to be united with the others."""

@@ -18,9 +18,9 @@ from anydml.stores.formats.store import PAGE, Store
 from anydml.stores.formats.targets import Targets
 from anydml.stores.planning.alike import AlikeMoves, AlikeProgram
 from anydml.stores.planning.block_list import MORE_MEMORY, BlockList, check_count
+from anydml.stores.planning.block_shapes import block_count, boxes_of, size_of
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
 from anydml.stores.planning.blocks import BlockIO, Cut, block_io
-from anydml.stores.planning.boxes import block_count, boxes_of, size_of
 from anydml.stores.planning.choosing import blocks_of, chosen
 from anydml.stores.planning.copies import RunCopies
 from anydml.stores.planning.covered import Covered

@@ -15,10 +15,10 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore, metadata_of
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning import boxes
+from anydml.stores.planning import block_shapes
 from anydml.stores.planning.block_list import MORE_MEMORY, Block, BlockList, check_count
+from anydml.stores.planning.block_shapes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.blocking import FEW, LOOKED, THREADS, Blocking, Summary, Totals
-from anydml.stores.planning.boxes import block_count, box_at, cost_at, halves, middle, shapes, size_of, sizes_of
 from anydml.stores.planning.covered import ChunkCount
 from anydml.stores.planning.indices import reader_of
 from anydml.stores.planning.regions import InputBox, RegionMap
@@ -91,7 +91,7 @@ class GridBlocking(Blocking):
         for store in inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
-        self.is_near = all(cost_at(each.path) is boxes.HERE for each in (*inputs, *outputs))
+        self.is_near = all(cost_at(each.path) is block_shapes.HERE for each in (*inputs, *outputs))
         free -= 0 if self.is_near else free // CONNECTIONS
         few = free // 16
         # Beside what is read of an address, a part of it is held; of chunks of shards, and those with codecs, all.
@@ -99,7 +99,7 @@ class GridBlocking(Blocking):
         is_put = all(each.is_plain and each.shard is None for each in far)
         self._beside = 0 if not far else 1 / PARTS_HELD if is_put else 1
         share = int(free // (3 * AT_ONCE * (1 + self._beside)))
-        self.span = max(1, min(boxes.MOST_SPAN, few if self.is_near else max(share, min(few, LEAST))))
+        self.span = max(1, min(block_shapes.MOST_SPAN, few if self.is_near else max(share, min(few, LEAST))))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(outputs))]
         self._check_counts()
@@ -167,27 +167,27 @@ class GridBlocking(Blocking):
         """Estimated seconds per byte if chunks are kept, or decoded for each block; None where none can be kept."""
         spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
         if target.layout.is_one:
-            spent += boxes.seconds(target.layout.packed, box, False)
+            spent += block_shapes.seconds(target.layout.packed, box, False)
         for operand, own in regions:
             layout, cost = self.inputs[operand].layout, cost_at(self.inputs[operand].path)
-            is_near = cost is boxes.HERE
+            is_near = cost is block_shapes.HERE
             spans = (layout.span(axis, *each) for axis, each in enumerate(own))
             count = math.prod(last - first for first, last in spans)
             if layout.is_plain or are_kept:
                 part = tuple((0, min(high - low, c)) for (low, high), c in zip(own, layout.chunk, strict=True))
                 order = [*range(len(part))]
                 if not layout.is_plain:
-                    order = [*boxes.cut_first(part, tuple((0, c) for c in layout.chunk))]
+                    order = [*block_shapes.cut_first(part, tuple((0, c) for c in layout.chunk))]
                 part = tuple(part[k] for k in order)
                 chunk = Layout.packed(tuple(layout.chunk[k] for k in order), layout.dtype.itemsize)
-                near_or_not = cost if layout.is_plain else boxes.HERE
-                spent += count * boxes.seconds(chunk, part, span=self.span, cost=near_or_not)
+                near_or_not = cost if layout.is_plain else block_shapes.HERE
+                spent += count * block_shapes.seconds(chunk, part, span=self.span, cost=near_or_not)
             if not layout.is_plain:
                 decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
                 decoded += 0 if is_near else cost.request / layout.chunk_bytes + cost.byte
                 if are_kept:
                     is_any = True
-                    once += self.inputs[operand].nbytes * (decoded + 2 * boxes.HERE.byte) / max(1, target.nbytes)
+                    once += self.inputs[operand].nbytes * (decoded + 2 * block_shapes.HERE.byte) / max(1, target.nbytes)
                 else:
                     spent += count * layout.chunk_bytes * decoded
         if are_kept and not is_any:
@@ -295,5 +295,5 @@ def _unit(target: Target | ZarrTarget) -> tuple[int, ...]:
 def _writes(target: Target | ZarrTarget, box: Box) -> int:
     """Requests that write a box: chunks, or runs of a plain file."""
     if target.layout.is_one:
-        return boxes.requests(target.layout.packed, box, False)[1]
+        return block_shapes.requests(target.layout.packed, box, False)[1]
     return block_count(sizes_of(box), target.layout.chunk)

@@ -131,7 +131,7 @@ def _rows(program: Program, pick: Pick) -> RunCopies | None:
     at, kept = pick.shift + source.offset + once[0].reads.offset, pick.is_kept
     found = copies_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
     if found.to.size > MOST_COPIES:
-        raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_COPIES} are the most of a plan")
+        raise BindingError(f"{program.name}: it picks {found.to.size} runs, but the maximum of a plan is {MOST_COPIES}")
     return found
 
 

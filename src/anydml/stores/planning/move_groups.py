@@ -74,7 +74,7 @@ def move_groups_of(program: AlikeProgram, inputs: Sequence[Store], outputs: Targ
     for own, rows in _apart([*left, *several], [*tables, *copies], intervals):
         if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
             raise BindingError(
-                f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
+                f"{program.name}: it reads its own output, which plans over files do not support: use a fused function"
             )
         operands = tuple(sorted(_used(own, rows)))
         numbers = {operand: k for k, operand in enumerate(operands)}

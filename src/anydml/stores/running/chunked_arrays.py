@@ -23,7 +23,7 @@ from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.boxes import cut_first, offset_of, parts, word
+from anydml.stores.planning.block_shapes import cut_first, offset_of, parts, word
 from anydml.stores.running.files import PlainFile, Task, open_file
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box

@@ -84,7 +84,7 @@ def write_on(
             for number, size in _result(distributed, scheduler, next(under_way)):
                 finished(number, size)
     except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
-        raise ModelError(f"{scheduler}: {_text(error)}; the same command goes on") from None
+        raise ModelError(f"{scheduler}: {_text(error)}; repeat the command to resume") from None
     finally:
         # Running tasks continue; `Staging.settle` waits for them.
         with suppress(Exception):
@@ -138,7 +138,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
             "version of anydml"
         ) from None
     if isinstance(done, str):
-        raise ModelError(f"{scheduler}: {done}; the same command goes on")
+        raise ModelError(f"{scheduler}: {done}; repeat the command to resume")
     return done
 
 

@@ -19,7 +19,7 @@ from anydml.stores.formats.target import NewFile, Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.block_list import MOST_CHUNKS
-from anydml.stores.planning.boxes import block_count, parts, sizes_of, word
+from anydml.stores.planning.block_shapes import block_count, parts, sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.identities import check_unchanged, identities_of_stores
 from anydml.stores.planning.planned import Planned

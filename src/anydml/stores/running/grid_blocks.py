@@ -18,7 +18,7 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.target import Target
 from anydml.stores.formats.zarr_array import ZarrStore
 from anydml.stores.formats.zarr_target import ZarrTarget
-from anydml.stores.planning.boxes import sizes_of, word
+from anydml.stores.planning.block_shapes import sizes_of, word
 from anydml.stores.planning.grid_blocking import GridBlocking
 from anydml.stores.planning.intervals import Cast
 from anydml.stores.planning.planned import Planned

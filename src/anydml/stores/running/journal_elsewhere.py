@@ -114,7 +114,7 @@ class JournalElsewhere:
                 raise self._place.error("another process is writing the same output") from None
             self._tag = tag
         except Exception as error:
-            raise self._place.error(f"cannot be written: {first_line(error)}; the same command goes on") from None
+            raise self._place.error(f"cannot be written: {first_line(error)}; repeat the command to resume") from None
 
     def _keep(self) -> None:
         """Write new versions until the plan is over."""

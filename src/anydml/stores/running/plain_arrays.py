@@ -11,7 +11,7 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.boxes import MOST_SPAN, cost_at, offset_of, parts, requests, sizes_of, word
+from anydml.stores.planning.block_shapes import MOST_SPAN, cost_at, offset_of, parts, requests, sizes_of, word
 from anydml.stores.planning.transfers import listed
 from anydml.stores.running.files import PlainFile
 from anydml.stores.running.objects import ObjectFile

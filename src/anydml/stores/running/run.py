@@ -118,7 +118,9 @@ def run(
         raise KeyboardInterrupt(str(place.error(_kept(journal, len(plan.blocks), staging)))) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
+        raise place.error(
+            f"cannot be written: {where}{error.strerror or error}; repeat the command to resume"
+        ) from None
     finally:
         if not is_over and journal.is_empty and not journal.is_whole:
             # There is nothing to resume.
@@ -132,7 +134,9 @@ def _kept(journal: Journal | JournalElsewhere, blocks: int, staging: Staging | S
     if journal.is_empty and not journal.is_whole:
         return "interrupted; nothing is kept"
     part = staging.part(staging.top[0])
-    return f"interrupted; {journal.count} of {counted(blocks, 'block')} are kept in {part}; the same command goes on"
+    return (
+        f"interrupted; {journal.count} of {counted(blocks, 'block')} are kept in {part}; repeat the command to resume"
+    )
 
 
 def _write_here(plan: Planned, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:

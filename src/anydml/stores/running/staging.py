@@ -116,7 +116,7 @@ class Staging:
                 raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
             if final not in self._folders:
                 if not final.is_file():
-                    raise place.error("is no file, and is not replaced")
+                    raise place.error("is not a file, and is not replaced")
             elif self._is_of_arrays:
                 _check_array(final, place)
             else:
@@ -274,7 +274,7 @@ class Staging:
 def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:
     """Refuse to replace a folder that has more than files of tensors and those that are written."""
     if not folder.is_dir() or folder.is_symlink():
-        raise place.error("is no folder, and is not replaced")
+        raise place.error("is not a folder, and is not replaced")
     suffixes = (".safetensors", ".safetensors.index.json", ".distcp")
     other = [
         each.name

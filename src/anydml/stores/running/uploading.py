@@ -74,7 +74,7 @@ class Upload:
                 self._keep(json.dumps(sent))
             shutil.rmtree(self.made.parent)
         except OSError as error:
-            raise place.error(f"cannot be written: {error.strerror or error}; the same command goes on") from None
+            raise place.error(f"cannot be written: {error.strerror or error}; repeat the command to resume") from None
 
     def _keep(self, text: str) -> None:
         part = self._journal.with_name("sent.part")
