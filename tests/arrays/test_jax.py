@@ -13,9 +13,9 @@ def test_results_stay_on_their_device():
     x = jnp.arange(6.0)
     there = jax.device_put(x, jax.devices("cpu")[1])
     for array in (x, there):
-        found = dml.nonzero_coordinates(array)
+        coordinates = dml.nonzero_coordinates(array)
         parts = [*dml.split(array, 2), dml.join([array, array]), *dml.concat_training([array, array])]
-        for part in [*parts, found, dml.gather(array, [1]), dml.gather_nd(array, found)]:
+        for part in [*parts, coordinates, dml.gather(array, [1]), dml.gather_nd(array, coordinates)]:
             assert part.devices() == array.devices()
             assert part.committed == array.committed
     with pytest.raises(

@@ -33,10 +33,10 @@ def test_results_are_as_device_put_makes_them(dtype, is_committed):
     for one, other in zip(dml.split(x, 2), np.split(array, 2), strict=True):
         assert said(one) == said(placed(other, is_committed))
     fused = dml.fuse(lambda given, n: {"turned": given["x"].T, "rest": (given["x"][n:], n)})
-    found = fused({"x": x}, 1)
-    assert said(found["turned"]) == said(placed(array.T, is_committed))
-    assert said(found["rest"][0]) == said(placed(array[1:], is_committed))
-    assert found["rest"][1] == 1
+    results = fused({"x": x}, 1)
+    assert said(results["turned"]) == said(placed(array.T, is_committed))
+    assert said(results["rest"][0]) == said(placed(array[1:], is_committed))
+    assert results["rest"][1] == 1
     assert said(dml.fuse(lambda x, y: np.concatenate([y, x]))(x, y=x)) == said(
         placed(np.concatenate([array] * 2), is_committed)
     )
@@ -48,10 +48,10 @@ def test_wide_dtypes_stay_wide(dtype):
         x = jax.device_put(X.astype(dtype))
         meant = said(x)
     for call in (dml.copy, dml.fuse(lambda x: x[:])):
-        found = call(x)
-        assert found.dtype == dtype
+        result = call(x)
+        assert result.dtype == dtype
         assert not jax.config.jax_enable_x64
-        assert said(found) == meant
+        assert said(result) == meant
 
 
 def test_results_have_memory_of_their_own():

@@ -57,12 +57,12 @@ def same(library, results, expected):
 def test_values_kinds_and_dtypes(library, call, name):
     x = elements(name)
     expected = call(x, numpy_library(), None)
-    given = library.make(x)
-    same(library, call(given, library, None), expected)
-    assert library.read(given).tobytes() == x.tobytes(), "an input was changed"
+    argument = library.make(x)
+    same(library, call(argument, library, None), expected)
+    assert library.read(argument).tobytes() == x.tobytes(), "an input was changed"
     if library.can_write:
         outs = [library.zeros(wanted) for wanted in expected]
-        results = call(given, library, outs)
+        results = call(argument, library, outs)
         assert all(result is out for result, out in zip(results, outs, strict=True))
         same(library, outs, expected)
 

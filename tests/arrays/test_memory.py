@@ -44,10 +44,10 @@ def test_numpy_allocates_the_results_and_nothing_else(library):
         for _ in range(3):
             # What a library lets go of later counts in one of them at most.
             tracemalloc.start()
-            kept = call()
+            results = call()
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-            del kept
+            del results
         allocated = expected if library.results_are_numpys else 0
         assert allocated <= min(peaks) < allocated + (1 << 20)
 

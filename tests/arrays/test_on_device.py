@@ -141,15 +141,15 @@ def test_fused_functions(cupy):
     fused = dml.fuse(function)
     expected = function(raw, indices)
     for _ in range(2):
-        found = fused(cupy.asarray(raw), cupy.asarray(indices))
+        results = fused(cupy.asarray(raw), cupy.asarray(indices))
         for name in ("rows", "i", "known"):
-            assert type(found[name]) is cupy.ndarray
-            np.testing.assert_array_equal(found[name].array, expected[name])
+            assert type(results[name]) is cupy.ndarray
+            np.testing.assert_array_equal(results[name].array, expected[name])
         for one, other in zip(
-            (*found["parts"], found["joined"][0]), (*expected["parts"], expected["joined"][0]), strict=True
+            (*results["parts"], results["joined"][0]), (*expected["parts"], expected["joined"][0]), strict=True
         ):
             np.testing.assert_array_equal(one.array, other)
-        assert found["joined"][1].tolist() == [4, 1]
+        assert results["joined"][1].tolist() == [4, 1]
     out = cupy.asarray(np.zeros((3, 6), np.float32))
     picked = dml.fuse(lambda x, i: x[i])
     assert picked(cupy.asarray(raw), cupy.asarray(indices), out=out) is out

@@ -105,8 +105,8 @@ RESULTS = {
 def test_what_a_function_saw_or_made_can_be_resized(call, dtype):
     x = torch.arange(4).to(dtype)
     result = call(x)
-    kept = result.tolist()
-    assert result.resize_(100)[: len(kept)].tolist() == kept
+    elements = result.tolist()
+    assert result.resize_(100)[: len(elements)].tolist() == elements
     assert x.resize_(50)[:4].tolist() == torch.arange(4).to(dtype).tolist()
     for tensor in (x, result):
         # As FSDP does, which gives memory back between uses.
@@ -258,9 +258,9 @@ def test_results_without_memory_are_refused(shape):
 @pytest.mark.parametrize("shape", [(3, 4), ()], ids=str)
 def test_results_under_a_fake_mode_are_fake(shape):
     with FakeTensorMode(allow_non_fake_inputs=True):
-        found = dml.copy(torch.ones(shape))
-    assert isinstance(found, FakeTensor)
-    assert found.shape == shape
+        copied = dml.copy(torch.ones(shape))
+    assert isinstance(copied, FakeTensor)
+    assert copied.shape == shape
 
 
 @pytest.mark.filterwarnings("ignore")

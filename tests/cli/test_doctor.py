@@ -15,9 +15,9 @@ def doctor(capsys):
     def run():
         with pytest.raises(SystemExit) as ended:
             main(["doctor"])
-        found = capsys.readouterr()
-        assert (ended.value.code or 0, found.err) == (0, "")
-        facts, _, slow = found.out.partition("\n\n")
+        captured = capsys.readouterr()
+        assert (ended.value.code or 0, captured.err) == (0, "")
+        facts, _, slow = captured.out.partition("\n\n")
         pairs = (line.split(maxsplit=1) for line in facts.replace("largest cache", "cache").splitlines())
         return dict(pairs), slow.splitlines()
 

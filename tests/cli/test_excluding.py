@@ -15,8 +15,8 @@ def said(capsys, *arguments):
         code = main([str(each) for each in arguments]) or 0
     except SystemExit as ended:
         code = ended.code or 0
-    found = capsys.readouterr()
-    return code, found.out, found.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 @pytest.fixture

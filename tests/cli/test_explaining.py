@@ -17,8 +17,8 @@ def explain(capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:
             main(["explain", *map(str, arguments)])
-        found = capsys.readouterr()
-        return ended.value.code or 0, found.out, found.err
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
 
     return run
 

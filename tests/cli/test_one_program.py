@@ -48,8 +48,8 @@ def ran(tmp_path, monkeypatch, capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:
             main([str(each) for each in arguments])
-        found = capsys.readouterr()
-        return ended.value.code or 0, found.out, found.err
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
 
     return run
 
@@ -58,14 +58,14 @@ def words(name, make):
     """The words of a command of which every file that it reads is what `make` makes."""
     command = COMMANDS[name]
     ending = ENDINGS.get(name, ".onnx" if {"slim", "prove", "onnx portable"} & {name} else ".npy")
-    found = name.split()
-    for each in command.params:
-        if isinstance(each, click.Argument) and name != "cases":
-            is_read = each in READERS[name]
-            found.append(make(f"in{ending}") if is_read else {"manifest": "out.json"}.get(name, "out.zarr"))
+    arguments = name.split()
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument) and name != "cases":
+            is_read = parameter in READERS[name]
+            arguments.append(make(f"in{ending}") if is_read else {"manifest": "out.json"}.get(name, "out.zarr"))
     if name in ("onnx portable", "slim"):
-        found[-1] = "out.onnx"
-    return [*found, *MORE.get(name, [])]
+        arguments[-1] = "out.onnx"
+    return [*arguments, *MORE.get(name, [])]
 
 
 def missing(path):
@@ -158,22 +158,22 @@ def test_every_option_has_a_help_and_every_path_is_checked(name):
     command = COMMANDS[name]
     assert command.help
     assert command.short_help
-    for each in command.params:
-        assert isinstance(each, click.Argument) or each.help, each
-        assert type(each.type) is not click.Path, each
-        if isinstance(each, click.Argument) and name != "cases":
-            assert isinstance(each.type, (LocalPath, AnyPath)), each
+    for parameter in command.params:
+        assert isinstance(parameter, click.Argument) or parameter.help, parameter
+        assert type(parameter.type) is not click.Path, parameter
+        if isinstance(parameter, click.Argument) and name != "cases":
+            assert isinstance(parameter.type, (LocalPath, AnyPath)), parameter
 
 
 @pytest.mark.parametrize("option", sorted(OF_ONE_MEANING))
 def test_an_option_is_the_same_everywhere(option):
-    found = {
+    parameters = {
         name: each for name, command in COMMANDS.items() for each in command.params
         if option in each.opts and (name, option) not in OTHERWISE
     }  # fmt: skip
-    assert found
-    forms = {(tuple(each.opts), each.is_flag, type(each.type).__name__, each.multiple) for each in found.values()}
-    assert len(forms) == 1, found
+    assert parameters
+    forms = {(tuple(each.opts), each.is_flag, type(each.type).__name__, each.multiple) for each in parameters.values()}
+    assert len(forms) == 1, parameters
 
 
 @pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command._name_of_output])
@@ -181,8 +181,8 @@ def test_an_option_is_the_same_everywhere(option):
 def test_an_output_may_be_named_by_an_option(monkeypatch, tmp_path, name, form):
     monkeypatch.chdir(tmp_path)
     command = COMMANDS[name]
-    made = words(name, empty)[len(name.split()) :]
-    *sources, output = [each for each in made if each not in MORE.get(name, [])]
+    arguments_of_all = words(name, empty)[len(name.split()) :]
+    *sources, output = [each for each in arguments_of_all if each not in MORE.get(name, [])]
     seen = []
     for arguments in ([*sources, output], [*form.format(output).split(), *sources]):
         with click.Context(anydml) as parent, command.make_context(name, arguments, parent=parent) as context:
@@ -195,14 +195,14 @@ def test_an_output_may_be_named_by_an_option(monkeypatch, tmp_path, name, form):
 
 def test_an_option_and_a_file_of_its_name_are_told_apart():
     command = COMMANDS["reshard"]
-    with click.Context(anydml) as parent, command.make_context("reshard", [".", "--", "-o"], parent=parent) as made:
-        assert made.params["output"] == "-o"
+    with click.Context(anydml) as parent, command.make_context("reshard", [".", "--", "-o"], parent=parent) as context:
+        assert context.params["output"] == "-o"
 
 
 def test_the_value_of_an_option_may_begin_like_another():
     command, arguments = COMMANDS["reshard"], [".", "--strip", "-old", "-o", "out"]
-    with click.Context(anydml) as parent, command.make_context("reshard", arguments, parent=parent) as made:
-        assert (made.params["strip"], made.params["output"]) in ((("-old",), "out"), ("-old", "out"))
+    with click.Context(anydml) as parent, command.make_context("reshard", arguments, parent=parent) as context:
+        assert (context.params["strip"], context.params["output"]) in ((("-old",), "out"), ("-old", "out"))
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -40,9 +40,9 @@ def test_the_answer_is_one_line_with_options_that_exist(option, capsys):
     # What is to be written for reshard can be parsed by it.
     for line in re.findall(r"write (--.*?)(?:, |$| or )", ANSWERS[option]):
         if "NAME for each" not in line and "," not in line:
-            given = [re.sub(r"^N$", "2", each) for each in shlex.split(line)]
+            options = [re.sub(r"^N$", "2", each) for each in shlex.split(line)]
             with click.Context(anydml) as parent:
-                anydml.commands["reshard"].make_context("reshard", ["in", "out", *given], parent=parent)
+                anydml.commands["reshard"].make_context("reshard", ["in", "out", *options], parent=parent)
     for command in re.findall(r"anydml ([a-z]+)", ANSWERS[option]):
         assert command in anydml.commands
 

@@ -23,10 +23,10 @@ def check(capsys, monkeypatch):
         monkeypatch.chdir(EXAMPLES.parent)
         with pytest.raises(SystemExit) as ended:
             main(["check", *map(str, arguments)])
-        found = capsys.readouterr()
-        assert found.err == ""
-        assert len(arguments) == 1 or found.out.isascii()
-        return ended.value.code, found.out
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        assert len(arguments) == 1 or captured.out.isascii()
+        return ended.value.code, captured.out
 
     return run
 
@@ -58,9 +58,9 @@ def test_junit_has_a_case_for_each_operator(check, tmp_path):
 def test_sarif_leads_to_the_line(check, tmp_path):
     path = broken(tmp_path / "a b.json", Axis=7, Strid=1)
     code, text = check(path, "--sarif")
-    found = json.loads(text)
-    (run,) = found["runs"]
-    assert (code, found["version"], run["tool"]["driver"]["name"]) == (1, "2.1.0", "anydml")
+    document = json.loads(text)
+    (run,) = document["runs"]
+    assert (code, document["version"], run["tool"]["driver"]["name"]) == (1, "2.1.0", "anydml")
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert [result["ruleId"] for result in run["results"]] == ["model-file", "DML_SPLIT"] == rules
     lines = path.read_text().splitlines()
@@ -173,13 +173,13 @@ def test_a_model_is_read_from_standard_input(check, monkeypatch, name):
 def test_an_onnx_model_is_read_from_standard_input(check, monkeypatch):
     text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3] x) => (float[3,2] y) { y = Transpose (x) }"""
     content = onnx.parser.parse_model(text).SerializeToString()
-    for given, code, words in ((content, 0, "-: 1 movement node conforms"), (content[:-4], 2, "")):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+    for data, code, words in ((content, 0, "-: 1 movement node conforms"), (content[:-4], 2, "")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         if code:
             with pytest.raises(SystemExit) as ended:
                 main(["check", "-"])
             assert ended.value.code == code
         else:
-            found = check("-")
-            assert found[0] == code
-            assert found[1].startswith(words)
+            result = check("-")
+            assert result[0] == code
+            assert result[1].startswith(words)

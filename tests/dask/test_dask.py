@@ -57,13 +57,13 @@ def test_results_are_numpys_and_lazy(name, chunks):
     results, wanted = leaves(FUNCTIONS[name](x)), leaves(FUNCTIONS[name](ARRAY))
     assert not asked, "nothing is computed before it is asked for"
     assert len(results) == len(wanted)
-    for result, own in zip(results, wanted, strict=True):
-        if isinstance(own, int):
-            assert result == own
+    for result, expected in zip(results, wanted, strict=True):
+        if isinstance(expected, int):
+            assert result == expected
             continue
         assert isinstance(result, da.Array)
-        assert (result.shape, result.dtype) == (own.shape, own.dtype)
-        np.testing.assert_array_equal(result.compute(scheduler="threads"), own)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_array_equal(result.compute(scheduler="threads"), expected)
 
 
 def test_a_task_needs_no_more_than_its_chunks():
@@ -81,14 +81,14 @@ def test_no_task_needs_more_than_the_budget():
     with dask.config.set({"anydml.memory": "600kB"}):
         result = dml.fuse(lambda x: x.transpose(2, 0, 1))(x)
         joined = dml.fuse(lambda x: np.pad(x, ((0, 0), (0, 0), (1, 1))).reshape(64, -1))(x)
-    for each in (result, joined):
-        assert each.npartitions > 1
-        graph = dict(each.__dask_graph__())
-        for key in [key for key in graph if isinstance(key, tuple) and key[0] == each.name]:
-            sizes = [each.chunks[axis][k] for axis, k in enumerate(key[1:])]
+    for lazy_array in (result, joined):
+        assert lazy_array.npartitions > 1
+        graph = dict(lazy_array.__dask_graph__())
+        for key in [key for key in graph if isinstance(key, tuple) and key[0] == lazy_array.name]:
+            sizes = [lazy_array.chunks[axis][k] for axis, k in enumerate(key[1:])]
             chunks = sum(isinstance(one, tuple) for one in graph[key].dependencies)
             assert 4 * np.prod(sizes) + chunks * 64 * 64 * 4 <= 600_000, "a result's chunk and what it is made of"
-        assert (each.compute() == 0).all()
+        assert (lazy_array.compute() == 0).all()
     with dask.config.set({"anydml.memory": "10kB"}), pytest.raises(BindingError, match="rechunk the inputs"):
         dml.copy(x)
 
@@ -175,9 +175,9 @@ def test_chunks_that_are_scalars_of_no_dimensions():
 
 def test_coordinates_are_looked_up_chunk_by_chunk():
     x, at = da.from_array(ARRAY, chunks=(5, 7, 4)), np.array([[11, 3], [0, 19], [-1, 7]])
-    found = dml.fuse(lambda x: dml.gather_nd(x, at))(x)
-    assert isinstance(found, da.Array)
-    np.testing.assert_array_equal(found.compute(), ARRAY[at[:, 0], at[:, 1]])
+    gathered = dml.fuse(lambda x: dml.gather_nd(x, at))(x)
+    assert isinstance(gathered, da.Array)
+    np.testing.assert_array_equal(gathered.compute(), ARRAY[at[:, 0], at[:, 1]])
 
 
 def test_refused():
@@ -213,11 +213,11 @@ def test_refused():
 def test_schedulers(scheduler):
     x = da.from_array(ARRAY, chunks=(12, 20, 9))
     with dask.config.set({"multiprocessing.context": "spawn", "num_workers": 1}):
-        found = dml.fuse(lambda x: x.T)(x).compute(scheduler=scheduler)
+        transposed = dml.fuse(lambda x: x.T)(x).compute(scheduler=scheduler)
         wrong = dml.copy(numbers(func=_narrowed))
         with pytest.raises(BindingError, match="Dask array declares int64"):
             wrong.compute(scheduler=scheduler)
-    np.testing.assert_array_equal(found, ARRAY.T)
+    np.testing.assert_array_equal(transposed, ARRAY.T)
 
 
 def _narrowed(block):

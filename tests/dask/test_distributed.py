@@ -104,11 +104,11 @@ def test_a_group_is_written_by_a_cluster(client, x, capsys):
     arguments = ["rechunk", "x.zarr", "y.zarr", "--chunks", "7,30,-1", "--memory", "200kB"]
     code, _, err = command(capsys, *arguments, "--scheduler", address(client))
     assert (code, err.count("anydml: ")) == (0, 0)
-    found = zarr.open_group("y.zarr", mode="r")
-    assert found["maps"].chunks == (7, 30, x.shape[2])
-    np.testing.assert_array_equal(found["maps"][...], x)
-    np.testing.assert_array_equal(found["more"][...], x[::2])
-    np.testing.assert_array_equal(found["index"][...], np.arange(9))
+    written = zarr.open_group("y.zarr", mode="r")
+    assert written["maps"].chunks == (7, 30, x.shape[2])
+    np.testing.assert_array_equal(written["maps"][...], x)
+    np.testing.assert_array_equal(written["more"][...], x[::2])
+    np.testing.assert_array_equal(written["index"][...], np.arange(9))
     assert sorted(path for path in os.listdir() if "zarr" in path) == ["x.zarr", "y.zarr"]
 
 
@@ -119,10 +119,10 @@ def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
     options = ["--memory", "300kB", "--scheduler", address(client)]
     assert command(capsys, "reshard", "w.safetensors", "ranks", "--tp", "3", *options)[0] == 0
     assert command(capsys, "reshard", "ranks", "back", "--shard-size", "1MB", *options)[0] == 0
-    found = stores.open("back")
-    assert len(found) == 4
-    for each in found.values():
-        np.testing.assert_array_equal(each.read(), x[::-1])
+    checkpoint = stores.open("back")
+    assert len(checkpoint) == 4
+    for store in checkpoint.values():
+        np.testing.assert_array_equal(store.read(), x[::-1])
 
 
 @pytest.mark.parametrize("target", ["y.npy", "y.zarr"])

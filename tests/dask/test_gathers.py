@@ -82,16 +82,16 @@ def drawn_indices(rng, size, shape):
     count = int(np.prod(shape))
     kind = rng.integers(5)
     if kind == 0:
-        found = rng.integers(-size, size, count)
+        indices = rng.integers(-size, size, count)
     elif kind == 1:
-        found = np.sort(rng.integers(0, size, count))
+        indices = np.sort(rng.integers(0, size, count))
     elif kind == 2:
-        found = (np.arange(count) // rng.integers(1, 9) + rng.integers(0, size)) % size
+        indices = (np.arange(count) // rng.integers(1, 9) + rng.integers(0, size)) % size
     elif kind == 3:
-        found = np.full(count, rng.integers(0, size))
+        indices = np.full(count, rng.integers(0, size))
     else:
-        found = rng.integers(0, size, count) * (rng.random(count) < 0.9)
-    return found.reshape(shape).astype(rng.choice([np.int32, np.int64]))
+        indices = rng.integers(0, size, count) * (rng.random(count) < 0.9)
+    return indices.reshape(shape).astype(rng.choice([np.int32, np.int64]))
 
 
 def gathered(rng, shape):

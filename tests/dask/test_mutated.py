@@ -58,19 +58,19 @@ def cut(rng, array):
     return da.from_array(np.array(array), chunks=tuple(chunks))
 
 
-def lazy(rng, name, given):
+def lazy(rng, name, arguments):
     """The arguments with the arrays that move as Dask arrays."""
-    x = given[0]
+    x = arguments[0]
     if isinstance(x, (list, tuple)):
-        return ([cut(rng, each) if isinstance(each, np.ndarray) else each for each in x], *given[1:])
-    return (cut(rng, x), *given[1:]) if isinstance(x, np.ndarray) else given
+        return ([cut(rng, each) if isinstance(each, np.ndarray) else each for each in x], *arguments[1:])
+    return (cut(rng, x), *arguments[1:]) if isinstance(x, np.ndarray) else arguments
 
 
-def outcome(function, given):
+def outcome(function, arguments):
     """What a call comes to: the contents of its results, or None where it is refused."""
     try:
-        found = called(function, given)
-        results = found if isinstance(found, (list, tuple)) else [found]
+        result = called(function, arguments)
+        results = result if isinstance(result, (list, tuple)) else [result]
         if sum(each.nbytes for each in results) > MOST_BYTES:
             return None
         done = [each.compute(scheduler="sync") if isinstance(each, da.Array) else np.asarray(each) for each in results]
@@ -85,17 +85,17 @@ def test_calls(name):
     rng = np.random.default_rng([21, *name.encode()])
     same = refused = 0
     for number in range(2 * CALLS):
-        given, _ = DRAW[name](rng, some(rng, *NUMBERS))
-        given = tuple(
-            each if not isinstance(each, np.ndarray) or each.flags.writeable else each.copy() for each in given
+        arguments, _ = DRAW[name](rng, some(rng, *NUMBERS))
+        arguments = tuple(
+            each if not isinstance(each, np.ndarray) or each.flags.writeable else each.copy() for each in arguments
         )
         if number % 2:
-            given = spoiled(rng, given)
-        mine = outcome(getattr(dml, name), given)
-        found = outcome(getattr(dml, name), lazy(rng, name, given))
-        if found is None:
+            arguments = spoiled(rng, arguments)
+        mine = outcome(getattr(dml, name), arguments)
+        lazy_outcome = outcome(getattr(dml, name), lazy(rng, name, arguments))
+        if lazy_outcome is None:
             refused += 1
             continue
-        assert found == mine, (name, given)
+        assert lazy_outcome == mine, (name, arguments)
         same += 1
     assert same >= CALLS // 2 or name not in IN_CHUNKS, (same, refused)

@@ -84,9 +84,9 @@ def test_folders_are_made(folder, path):
 
 def test_npy_files_have_the_dimensions_asked_for(folder):
     folder.run(write(targetPath="b.npy", dimensions=[1, 3]))
-    found = np.load(folder.path / "b.npy")
-    assert found.dtype == np.float32
-    assert found.tolist() == [[1, 3, 5]]
+    written = np.load(folder.path / "b.npy")
+    assert written.dtype == np.float32
+    assert written.tolist() == [[1, 3, 5]]
     assert folder.error(write(targetPath="b.npy", dimensions=[7])).startswith(
         'commands[2].dimensions: [7] of FLOAT32 are 28 bytes, but "B" has 24'
     )

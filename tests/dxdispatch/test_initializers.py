@@ -15,8 +15,8 @@ def test_the_guides_own_initializers(folder, prefix):
     sequence = {"valueCount": 4, "valueStart": 1, "valueDelta": 2.5}
     assert folder.resource(initialValuesDataType=f32, initialValues=sequence) == "1, 3.5, 6, 8.5"
     values = [65504, -65504, 4, 3, -4, -6, "nan", "inf", "-inf"]
-    found = folder.resource(initialValuesDataType=f"{prefix}FLOAT16", initialValues=values)
-    assert found == "65504, -65504, 4, 3, -4, -6, nan, inf, -inf"
+    printed = folder.resource(initialValuesDataType=f"{prefix}FLOAT16", initialValues=values)
+    assert printed == "65504, -65504, 4, 3, -4, -6, nan, inf, -inf"
 
 
 def test_padding_is_not_printed(folder):

@@ -74,12 +74,12 @@ def test_microsofts_own_model_with_dynamic_shapes(run, device):
 
 def test_a_size_that_is_free_is_1_and_an_override_counts_before_it(run):
     assert run(dispatch(x0="a", x1="b", y="later"), show("later")) == ["Resource 'later': 1, 2, 7, 8"]
-    found = run(dispatch(x0="a", x1="b", y="later"), show("later"), freeDimensionNameOverrides={"N": 2})
-    assert found == ["Resource 'later': 1, 2, 3, 4, 7, 8, 9, 10"]
+    printed = run(dispatch(x0="a", x1="b", y="later"), show("later"), freeDimensionNameOverrides={"N": 2})
+    assert printed == ["Resource 'later': 1, 2, 3, 4, 7, 8, 9, 10"]
     # With overrides of all its sizes, an output has a static shape.
     sizes = {"N": 2, "A": 4, "B": 2}
-    (found,) = run(dispatch(x0="a", x1="b", y="c"), show("c"), freeDimensionNameOverrides=sizes)
-    assert found == "Resource 'c': 1, 2, 3, 4, 7, 8, 9, 10, 0, 0, 0, 0"
+    (printed,) = run(dispatch(x0="a", x1="b", y="c"), show("c"), freeDimensionNameOverrides=sizes)
+    assert printed == "Resource 'c': 1, 2, 3, 4, 7, 8, 9, 10, 0, 0, 0, 0"
 
 
 def test_what_is_not_bound_is_zeros_and_goes_nowhere(run):
@@ -100,8 +100,8 @@ def test_operators_and_graphs_share_resources(run):
     assert run(dispatch(**bound), show("later"), graph=double) == ["Resource 'later': 1, 2, 1, 2"]
     # What was deferred, and has a shape, can be read.
     again = {"x": {"name": "later", "shape": [4]}, "y": {"name": "c", "shape": [8]}}
-    (found,) = run(dispatch(**bound), dispatch(**again), show("c"), graph=double)
-    assert found == "Resource 'c': 1, 2, 1, 2, 1, 2, 1, 2, 0, 0, 0, 0"
+    (printed,) = run(dispatch(**bound), dispatch(**again), show("c"), graph=double)
+    assert printed == "Resource 'c': 1, 2, 1, 2, 1, 2, 1, 2, 0, 0, 0, 0"
 
 
 def test_booleans_are_bytes(run):
@@ -111,8 +111,8 @@ def test_booleans_are_bytes(run):
 
 
 def test_a_misspelt_input_is_told(run):
-    (found,) = run(dispatch(x="a"))
-    assert found.endswith("commands[0].bindings: unknown bind point x; did you mean x0?")
+    (warning,) = run(dispatch(x="a"))
+    assert warning.endswith("commands[0].bindings: unknown bind point x; did you mean x0?")
 
 
 @pytest.mark.parametrize(

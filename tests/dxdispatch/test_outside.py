@@ -97,18 +97,18 @@ def test_a_sequence_and_a_file_are_known_too(tmp_path):
 
 
 def test_indices_that_a_dispatch_writes_are_not_known(tmp_path):
-    made = model("DML_OPERATOR_GATHER", [0, 9, 1])
+    document = model("DML_OPERATOR_GATHER", [0, 9, 1])
     tensor = {"DataType": "INT32", "Sizes": [3]}
-    made["dispatchables"]["copy"] = {
+    document["dispatchables"]["copy"] = {
         "type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY",
         "desc": {"InputTensor": tensor, "OutputTensor": tensor},
     }
-    made["resources"]["right"] = values("INT32", [0, 1, 2])
+    document["resources"]["right"] = values("INT32", [0, 1, 2])
     bindings = {"InputTensor": "right", "OutputTensor": "indices"}
-    made["commands"].insert(0, {"type": "dispatch", "dispatchable": "copy", "bindings": bindings})
-    assert told(made, tmp_path)[0] == []
-    made["commands"].reverse()
-    assert len(told(made, tmp_path)[0]) == 1
+    document["commands"].insert(0, {"type": "dispatch", "dispatchable": "copy", "bindings": bindings})
+    assert told(document, tmp_path)[0] == []
+    document["commands"].reverse()
+    assert len(told(document, tmp_path)[0]) == 1
 
 
 def test_indices_that_are_too_many_to_look_at_are_counted(monkeypatch, tmp_path):

@@ -55,8 +55,8 @@ def test_contents_are_returned(folder):
     mixed = {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT16", "value": 258}], "sizeInBytes": 8}
     unused = {"initialValues": "deferred"}
     file = folder.edit(lambda m: m["resources"].update(H=half, M=mixed, D=unused))
-    found = dxdispatch.run(dxdispatch.load(file), log=lambda line: None)
-    assert {name: (array.dtype.name, array.tolist()) for name, array in found.items()} == {
+    contents = dxdispatch.run(dxdispatch.load(file), log=lambda line: None)
+    assert {name: (array.dtype.name, array.tolist()) for name, array in contents.items()} == {
         "A": ("float32", [1, 2, 3, 4, 5, 6]),
         "B": ("float32", [1, 3, 5, 0, 0, 0]),
         "H": ("float16", [1, 2, 3]),

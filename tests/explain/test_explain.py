@@ -389,8 +389,8 @@ def parts(section):
     """The boxes that moves touch, by the column of the picture that they are in: colour, left, top, width, height."""
     picture = ElementTree.fromstring(box_drawing.picture(section))
     for column in picture.iter(f"{SVG}g"):
-        found = [rect for rect in column.iter(f"{SVG}rect") if rect.get("fill-opacity")]
-        yield [(rect.get("class"), *(int(rect.get(key)) for key in ("x", "y", "width", "height"))) for rect in found]
+        drawn = [rect for rect in column.iter(f"{SVG}rect") if rect.get("fill-opacity")]
+        yield [(rect.get("class"), *(int(rect.get(key)) for key in ("x", "y", "width", "height"))) for rect in drawn]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -411,10 +411,10 @@ def test_what_several_moves_read_is_painted_over_by_none(seed):
 
 @pytest.mark.parametrize("width", [3, 40, 333])
 def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
-    given = [np.zeros((100, width)), np.zeros((100, width))]
+    arrays = [np.zeros((100, width)), np.zeros((100, width))]
     stacked = dml.fuse(lambda x, y: np.stack([x, y], -1).reshape(100, -1))
     joined = dml.fuse(lambda x, y: np.concatenate([x, y], 1))
-    drawn = [[*parts(dml.explain(function, *given).sections[0])][1] for function in (stacked, joined)]
+    drawn = [[*parts(dml.explain(function, *arrays).sections[0])][1] for function in (stacked, joined)]
     assert [len(stripes) for stripes in drawn] == [2 * MOST_STRIPES, 2]
     for stripes in drawn:
         ends = sorted((x, x + width, colour) for colour, x, _, width, _ in stripes)

@@ -17,6 +17,6 @@ def test_a_one_hot_of_floats_is_said():
             [helper.make_tensor_value_info("y", TensorProto.INT64, [2, 3])],
             constants,
         )
-        made = dml.explain(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)]))
-        assert len(made.sections) == drawn
-        assert drawn or any("IndicesTensor" in note and "FLOAT" in note for note in made.notes)
+        explanation = dml.explain(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)]))
+        assert len(explanation.sections) == drawn
+        assert drawn or any("IndicesTensor" in note and "FLOAT" in note for note in explanation.notes)

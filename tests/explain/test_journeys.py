@@ -49,25 +49,25 @@ def by_formula(section, arrays):
     values = dict(enumerate(arrays)) | dict(
         zip(range(len(section.tensors) - len(constants), len(section.tensors)), constants, strict=True)
     )
-    found = {}
+    origins = {}
     for output, to, source, at in formula.elements(lambda operand, at: int(values[operand][at])):
         came = source
         if not isinstance(source, bytes):
             tensor = section.tensors[source]
             came = tensor.values[at].tobytes() if tensor.role == "constant" else (source, byte(tensor, at))
-        found[output, byte(section.tensors[output], to)] = came
-    return found
+        origins[output, byte(section.tensors[output], to)] = came
+    return origins
 
 
 def by_journeys(section):
-    found = {}
+    origins = {}
     for run in follow(section).runs:
         for k, cell in enumerate(run.destination):
             size = section.tensors[cell[0]].element_size
             came = run.fill * (size // len(run.fill)) if run.fill is not None else element(section, run.source[k])
             # Mirrored padding is read from what has been written.
-            found[address(section, cell)] = found.get(came, came)
-    return found
+            origins[address(section, cell)] = origins.get(came, came)
+    return origins
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -63,15 +63,15 @@ class Draft:
                     if value is None:
                         continue
                     tensors = value if isinstance(value, tuple) else (value,)
-                    made = []
+                    field_tensors = []
                     for tensor in tensors:
                         total, source = totals[kind, counters[kind]]
                         counters[kind] += 1
                         flag = dml.TensorFlags.NONE
                         if source and source[0] == "input":
                             flag = flags.setdefault(source, tensor.flags)
-                        made.append(dataclasses.replace(tensor, total_tensor_size_in_bytes=total, flags=flag))
-                    fields[name] = tuple(made) if isinstance(value, tuple) else made[0]
+                        field_tensors.append(dataclasses.replace(tensor, total_tensor_size_in_bytes=total, flags=flag))
+                    fields[name] = tuple(field_tensors) if isinstance(value, tuple) else field_tensors[0]
             nodes.append(dml.OperatorGraphNodeDesc(dataclasses.replace(desc, **fields), f"node {number}"))
         inputs, intermediate, constants = [], [], {}
         for source, number, k in self.edges:
@@ -140,9 +140,9 @@ def _follow(draft):
         strides = [x.element_strides[k] for k in order]
         x = dml.TensorDesc(x.data_type, [x.sizes[k] for k in order], strides)
     kinds = (_slice1, _parts, _joined, _padded, _tiled, _gathered, _copied, _along, _scattered, _blocks)
-    made = kinds[rng.integers(len(kinds))](draft, end, x)
-    if made is not None and math.prod(made[0].outputs[0][1].sizes) <= 2000:
-        draft.add(*made)
+    addition = kinds[rng.integers(len(kinds))](draft, end, x)
+    if addition is not None and math.prod(addition[0].outputs[0][1].sizes) <= 2000:
+        draft.add(*addition)
 
 
 def _slice1(draft, end, x):
@@ -272,10 +272,10 @@ def random_buffers(rng, desc):
         buffer = rng.integers(0, 256, tensor.size_in_bytes, np.uint8)
         for edge in desc.input_edges:
             if edge.graph_input_index == k:
-                name, own = desc.nodes[edge.to_node_index].inputs[edge.to_node_input_index]
-                size = own.data_type.itemsize
-                if name in ("IndicesTensor", "SequenceLengthsTensor") or own.data_type in INDEX_TYPES:
-                    numbers = np.zeros(-(-buffer.size // size), own.data_type.dtype)
+                name, bound_tensor = desc.nodes[edge.to_node_index].inputs[edge.to_node_input_index]
+                size = bound_tensor.data_type.itemsize
+                if name in ("IndicesTensor", "SequenceLengthsTensor") or bound_tensor.data_type in INDEX_TYPES:
+                    numbers = np.zeros(-(-buffer.size // size), bound_tensor.data_type.dtype)
                     fill_indices(rng, [("IndicesTensor", numbers)])
                     buffer = numbers.view(np.uint8)[: tensor.size_in_bytes].copy()
         buffers.append(buffer)
@@ -287,7 +287,7 @@ def node_by_node(desc, buffers, device="reference"):
     device = dml.Device(device)
     held, waiting = {}, [*range(len(desc.nodes))]
     feeds = {(e.to_node_index, e.to_node_input_index): e for e in desc.intermediate_edges}
-    given = {(e.to_node_index, e.to_node_input_index): e.graph_input_index for e in desc.input_edges}
+    graph_inputs = {(e.to_node_index, e.to_node_input_index): e.graph_input_index for e in desc.input_edges}
     while waiting:
         number = waiting.pop(0)
         node = desc.nodes[number]
@@ -301,7 +301,7 @@ def node_by_node(desc, buffers, device="reference"):
         if any(source is not None and source not in held for source in sources):
             waiting.append(number)
             continue
-        inputs = [buffers[given[end]] if s is None else held[s] for end, s in zip(ends, sources, strict=True)]
+        inputs = [buffers[graph_inputs[end]] if s is None else held[s] for end, s in zip(ends, sources, strict=True)]
         outputs = [np.zeros(tensor.size_in_bytes, np.uint8) for _, tensor in node.outputs]
         device.compile_operator(node.operator).bind(inputs, outputs).dispatch()
         held.update({(number, k): output for k, output in enumerate(outputs)})

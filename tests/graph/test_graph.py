@@ -36,8 +36,8 @@ def check(seed, devices, seen):
         graph.bind(buffers, outputs).dispatch()
         for output, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_array_equal(output, wanted, f"{seed} {device}\n{graph}")
-    given, results = strided(rng, desc, buffers)
-    graph.bind(given, results).dispatch()
+    arrays, results = strided(rng, desc, buffers)
+    graph.bind(arrays, results).dispatch()
     for (_, tensor), result, wanted in zip(desc.outputs, results, expected, strict=True):
         np.testing.assert_array_equal(result, seen_as(tensor, wanted), f"{seed}\n{graph}", strict=True)
 
@@ -49,24 +49,24 @@ def seen_as(tensor, buffer):
 
 def strided(rng, desc, buffers):
     """Arrays of the tensors' sizes with strides of their own, where nobody reads an input's bytes as another tensor."""
-    given, results = [], []
+    arrays, results = [], []
     for k, ((_, tensor), buffer) in enumerate(zip(desc.inputs, buffers, strict=True)):
         ends = [edge for edge in desc.input_edges if edge.graph_input_index == k]
-        given.append(buffer if len(ends) > 1 or len(tensor.sizes) == 1 else other(rng, seen_as(tensor, buffer)))
+        arrays.append(buffer if len(ends) > 1 or len(tensor.sizes) == 1 else other(rng, seen_as(tensor, buffer)))
     for _, tensor in desc.outputs:
         empty = np.zeros(tensor.sizes, tensor.data_type.dtype)
         results.append(other(rng, empty) if len(tensor.sizes) > 1 else empty)
         if len(tensor.sizes) == 1:
             results[-1] = np.zeros((*tensor.sizes, 2), tensor.data_type.dtype)[:, 0]
-    return given, results
+    return arrays, results
 
 
 def other(rng, array):
     strides = padded_strides(rng, array.shape, array.itemsize, 5)
     span = array.itemsize + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
-    found = np.ndarray(array.shape, array.dtype, np.zeros(span, np.uint8), 0, strides)
-    found[...] = array
-    return found
+    copied = np.ndarray(array.shape, array.dtype, np.zeros(span, np.uint8), 0, strides)
+    copied[...] = array
+    return copied
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -211,10 +211,10 @@ def test_sizes_that_are_read_on_the_host(given):
     desc = dml.GraphDesc(len(inputs), len(outputs), nodes, inputs, outputs, edges)
     assert [*desc.problems()] == []
     for device in ("cpu", "reference"):
-        found = [np.zeros(each.shape, each.dtype) for each in expected]
+        actual = [np.zeros(each.shape, each.dtype) for each in expected]
         compiled = dml.Device(device).compile_graph(desc)
-        compiled.bind(buffers, found).dispatch()
-        for one, other in zip(found, expected, strict=True):
+        compiled.bind(buffers, actual).dispatch()
+        for one, other in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, other)
         assert desc.program().scratch_bytes == 0
 

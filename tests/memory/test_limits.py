@@ -9,9 +9,9 @@ from anydml.memory import limits, results
 
 def test_some_of_this_machines_memory_is_available():
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    found = limits.available_memory()
-    assert found is not None
-    assert 0 < found <= total
+    available = limits.available_memory()
+    assert available is not None
+    assert 0 < available <= total
 
 
 @pytest.fixture

@@ -118,10 +118,10 @@ def test_results_own_their_memory(name, n):
         result = results.pop()
         assert pickle.loads(pickle.dumps(result)).tobytes() == result.tobytes()
         for length in (3 * result.size, 5, 100_000, result.size):
-            before, kept = result.reshape(-1).copy(), min(length, result.size)
+            before, common_length = result.reshape(-1).copy(), min(length, result.size)
             result.resize(length, refcheck=False)
-            assert np.array_equal(result[:kept], before[:kept])
-            assert not result[kept:].any()
+            assert np.array_equal(result[:common_length], before[:common_length])
+            assert not result[common_length:].any()
 
 
 def test_results_of_models_own_their_memory():
@@ -244,13 +244,13 @@ TENSORS = ("a tensor", "a tensor's view", "a tensor's storage", "a tensor throug
 def test_memory_in_use_is_not_given_out(name):
     keep = KEEPERS.get(name) or torch_keepers()[name]
     x = source()
-    kept = keep(first := dml.copy(x))
+    held = keep(first := dml.copy(x))
     place = address(first)
     del first
     gc.collect()
     others = [dml.copy(x + k) for k in range(3)]
     assert place not in map(address, others)
-    del kept, others
+    del held, others
     gc.collect()
     assert place in [address(each) for each in [dml.copy(x) for _ in range(4)]]
 

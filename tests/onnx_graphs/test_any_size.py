@@ -94,9 +94,9 @@ def test_shape_arithmetic_stays_open(traces, name):
     text, make, expected = ARITHMETIC[name]
     prepared = backend.prepare(graph(text, **{key: np.array(each) for key, each in OWN.items() if key in text}))
     for n in (3, 5, 2, 40):
-        given = make(n)
-        (z,) = prepared.run(given)
-        assert np.array_equal(z, expected(*given))
+        feeds = make(n)
+        (z,) = prepared.run(feeds)
+        assert np.array_equal(z, expected(*feeds))
     assert len(traces) == 1
 
 
@@ -116,17 +116,17 @@ COUNTED = """(float[N, M] x) => (float[A, B] y, float[C, D, E] z, int64[F] all, 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_numbers_that_count_are_slices(traces, step):
     """Positions, as decoders look them up: of nothing but sizes, in no memory."""
-    own = {
+    initializers = {
         "nought": np.array(0), "two": np.array(2), "step": np.array(step), "back": np.array(-1),
         "minus_one": np.array([-1]), "one": np.array([1]), "first": np.array([1]), "columns": np.array([1, 0, 1]),
         "table": np.random.default_rng(0).random((40, 3), np.float32),
     }  # fmt: skip
-    model = graph(COUNTED, **own)
+    model = graph(COUNTED, **initializers)
     prepared, other = backend.prepare(model), onnxruntime.InferenceSession(model.SerializeToString())
     for n in (2, 7, 7, 12, 40):
-        given = {"x": np.random.default_rng(n).random((n, n + 2), np.float32)}
-        for found, expected in zip(prepared.run(given), other.run(None, given), strict=True):
-            assert np.array_equal(found, expected)
+        feeds = {"x": np.random.default_rng(n).random((n, n + 2), np.float32)}
+        for result, expected in zip(prepared.run(feeds), other.run(None, feeds), strict=True):
+            assert np.array_equal(result, expected)
     with pytest.raises(program.ModelError, match=r"node .*Gather.*(out of range|outside)"):
         prepared.run([np.ones((50, 4), np.float32)])
 
@@ -136,14 +136,14 @@ def test_positions_of_a_decoder_are_traced_once(traces):
         n = Shape <start = 1, end = 2> (ids) count = Squeeze (n) at = Range (nought, count, step)
         row = Unsqueeze (at, front) words = Gather (table, ids) places = Gather (others, row)
     }"""
-    own = {"nought": np.array(0), "step": np.array(1), "front": np.array([0])}
-    own |= {name: np.random.default_rng(5).random((90, 8), np.float32) for name in ("table", "others")}
-    prepared = backend.prepare(graph(text, **own))
+    initializers = {"nought": np.array(0), "step": np.array(1), "front": np.array([0])}
+    initializers |= {name: np.random.default_rng(5).random((90, 8), np.float32) for name in ("table", "others")}
+    prepared = backend.prepare(graph(text, **initializers))
     for n in (2, 3, 11, 64):
         ids = np.random.default_rng(n).integers(0, 90, (2, n))
         words, places = prepared.run([ids])
-        assert np.array_equal(words, own["table"][ids])
-        assert np.array_equal(places, own["others"][None, :n])
+        assert np.array_equal(words, initializers["table"][ids])
+        assert np.array_equal(places, initializers["others"][None, :n])
     assert len(traces) == 1
 
 
@@ -163,18 +163,18 @@ def test_what_the_model_has_is_written_over_in_one_program(traces):
         z = ScatterElements <axis = 0> (flat, at, ones)
         w = Transpose (z)
     }"""
-    own = {
+    initializers = {
         "c": np.arange(6, dtype=np.float32).reshape(2, 3),
         "minus": np.array([-1]),
         "one": np.array([1]),
         "at": np.array([[0], [2]]),
         "ones": np.ones((2, 1), np.float32),
     }
-    prepared = backend.prepare(graph(text, **own))
+    prepared = backend.prepare(graph(text, **initializers))
     for number in range(3):
         x = np.random.default_rng(number).random((4 + number, 3), np.float32)
         z, w = prepared.run([x])
-        expected = np.concatenate([x, own["c"]]).reshape(-1, 1)
+        expected = np.concatenate([x, initializers["c"]]).reshape(-1, 1)
         expected[[0, 2]] = 1
         assert np.array_equal(z, expected)
         assert np.array_equal(w, expected.T)
@@ -204,11 +204,13 @@ def test_random_nodes_give_the_same_the_second_time(make):
 @pytest.mark.parametrize("indices", [[7], [-9, 1], [0, 3, -4], [2, -1]])
 def test_constant_indices_outside_are_ignored_as_others_are(indices):
     """Few constants are evaluated while the graph is composed."""
-    own = {"i": np.array(indices), "depth": np.array(3), "both": np.array([0, 5])}
-    model = graph("(float[N] x) => (float[M] z, int64[A, B] y) { z = Identity (x) y = OneHot (i, depth, both) }", **own)
-    given = {"x": np.ones(2, np.float32)}
-    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, given)
-    assert np.array_equal(backend.prepare(model).run(given)[1], expected[1])
+    constants = {"i": np.array(indices), "depth": np.array(3), "both": np.array([0, 5])}
+    model = graph(
+        "(float[N] x) => (float[M] z, int64[A, B] y) { z = Identity (x) y = OneHot (i, depth, both) }", **constants
+    )
+    feeds = {"x": np.ones(2, np.float32)}
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    assert np.array_equal(backend.prepare(model).run(feeds)[1], expected[1])
 
 
 def test_elements_that_decide_are_looked_at_each_time():

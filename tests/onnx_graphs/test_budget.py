@@ -213,19 +213,19 @@ def measured(monkeypatch):
 @pytest.mark.parametrize("seed", range(40))
 def test_no_more_is_taken_than_was_asked_for(monkeypatch, measured, seed):
     monkeypatch.setattr(program, "Budget", Recording)
-    model, given = drawn(random.Random(seed))
+    model, feeds = drawn(random.Random(seed))
     ready = Program(model)
     # What is compiled stays, and is none of the graph's.
-    expected = ready.run(given)
+    expected = ready.run(feeds)
     Recording.peak = 0
     tracemalloc.start()
-    found = ready.run(given)
+    results = ready.run(feeds)
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     slack = 64 * 1024
     assert taken <= Recording.peak + slack
     assert Recording.peak <= taken + slack, "more is asked for than is taken"
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(results, expected, strict=True):
         assert np.array_equal(a, b)
 
 
@@ -233,12 +233,12 @@ def test_no_more_is_taken_than_was_asked_for(monkeypatch, measured, seed):
 def test_nodes_that_make_indices_count_them(monkeypatch, measured, seed):
     """They ask for the most that they may take; what NumPy takes for small work is not counted."""
     monkeypatch.setattr(program, "Budget", Recording)
-    model, given = drawn(random.Random(seed), kinds=9, sizes=(700,))
+    model, feeds = drawn(random.Random(seed), kinds=9, sizes=(700,))
     ready = Program(model)
-    ready.run(given)
+    ready.run(feeds)
     Recording.peak = 0
     tracemalloc.start()
-    ready.run(given)
+    ready.run(feeds)
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert taken <= Recording.peak + MIB

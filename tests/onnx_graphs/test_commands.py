@@ -35,16 +35,16 @@ def anydml(capsys):
     def run(*arguments):
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        found = capsys.readouterr()
-        return ended.value.code or 0, found.out, found.err
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
 
     return run
 
 
 def model(body, name="model.onnx"):
-    found = parser.parse_model(HEADER + body)
-    onnx.save(found, name)
-    return found
+    parsed_model = parser.parse_model(HEADER + body)
+    onnx.save(parsed_model, name)
+    return parsed_model
 
 
 def test_run_writes_what_is_asked_for_and_prints_the_rest(folder, anydml):
@@ -58,22 +58,22 @@ def test_run_writes_what_is_asked_for_and_prints_the_rest(folder, anydml):
 
 def test_what_exists_is_replaced_only_if_asked(folder, anydml):
     model(SPLIT)
-    given = ["--input", "x=x.npy", "--input", "s=s.npy"]
+    inputs = ["--input", "x=x.npy", "--input", "s=s.npy"]
     before = {name: (folder / name).read_bytes() for name in ("x.npy", "s.npy", "model.onnx")}
     for name in before:
         for options in ([], ["--overwrite"]):
-            code, out, err = anydml("run", "model.onnx", *given, "--output", f"b={name}", *options)
+            code, out, err = anydml("run", "model.onnx", *inputs, "--output", f"b={name}", *options)
             assert (code, out) == (2, "")
             assert err == f"anydml: --output b={name}: is the file that is read: write to another one\n"
-    code, _, err = anydml("run", "model.onnx", *given, "--output", "a=o.npy", "--output", "b=./o.npy")
+    code, _, err = anydml("run", "model.onnx", *inputs, "--output", "a=o.npy", "--output", "b=./o.npy")
     assert (code, err) == (2, "anydml: --output b=o.npy: 'a' is written there, too\n")
     assert not (folder / "o.npy").exists()
     (folder / "o.npy").write_text("kept")
-    code, out, err = anydml("run", "model.onnx", *given, "--output", "b=o.npy")
+    code, out, err = anydml("run", "model.onnx", *inputs, "--output", "b=o.npy")
     assert (code, out) == (2, "")
     assert "--output b=o.npy: exists already" in err
     assert (folder / "o.npy").read_text() == "kept"
-    assert anydml("run", "model.onnx", *given, "--output", "b=o.npy", "--overwrite")[0] == 0
+    assert anydml("run", "model.onnx", *inputs, "--output", "b=o.npy", "--overwrite")[0] == 0
     assert np.load("o.npy").tolist() == [2, 3, 4, 5]
     model("g (float[2,3] x) => (float[3,2] y) { y = Transpose <perm = [1, 0]> (x) }", "t.onnx")
     for arguments, name in (

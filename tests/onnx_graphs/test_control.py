@@ -173,8 +173,8 @@ def test_caches(seed):
     node = helper.make_node(
         "TensorScatter", ["c", "u", "i"], ["y"], mode=mode, axis=axis - len(shape) * int(rng.integers(0, 2))
     )
-    (found,) = backend.run_node(node, [cache, update, first])
-    assert np.array_equal(found, expected)
+    (result,) = backend.run_node(node, [cache, update, first])
+    assert np.array_equal(result, expected)
     if mode == "linear" and count:
         with pytest.raises(dml.ModelError, match="what is written must lie in past_cache"):
             backend.run_node(node, [cache, update, first + shape[axis]])

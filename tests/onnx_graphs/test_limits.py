@@ -84,10 +84,10 @@ def test_tensors_of_more_dimensions(count):
 def functions_of(count):
     """As many functions, each with a training node, and the same names in all."""
     body = helper.make_node("SplitTraining", ["x", "s"], ["a", "b"], domain="com.microsoft", axis=0)
-    every = [helper.make_function("my", f"f{i}", ["x", "s"], ["a", "b"], [body], OPSETS) for i in range(count)]
+    functions = [helper.make_function("my", f"f{i}", ["x", "s"], ["a", "b"], [body], OPSETS) for i in range(count)]
     calls = [helper.make_node(f"f{i}", ["x", "s"], [f"a{i}", f"b{i}"], domain="my") for i in range(count)]
     inputs = [value("x", [4]), value("s", ["k"], TensorProto.INT64)]
-    return made(calls, inputs, ["a0"], functions=every)
+    return made(calls, inputs, ["a0"], functions=functions)
 
 
 def branches_of(count):

@@ -25,10 +25,10 @@ def anydml(capsys, tmp_path, monkeypatch):
         (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
         with pytest.raises(SystemExit) as ended:
             main([*arguments[:1], *arguments[1:]])
-        found = capsys.readouterr()
-        text = found.out + found.err
+        captured = capsys.readouterr()
+        text = captured.out + captured.err
         assert not {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c != "\n"}
-        return ended.value.code or 0, found.out, found.err
+        return ended.value.code or 0, captured.out, captured.err
 
     return run
 

@@ -200,11 +200,11 @@ def drawn(rng):
 def test_random_graphs(block):
     rng, fewer = random.Random(block), 0
     for _ in range(GRAPHS):
-        model, given = drawn(rng)
-        fused, single = programs(model, **given)
+        model, feeds = drawn(rng)
+        fused, single = programs(model, **feeds)
         assert fused <= single
         fewer += fused < single
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        for ours, theirs in zip(Program(model).run(given), session.run(None, given), strict=True):
+        for ours, theirs in zip(Program(model).run(feeds), session.run(None, feeds), strict=True):
             assert np.array_equal(ours, theirs)
     assert fewer > GRAPHS // 2

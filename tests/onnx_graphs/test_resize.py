@@ -48,8 +48,8 @@ class Nodes:
         x = helper.make_tensor_value_info("x", TensorProto.INT32, [self.length])
         graph = helper.make_graph(self.nodes, "g", [x], values, self.constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
-        found = backend.run_model(model, {"x": np.arange(self.length, dtype=np.int32)})
-        for (case, expected), result in zip(self.expected, found, strict=True):
+        results = backend.run_model(model, {"x": np.arange(self.length, dtype=np.int32)})
+        for (case, expected), result in zip(self.expected, results, strict=True):
             assert result.tolist() == expected, (self.length, case)
 
 
@@ -97,8 +97,8 @@ def test_upsample_takes_the_element_before(scale, version):
         x, scales = np.arange(length, dtype=np.float32), np.array([scale], np.float32)
         arrays = [x, scales] if version == 9 else [x]
         attributes = {"mode": "nearest"} | ({"scales": [scale]} if version == 7 else {})
-        (found,) = backend.run_model(*model_of("Upsample", arrays, attributes, version))
-        np.testing.assert_array_equal(found, resized(arrays, attributes, version))
+        (result,) = backend.run_model(*model_of("Upsample", arrays, attributes, version))
+        np.testing.assert_array_equal(result, resized(arrays, attributes, version))
 
 
 @pytest.mark.parametrize(

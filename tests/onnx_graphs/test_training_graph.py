@@ -54,10 +54,10 @@ def test_it_runs_after_make_portable_and_equals_the_reference():
     reference = ReferenceEvaluator(model, new_ops=reference_ops)
     portable_reference = ReferenceEvaluator(portable)
     for sizes in SIZES:
-        given = feeds(*sizes)
-        expected = [given["a"] @ given["w"], given["b"] @ given["w"]]
+        arrays = feeds(*sizes)
+        expected = [arrays["a"] @ arrays["w"], arrays["b"] @ arrays["w"]]
         for run in (stock, reference, portable_reference):
-            results = run.run(None, given)
+            results = run.run(None, arrays)
             for result, wanted in zip(results, expected, strict=True):
                 assert result.shape == wanted.shape
                 np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)

@@ -26,7 +26,7 @@ def test_as_many_as_protobuf_finds():
     rng, whole = random.Random(3), 0
     for _ in range(60):
         data = hostile_model(rng)
-        found = count_messages(data, ModelProto.DESCRIPTOR, 10**6)
+        count = count_messages(data, ModelProto.DESCRIPTOR, 10**6)
         model = ModelProto()
         try:
             model.ParseFromString(data)
@@ -34,10 +34,10 @@ def test_as_many_as_protobuf_finds():
             continue
         whole += 1
         # A field that stands twice is merged into one message.
-        assert found >= inside(model)
+        assert count >= inside(model)
         again = count_messages(model.SerializePartialToString(), ModelProto.DESCRIPTOR, 10**6)
         assert again == inside(model)
-        assert count_messages(data, ModelProto.DESCRIPTOR, 3) == min(found, 4)
+        assert count_messages(data, ModelProto.DESCRIPTOR, 3) == min(count, 4)
     assert whole > 30
 
 

@@ -78,8 +78,8 @@ def test_graphs():
         sizes = [int(k) for k in rng.integers(1, 5, 4)]
         array = rng.random(sizes, np.float32)
         try:
-            given = mutated(rng, sizes) if number % 8 == 7 else sizes
-            x = source = dml.input_tensor(builder, 0, dml.TensorDesc(dml.TensorDataType.FLOAT32, given))
+            drawn_sizes = mutated(rng, sizes) if number % 8 == 7 else sizes
+            x = source = dml.input_tensor(builder, 0, dml.TensorDesc(dml.TensorDataType.FLOAT32, drawn_sizes))
             expected = array
             for _ in range(int(rng.integers(1, 5))):
                 function, arguments, same = step(rng, x, [*expected.shape])
@@ -90,12 +90,12 @@ def test_graphs():
             if number % 16 == 5:
                 array = array[..., :-1]
             op = builder.build(dml.ExecutionFlags.NONE, [x])
-            (found,) = device.compute(op, [dml.Binding(source, array)], [x])
+            (result,) = device.compute(op, [dml.Binding(source, array)], [x])
         except REFUSED:
             refused += 1
             continue
         if number % 2 == 0:
-            np.testing.assert_array_equal(np.array(found), expected, strict=True)
+            np.testing.assert_array_equal(np.array(result), expected, strict=True)
             right += 1
     assert right == GRAPHS
     assert refused > GRAPHS // 3

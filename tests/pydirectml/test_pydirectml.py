@@ -35,9 +35,9 @@ def test_the_style_transfers_reflection_and_crops(device, builder):
     crop = dml.slice(pad3, [0, 0, 2, 2], [1, 3, 148, 148], [1, 1, 1, 1])
     up = dml.up_sample_2d(crop, dml.Size2D(2, 2), dml.InterpolationMode.NEAREST_NEIGHBOR)
     assert crop.get_output_desc().sizes == [1, 3, 148, 148]
-    (found,) = computed(device, builder, [up], [dml.Binding(x, image)])
+    (result,) = computed(device, builder, [up], [dml.Binding(x, image)])
     padded = np.pad(image, ((0, 0), (0, 0), (40, 40), (40, 40)), "reflect")[:, :, 2:150, 2:150]
-    np.testing.assert_array_equal(found, padded.repeat(2, 2).repeat(2, 3), strict=True)
+    np.testing.assert_array_equal(result, padded.repeat(2, 2).repeat(2, 3), strict=True)
 
 
 def test_squeezenets_joins(device, builder):
@@ -45,8 +45,8 @@ def test_squeezenets_joins(device, builder):
     exprs = [dml.input_tensor(builder, k, dml.TensorDesc(F32, [*part.shape])) for k, part in enumerate(parts)]
     both = dml.join([dml.join(exprs[:2], 1), exprs[2]], 1)
     bindings = [dml.Binding(expr, part) for expr, part in zip(exprs, parts, strict=True)]
-    (found,) = computed(device, builder, [both], bindings[::-1])
-    np.testing.assert_array_equal(found, np.concatenate(parts, 1), strict=True)
+    (result,) = computed(device, builder, [both], bindings[::-1])
+    np.testing.assert_array_equal(result, np.concatenate(parts, 1), strict=True)
 
 
 def test_mnists_reinterpreted_weights(device, builder):
@@ -55,17 +55,17 @@ def test_mnists_reinterpreted_weights(device, builder):
     x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, dml.TensorFlags.OWNED_BY_DML, [16, 4, 4, 10]))
     matrix = dml.reinterpret(dml.activation_identity(x), F32, [1, 1, 256, 10], [2560, 2560, 10, 1])
     part = dml.slice(matrix, [0, 0, 0, 3], [1, 1, 256, 4], [1, 1, 1, 3])
-    found = computed(device, builder, [matrix, part], [dml.Binding(x, weights)])
-    np.testing.assert_array_equal(found[0], weights.reshape(1, 1, 256, 10), strict=True)
-    np.testing.assert_array_equal(found[1], weights.reshape(1, 1, 256, 10)[..., 3:7:3], strict=True)
+    results = computed(device, builder, [matrix, part], [dml.Binding(x, weights)])
+    np.testing.assert_array_equal(results[0], weights.reshape(1, 1, 256, 10), strict=True)
+    np.testing.assert_array_equal(results[1], weights.reshape(1, 1, 256, 10)[..., 3:7:3], strict=True)
 
 
 def test_a_broadcast_parameter(device, builder):
     """The sample "mnist": eight numbers, one per channel, of which strides of 0 make 8 by 28 by 28."""
     parameter = RNG.random((8, 1, 1), np.float32)
     x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [1, 8, 28, 28], [8, 1, 0, 0]))
-    (found,) = computed(device, builder, [dml.activation_identity(x)], [dml.Binding(x, parameter)])
-    np.testing.assert_array_equal(found, np.broadcast_to(parameter, (1, 8, 28, 28)), strict=True)
+    (result,) = computed(device, builder, [dml.activation_identity(x)], [dml.Binding(x, parameter)])
+    np.testing.assert_array_equal(result, np.broadcast_to(parameter, (1, 8, 28, 28)), strict=True)
 
 
 def test_an_input_that_nobody_needs(device, builder):
@@ -76,17 +76,17 @@ def test_an_input_that_nobody_needs(device, builder):
     image = np.arange(6).reshape(1, 1, 6)
     wanted = np.pad(image.reshape(2, 3), ((1, 1), (2, 2))).astype(np.float32)
     for bindings in ([dml.Binding(x, image)], [dml.Binding(unused, image + 1), None, dml.Binding(x, image)]):
-        (found,) = computed(device, builder, [pad], bindings)
-        np.testing.assert_array_equal(found[0, 0], wanted, strict=True)
+        (result,) = computed(device, builder, [pad], bindings)
+        np.testing.assert_array_equal(result[0, 0], wanted, strict=True)
 
 
 def test_gathered_by_integers(device, builder):
     table = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [1, 1, 9, 4]))
     rows = dml.input_tensor(builder, 1, dml.TensorDesc(dml.INT32, [1, 1, 2, 3]))
-    found = dml.gather(table, rows, 2, 2)
-    assert found.get_output_desc().sizes == [1, 2, 3, 4]
+    gathered = dml.gather(table, rows, 2, 2)
+    assert gathered.get_output_desc().sizes == [1, 2, 3, 4]
     numbers, picked = RNG.random((9, 4), np.float32), np.array([[8, 0, 1], [2, -1, 100]])
-    (result,) = computed(device, builder, [found], [dml.Binding(rows, picked), dml.Binding(table, numbers)])
+    (result,) = computed(device, builder, [gathered], [dml.Binding(rows, picked), dml.Binding(table, numbers)])
     np.testing.assert_array_equal(result[0], numbers[[[8, 0, 1], [2, 8, 8]]], strict=True)
 
 
@@ -95,9 +95,9 @@ def test_split_of_which_a_part_is_unused(device, builder, data_type):
     x = dml.input_tensor(builder, 0, dml.TensorDesc(dml.TensorDataType[data_type], [1, 1, 2, 9]))
     first, _, last = dml.split(x, 3, [2, 3, 4])
     data = np.arange(18).reshape(1, 1, 2, 9).astype(data_type.lower())
-    found = computed(device, builder, [last, first], [dml.Binding(x, data)])
-    np.testing.assert_array_equal(found[0], data[..., 5:], strict=True)
-    np.testing.assert_array_equal(found[1], data[..., :2], strict=True)
+    results = computed(device, builder, [last, first], [dml.Binding(x, data)])
+    np.testing.assert_array_equal(results[0], data[..., 5:], strict=True)
+    np.testing.assert_array_equal(results[1], data[..., :2], strict=True)
     with pytest.raises(anydml.DescError, match="split"):
         dml.split(x, 3, [2, 3, 3])
 
@@ -108,8 +108,8 @@ def test_channels_last(device, builder):
     assert dml.TensorDesc(F32, [6], dml.TensorPolicy.interleaved_channel).strides == [1]
     x = dml.input_tensor(builder, 0, desc)
     image = RNG.random((2, 4, 5, 3), np.float32)
-    (found,) = computed(device, builder, [dml.activation_identity(x)], [dml.Binding(x, image)])
-    np.testing.assert_array_equal(found, image.transpose(0, 3, 1, 2), strict=True)
+    (result,) = computed(device, builder, [dml.activation_identity(x)], [dml.Binding(x, image)])
+    np.testing.assert_array_equal(result, image.transpose(0, 3, 1, 2), strict=True)
 
 
 def test_the_four_signatures_of_a_tensor():

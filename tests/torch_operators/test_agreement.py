@@ -22,8 +22,8 @@ def shape_of(rng, least=0):
 
 def tensor(rng, shape, dtype=None):
     """Zeros, sometimes in a layout that is not packed."""
-    made = torch.zeros(shape, dtype=dtype or rng.choice(DTYPES))
-    return made.T if made.ndim == 2 and rng.random() < 0.3 else made
+    new_tensor = torch.zeros(shape, dtype=dtype or rng.choice(DTYPES))
+    return new_tensor.T if new_tensor.ndim == 2 and rng.random() < 0.3 else new_tensor
 
 
 def wrong(rng, value, low=-2, high=7):
@@ -82,20 +82,20 @@ def window(rng, name, x):
     offsets = [rng.randint(0, n) for n in x.shape]
     sizes = [rng.randint(0, n - o) for n, o in zip(x.shape, offsets, strict=True)]
     steps = [rng.choice([1, 1, 2, 3]) * (rng.choice([1, -1]) if name != "slice" else 1) for _ in sizes]
-    most = [1 + (n - 1) // abs(s) for n, s in zip(sizes, steps, strict=True)]
+    max_sizes = [1 + (n - 1) // abs(s) for n, s in zip(sizes, steps, strict=True)]
     if name == "slice":
-        sizes = [rng.randint(0, n) for n in most]
+        sizes = [rng.randint(0, n) for n in max_sizes]
     if name == "lay_into_zeros":
         shape = [o + n for o, n in zip(offsets, sizes, strict=True)]
         starts = [(o if s > 0 else o + n - 1) if n else o for o, n, s in zip(offsets, sizes, steps, strict=True)]
-        x = tensor(rng, [rng.randint(0, n) for n in most])
+        x = tensor(rng, [rng.randint(0, n) for n in max_sizes])
         # A transposed draw has other sizes, and so is mostly wrong.
         return x, *([wrong(rng, v) for v in values] for values in (shape, starts, steps))
     lists = [[wrong(rng, v) for v in values] for values in (offsets, sizes, steps)]
     if rng.random() < 0.05:
         lists[rng.randrange(3)].append(1)
     if name == "slice1" and rng.random() < 0.5:
-        lists.append([wrong(rng, rng.randint(0, n)) for n in most])
+        lists.append([wrong(rng, rng.randint(0, n)) for n in max_sizes])
     return x, *lists
 
 

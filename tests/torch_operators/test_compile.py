@@ -57,9 +57,9 @@ def test_compiled_without_graph_breaks(cases, dynamic):
             ]
 
         run = torch.compile(twice, fullgraph=True, dynamic=dynamic, backend="aot_eager") if is_compiled else twice
-        found = run(data)
-        sum((tensor * tensor).sum() for tensor in leaves(found)).backward()
-        results.append([[*each, *(tensor.grad for tensor in own)] for each, own in zip(found, data, strict=True)])
+        outputs = run(data)
+        sum((tensor * tensor).sum() for tensor in leaves(outputs)).backward()
+        results.append([[*each, *(tensor.grad for tensor in own)] for each, own in zip(outputs, data, strict=True)])
     for case, compiled, plain in zip(cases, *results, strict=True):
         assert_same(case, compiled, plain)
 
@@ -236,5 +236,5 @@ def test_results_of_fake_tensors_look_like_real_ones():
 def test_functions_compile():
     tensor = torch.arange(24.0).reshape(4, 6)
     for call in (lambda x: dml.split(x, 2, 1)[1], lambda x: dml.join([x, x], 1), lambda x: dml.copy(x.T)):
-        found = torch.compile(call, fullgraph=True, backend="eager")(tensor)
-        assert torch.equal(found, torch.from_numpy(call(tensor.numpy())))
+        compiled = torch.compile(call, fullgraph=True, backend="eager")(tensor)
+        assert torch.equal(compiled, torch.from_numpy(call(tensor.numpy())))

@@ -86,9 +86,9 @@ def test_transforms(name):
     transform = TRANSFORMS[name]
     for case in CASES if name in SINGLE else FIRST:
         ours, expected, data = both(case)
-        found, wanted = leaves(transform(ours, data)), leaves(transform(expected, data))
-        assert len(found) == len(wanted), case
-        for a, b in zip(found, wanted, strict=True):
+        results, wanted = leaves(transform(ours, data)), leaves(transform(expected, data))
+        assert len(results) == len(wanted), case
+        for a, b in zip(results, wanted, strict=True):
             assert (a.dtype, a.shape) == (b.dtype, b.shape), case
             torch.testing.assert_close(a, b, msg=lambda text, case=case: f"{case}: {text}")
 
@@ -114,9 +114,9 @@ def test_registered_operators_carry_tangents(name):
         expected, data = of_data(case, case.expected)
         wanted = leaves(transform(expected, data))
         for operator in case.operator, case.operator.default:
-            found = leaves(transform(of_data(case, operator)[0], data))
-            assert len(found) == len(wanted) > 0, case
-            for a, b in zip(found, wanted, strict=True):
+            results = leaves(transform(of_data(case, operator)[0], data))
+            assert len(results) == len(wanted) > 0, case
+            for a, b in zip(results, wanted, strict=True):
                 torch.testing.assert_close(a, b, msg=lambda text, case=case: f"{case}: {text}")
 
 
@@ -215,9 +215,9 @@ def test_batched_indices_under_grad():
     def loss(gather):
         return lambda x, i: (gather(x, i) ** 2).sum()
 
-    found = vmap(grad(loss(partial(at.gather, out_of_range="clamp"))), in_dims=(None, 0))(x, indices)
+    gradients = vmap(grad(loss(partial(at.gather, out_of_range="clamp"))), in_dims=(None, 0))(x, indices)
     wanted = vmap(grad(loss(lambda x, i: x.index_select(0, i))), in_dims=(None, 0))(x, indices.clamp(-1, 3) % 4)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradients, wanted)
 
 
 def test_gradients_of_each_sample_of_a_model():

@@ -74,10 +74,10 @@ ODD = {
 
 def said(call, *arguments):
     try:
-        found = call(*arguments)
+        results = call(*arguments)
     except Exception as error:
         return type(error), str(error).splitlines()[:1]
-    found = found if isinstance(found, (list, tuple)) else [found]
+    results = results if isinstance(results, (list, tuple)) else [results]
     return [
         (
             type(each),
@@ -87,7 +87,7 @@ def said(call, *arguments):
         )
         if isinstance(each, torch.Tensor)
         else each.tolist()
-        for each in found
+        for each in results
     ]
 
 
