@@ -231,7 +231,7 @@ def test_references_of_kerchunk(tmp_path, way):
         ({"a": 3}, {}, "is 3, where a text, or a path"),
         ({"a": ["x", -1, 2]}, {}, "where a text, or a path"),
         ({"a": ["{{f(1)}}", 0, 2]}, {}, "a template that computes"),
-        ({"a": ["{{u}}", 0, 2]}, {}, 'is by template "u"'),
+        ({"a": ["{{u}}", 0, 2]}, {}, 'uses the template "u"'),
         ({"a": "base64:%"}, {}, "is not base64"),
         ({}, {"gen": [1]}, "computed"),
         ([], {}, "has no object of references"),

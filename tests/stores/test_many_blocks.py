@@ -83,7 +83,7 @@ def test_as_many_as_may_be(monkeypatch):
     assert blocks[::2] == given[::2]
     with pytest.raises(IndexError):
         blocks[3]
-    with pytest.raises(dml.BindingError, match="f: it would take 4 blocks"):
+    with pytest.raises(dml.BindingError, match="f: the plan needs 4 blocks"):
         blocks.append(block_list.Block(*given[0]))
 
 

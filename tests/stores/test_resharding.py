@@ -309,7 +309,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\nmatch = "{n}.weight"\nrename = "{n}.w"', '"m.0.weight" is not, for {…} stands for one part'),
         ('[[rules]]\njoin = ["{n}.weight", "a"]\nto = "c"\naxis = 0', '"m.0.weight" is not, for {…} stands'),
         ('[[rules]]\nmatch = "a"\nrename = "b"', 'makes a second tensor of the name "b"'),
-        ('[[rules]]\nmatch = "*"\nrename = "x{n}"', "{n}, which the pattern"),
+        ('[[rules]]\nmatch = "*"\nrename = "x{n}"', "{n}, which the matched pattern"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 0\nsizes = [1, 2]', "do not add up"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 7', 'says axis 7, but "a" has shape [4, 6]'),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]', "has no axis, which split needs"),

@@ -142,7 +142,7 @@ def test_random_names_are_taken_as_their_definition_says():
         ({"rename": {"*.gamma": "*.weight"}}, 'rename is ".*.gamma", which no tensor is called'),
         ({"rename": {"*.weight": "w"}}, 'rename "..weight" makes a second tensor of the name "w"'),
         ({"rename": {"model.*": "*.*"}}, r'rename "model..": "..." has 2 times \*, but the pattern .* 1 times'),
-        ({"rename": {"model.*": "{n}.*"}}, 'rename "model..": "{n}..* has {n}, which the pattern'),
+        ({"rename": {"model.*": "{n}.*"}}, 'rename "model..": "{n}..* has {n}, which the matched pattern'),
     ],
 )
 def test_what_fits_nothing_is_refused(given, said):

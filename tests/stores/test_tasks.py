@@ -190,8 +190,8 @@ def test_plans_of_other_versions_and_of_files_are_refused():
     _, found = planned()
     for change, words in (
         ({"anydml": "9"}, "is a plan of anydml 9"),
-        ({"options": {"q": 1}}, "is no plan"),
-        ({"tasks": [{"blocks": [0, "a"]}]}, "is no plan"),
+        ({"options": {"q": 1}}, "is not a plan"),
+        ({"tasks": [{"blocks": [0, "a"]}]}, "is not a plan"),
         ({"tasks": [{"blocks": [0, 99]}]}, "has changed since"),
     ):
         Path("plan.json").write_text(json.dumps({**found, **change}))

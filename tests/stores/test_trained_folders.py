@@ -186,7 +186,7 @@ def test_ranks_of_megatron_are_joined(kind, tmp_path):
     assert is_same(stores.plan_load(tmp_path / "run/iter_0000010"), tensors)
     plan = stores.plan_load(tmp_path / "run")
     assert is_same(plan, tensors)
-    assert any("_extra_state, which are no weights" in each for each in plan.remarks)
+    assert any("_extra_state, which are not weights" in each for each in plan.remarks)
 
 
 def test_what_stages_share_must_be_equal(tmp_path):
