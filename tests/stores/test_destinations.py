@@ -116,3 +116,24 @@ def test_a_folder_where_a_file_would_be_written(capsys):
     for more in ([], ["--overwrite"]):
         code, _, error = run(capsys, "reshard", "x.safetensors", "out.safetensors", *more)
         assert (code, "is a folder, where a file would be written" in error) == (2, True)
+
+
+def test_a_file_that_would_be_one_of_its_input(capsys):
+    os.mkdir("folder")
+    os.rename("x.safetensors", "folder/x.safetensors")
+    os.symlink("folder", "link")
+    for given, out in (
+        ("folder", "folder/y.safetensors"),
+        ("link", "folder/y.safetensors"),
+        ("folder", "link/y.safetensors"),
+    ):
+        code, _, error = run(capsys, "reshard", given, out)
+        assert (code, "would be one of the files of" in error) == (2, True)
+    assert os.listdir("folder") == ["x.safetensors"]
+    # A folder in it, another format, or one file of it as the input changes nothing of what the folder holds.
+    for given, out in (
+        ("folder", "folder/new"),
+        ("folder", "folder/y.npz"),
+        ("folder/x.safetensors", "folder/y.safetensors"),
+    ):
+        assert run(capsys, "reshard", given, out)[0] == 0

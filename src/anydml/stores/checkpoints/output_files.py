@@ -26,7 +26,7 @@ from anydml.stores.checkpoints.model_config import config_beside
 from anydml.stores.checkpoints.placements import Placed, Placement
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.shards import OutputFile, check_shards, files_of_shards, index_of
-from anydml.stores.checkpoints.sources import read_sources
+from anydml.stores.checkpoints.sources import check_apart, read_sources
 from anydml.stores.checkpoints.vocabulary import without_padding
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS
 from anydml.stores.formats.distributed_target import NewPiece, new_distributed
@@ -90,7 +90,7 @@ def plan_checkpoint(
     """
     name = composer.name
     out, upload = _place_of(name, output, scratch)
-    is_file = check_output(name, out, placement is not None or dcp)
+    is_file = check_output(name, out, placement is not None or dcp, inputs)
     most = parse_size(shard_size)
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
@@ -193,11 +193,11 @@ def outputs_of(files: Sequence[OutputFile]) -> Targets:
     return Targets(found, number, made.names, tensor, made.kinds, value, np.concatenate(offsets))
 
 
-def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
+def check_output(name: str, out: Path, is_for_ranks: bool, inputs: Sequence[str | os.PathLike[str]] = ()) -> bool:
     """Whether the output is one file.
 
     Raises:
-        ModelError: the output has another format, or ranks need a folder.
+        ModelError: the output has another format, would be a part of an input, or ranks need a folder.
     """
     is_file = out.name.lower().endswith((".safetensors", ".gguf", ".npz"))
     if out.suffix.lower() in OF_OTHERS:
@@ -206,6 +206,7 @@ def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
         )
     if is_for_ranks and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
+    check_apart(inputs, out)
     return is_file
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anydml.errors import ModelError
+from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, show
 from anydml.files.located import located, real_path
 from anydml.stores.checkpoints.axes import Axes
@@ -195,6 +196,26 @@ def _is_of_training(path: Path, follow: bool) -> bool:
         return False
     is_whole = bool(safetensors_of(path, follow)) or (path / WHOLE_BIN).is_file()
     return (path / METADATA).is_file() or (not is_whole and is_trained(path))
+
+
+def check_apart(paths: Sequence[str | os.PathLike[str]], out: Path) -> None:
+    """Refuse a file that would be one of an input: of a folder, all safetensors files are, unless an index names them.
+
+    Raises:
+        ModelError: the file would lie in such a folder.
+    """
+    if out.suffix.lower() != ".safetensors" or isinstance(out, Address):
+        return
+    for given in paths:
+        path = located("reshard", given)
+        if isinstance(path, Address) or not path.is_dir() or real_path(path) != real_path(out.parent):
+            continue
+        with JsonPath(str(path)).reading():
+            is_part = not (path / METADATA).is_file() and not _is_indexed(path) and bool(safetensors_of(path, True))
+        if is_part:
+            raise JsonPath(str(out)).error(
+                f"would be one of the files of {path}, which is an input: name another place"
+            )
 
 
 def is_in_pieces(path: Path, follow: bool = True) -> bool:
