@@ -111,7 +111,11 @@ def shrink_all(
             nonlocal worker
             with tempfile.TemporaryDirectory() as scratch:
                 shrinker.write(case, Path(scratch))
-                worker = worker if worker is not None and worker.is_alive() else Worker(engine, memory)
+                if worker is not None and not worker.is_alive():
+                    # Processes that it has started may be left.
+                    worker.close()
+                    worker = None
+                worker = worker or Worker(engine, memory)
                 verdict = worker.answer(find_cases(Path(scratch))[0], seconds)
             if (verdict.verdict, verdict.kind) != (cause.verdict, cause.kind):
                 return False
