@@ -28,7 +28,7 @@ def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
     """Some are filled. Every byte around them stays as it is; so do gaps in rows, which no list of whole rows has."""
     rng = np.random.default_rng(seed)
     columns, element = int(rng.integers(2, 9)), int(rng.choice([1, 2, 3, 4, 8]))
-    lines, rows = int(rng.integers(1, 5)), int(rng.choice([15, 16, 17, 500, 3000]))
+    lines, rows = int(rng.integers(1, 5)), int(rng.choice([15, 16, 17, 40, 63, 500, 3000]))
     source = rng.integers(0, 256, (lines, rows, columns, element), np.uint8)
     gap = int(rng.integers(0, 3)) if rng.random() < 0.3 else 0
     memory = rng.integers(0, 256, 2 * CANARY + lines * rows * (columns + gap) * element, np.uint8)
@@ -85,7 +85,7 @@ def test_planes_of_many_images_are_written_in_order(kernels, seed):  # noqa: F81
     """Crops of images of any width, some of which are what another crop is written to, or will be."""
     rng = np.random.default_rng(seed)
     many, planes, element = int(rng.choice([2, 3, 9, 70])), int(rng.integers(2, 6)), int(rng.choice([1, 1, 2, 4]))
-    height, width = int(rng.integers(1, 9)), int(rng.choice([16, 31, 48, 64, 500]))
+    height, width = int(rng.integers(1, 9)), int(rng.choice([16, 31, 48, 64, 500, rng.integers(17, 80)]))
     pixel = planes * element
     rows = width + rng.integers(0, 5, many)
     size, place = height * width * pixel, int((height * rows * pixel).sum())

@@ -178,7 +178,13 @@ static void anydml_choose_lookups(anydml_task *s, const anydml_move *m, int stre
 static int anydml_weave_task(anydml_stage *stage, anydml_task *s, anydml_weave *w, int64_t bytes, int64_t many, int whole, int streamed) {
   const anydml_kernels *k = anydml_chosen;
   const anydml_move *m = w->column->move;
-  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window, whole ? 0 : many * bytes)) return 0;
+  if (!anydml_streams(w)) return 0;
+  /* Lines shorter than a vector may need narrower ones. */
+  while (!anydml_masks(w, (int)k->width, k->window, whole ? 0 : many * bytes)) {
+    int is_short = 0;
+    for (int j = 0; j < w->targets; j++) is_short |= w->n0 * w->target[j].step < k->width;
+    if (!is_short || !(k = k->narrower)) return 0;
+  }
   stage->woven++;
   s->count = w->columns;
   w->vector = k->weave_vector;
@@ -232,7 +238,7 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_task *s, const anydml
   else if (m->a[last] != e) return 0;
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
-  if (m->n[along] * m->a[along] < anydml_chosen->width) return 0;
+  if (m->n[along] * m->a[along] < anydml_kernels_v2.width) return 0;
   const int64_t many = anydml_alike(m, count < ANYDML_ALIKE ? count : ANYDML_ALIKE, apart, along);
   if (many * bytes < ANYDML_WEAVE_FROM) return 0;
   anydml_weave *w = &stage->weave[stage->woven];

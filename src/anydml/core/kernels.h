@@ -68,8 +68,10 @@ enum {
   ANYDML_ELEMENT = 128,    /* bytes of the longest element with a specialized loop */
 };
 
-/* The kernels of an instruction set. */
-typedef struct {
+/* The kernels of an instruction set, and those of the next narrower vectors, or NULL. */
+typedef struct anydml_kernels anydml_kernels;
+struct anydml_kernels {
+  const anydml_kernels *narrower;
   const char *name;
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_packed, elements_packed, fill, repeat_element, mirror, mirror_uneven, transpose[9];
@@ -80,7 +82,7 @@ typedef struct {
   anydml_weave_vector weave_vector;
   anydml_weave_block weave_blocks, weave_whole;
   int window;              /* bytes that weave_vector loads at a time */
-} anydml_kernels;
+};
 
 /* Keep a number in a scalar register: gather instructions are slower than separate loads. */
 #define ANYDML_SCALAR(x) __asm__("" : "+r"(x))
@@ -100,6 +102,7 @@ typedef struct {
 #endif
 
 #define ANYDML_ISA v2
+#define ANYDML_NARROWER NULL
 #define ANYDML_LANES 1
 #ifdef __x86_64__
 #define ANYDML_NAME "x86-64-v2"
@@ -107,12 +110,14 @@ ANYDML_FOR("ssse3,sse4.1,sse4.2,popcnt")
 #include "kernels_isa.h"
 ANYDML_END
 #define ANYDML_ISA v3
+#define ANYDML_NARROWER &anydml_kernels_v2
 #define ANYDML_LANES 2
 #define ANYDML_NAME "x86-64-v3"
 ANYDML_FOR("avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")
 #include "kernels_isa.h"
 ANYDML_END
 #define ANYDML_ISA v4
+#define ANYDML_NARROWER &anydml_kernels_v3
 #define ANYDML_LANES 4
 #define ANYDML_NAME "x86-64-v4"
 ANYDML_FOR("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi,bmi2,lzcnt,movbe,fma,f16c,popcnt")

@@ -8,6 +8,7 @@
 #include "numbers.h"
 
 static const anydml_kernels K(kernels) = {
+  .narrower = ANYDML_NARROWER,
   .name = ANYDML_NAME,
   .width = K(W),
   .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
@@ -25,5 +26,6 @@ static const anydml_kernels K(kernels) = {
 #undef ANYDML_LARGE
 #undef ANYDML_PICK
 #undef ANYDML_NAME
+#undef ANYDML_NARROWER
 #undef ANYDML_LANES
 #undef ANYDML_ISA

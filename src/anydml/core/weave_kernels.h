@@ -143,17 +143,18 @@ static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_
 #undef ANYDML_LOAD_MASKS
 #undef ANYDML_STORE_VECTOR
 
-/* All vectors of each block, from windows that they share; V, N and whether `streamed` is 0 are known at compile time. */
-static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int V, const int N) {
+/* All vectors of each block, from windows that they share; V, N, whether vectors are parts, and whether `streamed` is 0 are
+ * known at compile time. */
+static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_of)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, const int streamed, const int is_part, const int V, const int N) {
   const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   __m512i mask[ANYDML_WINDOWS], in[ANYDML_WINDOWS];
-  __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS];
+  __mmask64 keep[ANYDML_WINDOWS], third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
   char *t[ANYDML_WINDOWS];
   const char *f[ANYDML_WINDOWS];
   int64_t up[ANYDML_WINDOWS], step[ANYDML_WINDOWS], ahead[ANYDML_WINDOWS];
   _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) {
     const anydml_woven_vector *v = w->woven + k;
-    mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k];
+    mask[k] = _mm512_loadu_si512(w->mask[k]); keep[k] = _mm512_movepi8_mask(mask[k]); third[k] = w->third[k]; stored[k] = w->stored[k];
     t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows;
   }
   _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; ahead[k] = r->ahead[w->from[k]]; }
@@ -170,7 +171,8 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
           if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], mask[k], in[2]);
           if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[2], mask[k], in[3]));
           if (N >= 5) v = _mm512_mask_blend_epi8(third[k], v, _mm512_permutex2var_epi8(in[4], mask[k], in[5]));
-          if (streamed == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v);
+          if (is_part) _mm512_mask_storeu_epi8(t[k], stored[k], v);
+          else if (streamed == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v);
           t[k] += up[k];
         }
       }
@@ -182,7 +184,11 @@ static inline __attribute__((always_inline, target("avx512vbmi"))) void K(weave_
     for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step;
   }
 }
-#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: if (streamed) K(weave_of)(w, to, from, r, streamed, V, N); else K(weave_of)(w, to, from, r, 0, V, N); break;
+#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: \
+  if (w->is_part) K(weave_of)(w, to, from, r, streamed, 1, V, N); \
+  else if (streamed) K(weave_of)(w, to, from, r, streamed, 0, V, N); \
+  else K(weave_of)(w, to, from, r, 0, 0, V, N); \
+  break;
 #define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
 static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_block_span *r, int streamed) {
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }

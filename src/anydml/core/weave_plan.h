@@ -49,6 +49,7 @@ struct anydml_weave {
   anydml_weave_block block;
   int32_t columns, targets, sources, count, rows, rank;
   int32_t windows;                     /* of a block, if all vectors share them; else 0 */
+  int32_t is_part;                     /* whether a block is a whole line, whose vectors may be parts of one */
   int64_t lines, n0, segment, row;     /* lines; rows of a line; bytes accessed per row of the widest stream, and of the widest target */
   int32_t dimension[ANYDML_RANK];      /* outer dimensions of the moves */
   anydml_column column[ANYDML_COLUMNS];
@@ -56,7 +57,7 @@ struct anydml_weave {
   anydml_woven_vector woven[ANYDML_TERMS];
   int32_t from[ANYDML_TERMS];          /* the stream of a term */
   int32_t offset[ANYDML_TERMS][4];     /* offsets of its windows, one per lane or one in all */
-  uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS];
+  uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS], stored[ANYDML_WINDOWS];
   uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
   uint8_t fills[ANYDML_COLUMNS][ANYDML_FILL_WINDOW];   /* sources of columns that are fills */
 };
@@ -117,10 +118,11 @@ static int anydml_streams(anydml_weave *w) {
 /* Masks of 64-byte vectors that share the windows of a block: bit 7 selects the second pair, `third` the third one. */
 static int anydml_block_masks(anydml_weave *w) {
   int count = 0, windows = 0, first[ANYDML_COLUMNS], final[ANYDML_COLUMNS];
-  for (int j = 0; j < w->targets; j++) count += (int)(w->rows * w->target[j].step / 64);
+  for (int j = 0; j < w->targets; j++) count += (int)((w->rows * w->target[j].step + 63) / 64);
   for (int j = 0; j < w->sources; j++) {
     const anydml_byte_stream *s = w->source + j;
     const int64_t reach = (w->rows - 1) * anydml_abs(s->step) + s->high - s->low, low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0);
+    if (reach < 64) return 0;
     first[j] = windows;
     for (int64_t at = 0; at < reach; at += 64) {
       if (windows == ANYDML_WINDOWS) return 0;
@@ -139,19 +141,24 @@ static int anydml_block_masks(anydml_weave *w) {
   int start[ANYDML_COLUMNS], n = 0;
   for (int j = 0; j < w->targets; j++) {
     start[j] = 64 * n;
-    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) { w->third[n] = 0; w->woven[n++] = (anydml_woven_vector){j, (int32_t)at, 0, 0}; }
+    for (int64_t at = 0, size = w->rows * w->target[j].step; at < size; at += 64) {
+      w->third[n] = 0;
+      w->stored[n] = UINT64_MAX >> (size - at < 64 ? 64 - (size - at) : 0);
+      w->woven[n++] = (anydml_woven_vector){j, (int32_t)at, 0, 0};
+    }
   }
   /* Places of bytes in the windows: of the first row, then doubling the number of rows. */
-  uint16_t at[64 * ANYDML_WINDOWS], by[64 * ANYDML_WINDOWS];
+  uint16_t at[64 * ANYDML_WINDOWS] = {0}, by[64 * ANYDML_WINDOWS];
   for (int k = 0; k < w->columns; k++) {
     const anydml_column *c = w->column + k;
     const int64_t to = start[c->target] + c->into, from = 64 * first[c->source] + c->of - w->offset[first[c->source]][0];
     for (int x = 0; x < c->element; x++) { at[to + x] = (uint16_t)(from + x); by[to + x] = (uint16_t)c->b; }
   }
   for (int j = 0; j < w->targets; j++)
-    for (int64_t row = 1, done = w->target[j].step; row < w->rows; row *= 2, done *= 2) {
+    for (int64_t row = 1, done = w->target[j].step, left; row < w->rows; row *= 2, done *= 2) {
       uint16_t *restrict p = at + start[j], *restrict q = by + start[j], *restrict more = p + done, *restrict also = q + done;
-      for (int64_t k = 0; k < done; k++) { more[k] = (uint16_t)(p[k] + row * q[k]); also[k] = q[k]; }
+      left = row < w->rows - row ? done : (w->rows - row) * w->target[j].step;
+      for (int64_t k = 0; k < left; k++) { more[k] = (uint16_t)(p[k] + row * q[k]); also[k] = q[k]; }
     }
   /* A stream's last window may begin before the end of the one before it. */
   for (int j = 0; j < w->sources; j++) {
@@ -224,11 +231,11 @@ static int anydml_terms(anydml_weave *w, anydml_woven_vector *v, int first, cons
   return 1;
 }
 
-/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether weaving `bytes` bytes is
- * worthwhile. */
+/* Compute the masks of vectors of `width` bytes from windows of `window` bytes; returns whether that is possible, and
+ * weaving `bytes` bytes is worthwhile. */
 static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
   int rows = 1;
-  w->windows = 0;
+  w->windows = w->is_part = 0;
   for (int j = 0; j < w->targets; j++)
     if (w->target[j].step > 64 || w->target[j].step < 1) return 0;
   for (int j = 0; j < w->targets; j++)
@@ -237,7 +244,10 @@ static int anydml_masks(anydml_weave *w, int width, int window, int64_t bytes) {
     const anydml_byte_stream *s = w->source + j;
     while ((rows - 1) * anydml_abs(s->step) + s->high - s->low < window) if ((rows *= 2) > width) return 0;
   }
-  if (w->n0 < rows) return 0;
+  if (w->n0 < rows) {
+    w->rows = (int32_t)w->n0;
+    return w->is_part = window == 64 && anydml_block_masks(w);
+  }
   w->rows = rows;
   if (window == 64 && anydml_block_masks(w)) return 1;
   /* Other masks take as long as plain copies of many vectors, and save nothing for longer elements. */
