@@ -17,6 +17,7 @@ from how_many import how_many
 
 import anydml as dml
 from anydml.core import fusing
+from anydml.tracing import joinable
 
 torch = pytest.importorskip("torch")
 
@@ -29,7 +30,9 @@ compiled = pytest.mark.skipif(fusing is None, reason="without the compiled core,
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_random_functions_of_loaders(chunk):
+def test_random_functions_of_loaders(chunk, monkeypatch):
+    # Small arrays are joined by this package in every other chunk, as large ones always are.
+    monkeypatch.setattr(joinable, "JOINED_FROM", 0 if chunk % 2 else joinable.JOINED_FROM)
     seen = collections.Counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -282,6 +285,49 @@ def test_results_are_new_and_contiguous():
             assert not np.shares_memory(found[name], right)
         assert not np.shares_memory(*found["twice"])
     assert fused.counts.unfused > 0
+
+
+JOINS = {
+    "stack": np.stack,
+    "stack last": lambda parts: np.stack(parts, axis=-1),
+    "concatenate": lambda parts: np.concatenate(tuple(parts)),
+    "concatenate columns": lambda parts: np.concatenate(parts, 1),
+    "concatenate all": lambda parts: np.concatenate(parts, axis=None),
+    "another dtype": lambda parts: np.concatenate(parts, dtype=parts[0].dtype.newbyteorder("=")),
+    "hstack": np.hstack,
+    "with a constant": lambda parts: np.stack([*parts, np.zeros_like(parts[0])]),
+    "of stacks": lambda parts: np.concatenate([np.stack(parts), np.stack(parts[::-1])]),
+    "one of a stack": lambda parts: np.stack(parts)[1],
+    "a stack and its parts": lambda parts: [(stacked := np.stack(parts)), stacked[0], stacked.T, stacked],
+    "by anydml": lambda parts: dml.stack([dml.flip(part, 0) for part in parts], 1),
+}
+
+
+@compiled
+@pytest.mark.parametrize("dtype", ["u1", "f4", ">f8", "c16", "?", "M8[s]"])
+@pytest.mark.parametrize("name", JOINS)
+def test_joins_are_numpys(name, dtype):
+    """Of large arrays, they are this package's: packed, new, of NumPy's own class, and of the same dtype."""
+
+    def joined(images, flags):
+        return JOINS[name]([x.T if flag else x for x, flag in zip(images, flags, strict=True)])
+
+    side = 80
+    images = [np.arange(k, k + side**2).reshape(side, side).astype(dtype) for k in range(4)]
+    fused, rng = dml.fuse(joined), np.random.default_rng(7)
+    for _ in range(12):
+        flags = chosen(4, rng)
+        results, expected = fused(images, flags), joined(images, flags)
+        if not isinstance(expected, list):
+            results, expected = [results], [expected]
+        for k, (result, right) in enumerate(zip(results, expected, strict=True)):
+            np.testing.assert_array_equal(result, right, strict=True)
+            assert type(result) is np.ndarray
+            assert result.flags.c_contiguous
+            assert result.flags.writeable
+            assert not any(np.shares_memory(result, other) for other in [*images, *results[:k]])
+    # Compiled code reads no other dtypes: such calls are traced.
+    assert fused.counts.unfused > 0 or dtype in (">f8", "M8[s]")
 
 
 @compiled

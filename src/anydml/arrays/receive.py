@@ -96,9 +96,13 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     return converted
 
 
+class ElementsAlone(np.ndarray[Any, Any]):
+    """A class of NumPy's arrays that are their elements alone, though it may define what functions make of them."""
+
+
 def _refuse_subclass(name: str, field: str, array: Any) -> None:
     """Refuse arrays whose elements are not all that they are, such as those with masks or units."""
-    if type(array) is np.ndarray or not isinstance(array, np.ndarray):
+    if type(array) is np.ndarray or not isinstance(array, np.ndarray) or isinstance(array, ElementsAlone):
         return
     kind = type(array)
     if _defines(kind, "__array_function__") or _defines(kind, "__array_ufunc__"):

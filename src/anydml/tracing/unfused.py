@@ -16,8 +16,9 @@ import numpy as np
 
 from anydml.functions import copy
 from anydml.tracing.executed import Executed, NotTracedError
+from anydml.tracing.joinable import Joinable, joinable, plain
 from anydml.tracing.refusing import broken
-from anydml.tracing.structure import PLAIN, leaves, rebuilt
+from anydml.tracing.structure import PLAIN, leaves
 
 MISSED: Any = object()
 """Returned if a call must be traced."""
@@ -66,12 +67,10 @@ class Unfused:
         if form is None or spent is None or spent > self._patience * self._trace_seconds:
             return MISSED
         start = perf_counter()
-        if self.is_assigning:
-            arguments = rebuilt(arguments, _read_only, "arguments")
-            keywords = rebuilt(keywords, _read_only, "keywords")
+        is_writeable = not self.is_assigning
         try:
             with self.executed.restricted():
-                returned = [self._function(*arguments, **keywords)]
+                returned = [self._function(*joinable(arguments, is_writeable), **joinable(keywords, is_writeable))]
             found = _own(returned, (arguments, keywords))
         except (Exception, NotTracedError):
             if is_unsteady:
@@ -96,15 +95,6 @@ class Unfused:
             self._seconds.clear()
         if form is not None:
             self._seconds[form] = 0.0
-
-
-def _read_only(leaf: Any, path: str) -> Any:
-    """Return a view of an array that cannot be assigned into."""
-    if type(leaf) is not np.ndarray:
-        return leaf
-    found = leaf.view()
-    found.flags.writeable = False
-    return found
 
 
 def _is_tensor(leaf: Any) -> bool:
@@ -139,9 +129,10 @@ def _own(returned: list[Any], arguments: Any) -> Any:
                 raise broken("a function returned a tensor that requires gradients")
             is_new = is_new and item.untyped_storage().data_ptr() not in used
             return item if is_new else item.clone(memory_format=torch.contiguous_format)
-        if torch is None and kind is np.ndarray:
+        if torch is None and kind in (np.ndarray, Joinable):
             is_new = item.flags.c_contiguous and sys.getrefcount(item) <= _NAMED and _is_owned(item)
-            return item if is_new else copy(item)
+            found = plain(item) if kind is Joinable else item
+            return found if is_new else copy(found)
         if torch is None and isinstance(item, np.generic) and not any(item is leaf for leaf in given()):
             return np.array(item)
         if isinstance(item, PLAIN):

@@ -1,0 +1,82 @@
+"""NumPy's arrays in calls without a trace: what joins them is this package's, which writes packed results at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays.receive import ElementsAlone
+from anydml.errors import AnydmlError
+from anydml.functions import join, stack
+from anydml.tracing.structure import rebuilt
+
+JOINED_FROM = 4096
+"""Bytes of an array from which views cost less than they save: NumPy's functions take longer for other classes."""
+
+
+class Joinable(ElementsAlone):
+    """A view of an array of which NumPy's `stack` and `concatenate` are this package's, where they do the same.
+
+    NumPy keeps the order in which most of the arrays lie, so that a result would have to be packed afterwards.
+    """
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        own = _OWN.get(function)
+        found = None if own is None or keywords.keys() - {"axis"} else _joined(own, *arguments, **keywords)
+        if found is not None:
+            return found.view(Joinable)
+        return super().__array_function__(function, types, arguments, keywords)
+
+
+_OWN: dict[Any, Callable[..., Any]] = {np.stack: stack, np.concatenate: join}
+
+
+def _joined(own: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others: Any) -> Any:
+    """Join arrays of one dtype; return None if NumPy must, or must say what is wrong."""
+    if others or type(axis) is not int or type(arrays) not in (list, tuple) or not arrays:
+        return None
+    parts = [array.view(np.ndarray) if type(array) is Joinable else array for array in arrays]
+    dtype = getattr(parts[0], "dtype", None)
+    if dtype is None or dtype.kind not in "biufc" or not dtype.isnative:
+        return None
+    if any(type(part) is not np.ndarray or part.dtype != dtype for part in parts):
+        return None
+    try:
+        return own(parts, axis)
+    except AnydmlError:
+        return None
+
+
+def joinable(tree: Any, is_writeable: bool) -> Any:
+    """Replace NumPy's arrays in a structure by views that can be joined, and, if not `is_writeable`, only be read."""
+    kind = type(tree)
+    if kind is np.ndarray:
+        return _viewed(tree, is_writeable)
+    if kind is list:
+        return [item if type(item) in _NUMBERS else joinable(item, is_writeable) for item in tree]
+    if isinstance(tree, (tuple, list, dict)):
+        return rebuilt(tree, lambda leaf, _: _viewed(leaf, is_writeable), "")
+    return tree
+
+
+_NUMBERS = frozenset((int, bool, float, type(None)))
+
+
+def _viewed(leaf: Any, is_writeable: bool) -> Any:
+    if type(leaf) is not np.ndarray or (is_writeable and leaf.nbytes < JOINED_FROM):
+        return leaf
+    found = leaf if leaf.nbytes < JOINED_FROM else leaf.view(Joinable)
+    if not is_writeable:
+        found = found.view()
+        found.flags.writeable = False
+    return found
+
+
+def plain(array: Any) -> Any:
+    """Return the array of which a result is the only view, or a view of NumPy's own class."""
+    base = array.base
+    if type(base) is np.ndarray and base.flags.owndata and base.shape == array.shape and base.strides == array.strides:
+        return base
+    return array.view(np.ndarray)
