@@ -304,6 +304,7 @@ JOINS = {
 
 
 @compiled
+@pytest.mark.filterwarnings("ignore:joined runs as it stands")
 @pytest.mark.parametrize("dtype", ["u1", "f4", ">f8", "c16", "?", "M8[s]"])
 @pytest.mark.parametrize("name", JOINS)
 def test_joins_are_numpys(name, dtype):
