@@ -5,6 +5,8 @@ Also a form: what keys have in common that differ in booleans, in NumPy's UINT64
 `anydml.tracing.call` reads the same, in the same order.
 """
 
+import itertools
+
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import description, read_array
@@ -25,6 +27,12 @@ import_array()
 LONG = np.int64
 FLAG = np.bool_
 INTEGER, SIGNED, SPAN = np.integer, np.signedinteger, np.timedelta64
+
+DTYPES: dict = {}
+"""A number for each dtype that NumPy's does not identify."""
+
+MOST_DTYPES = cython.declare(cython.int, 4096)
+UNUSED = itertools.count()
 
 DEEPEST = cython.declare(cython.int, 64)
 """Maximum depth of nested structures."""
@@ -181,7 +189,13 @@ def read_item_array(given, item):
         type_number: int64_t = PyArray_TYPE(item)
         # The number does not identify string lengths, date units, structures' fields or byte order.
         if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
-            return 1
+            own = cython.cast(object, kind.descr)
+            number = DTYPES.get(own)
+            if number is None:
+                if len(DTYPES) >= MOST_DTYPES:
+                    return 1
+                number = DTYPES.setdefault(own, next(UNUSED))
+            type_number = 1 << 33 | cython.cast(int64_t, number)
     else:
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
     # Hold a reference, as another thread may remove the array from a list.

@@ -165,23 +165,30 @@ def join(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
 
 
 def native(x: TracedArray) -> TracedArray:
-    """Return x with elements in the machine's byte order, as NumPy promotes the dtypes of arrays that it combines.
+    """Return x with elements as NumPy promotes the dtypes of arrays that it combines: native, and records without gaps.
 
     Raises:
-        FuseError: the elements are structures in another byte order.
+        FuseError: the elements are records with fields in another byte order.
     """
-    dtype = x.element.newbyteorder("=")
-    if x.element.isnative:
+    if x.element.isnative and not x.element.fields:
         return x
-    if x.element.kind not in "iufcmMU":
-        raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
-    unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
-
+    dtype = np.promote_types(x.element, x.element)
+    if dtype == x.element:
+        return x
     composer, rank = x.trace.composer, x.ndim
-    parts = composer.split(in_parts(x.value, 1), rank, (x.itemsize // unit, unit))
-    swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
-    number, strides = composer.begun(swapped, "the bytes of elements are swapped")
-    return x.trace.made(Value.stored(number, x.shape, strides[:rank], x.itemsize), dtype)
+    if x.element.fields and dtype.fields:
+        places = [(*x.element.fields[name][:2], dtype.fields[name][0]) for name in dtype.names or ()]
+        if any(field != packed for field, _, packed in places):
+            raise refused(f"{x!r} in the machine's byte order", f"pass it as {dtype}")
+        every = in_parts(x.value, 1)
+        packed = composer.join([composer.cut(every, rank, at, field.itemsize, 1) for field, at, _ in places], rank)
+        number, strides = composer.begun(packed, "the gaps of records are left out")
+    else:
+        unit = {"c": x.itemsize // 2, "U": 4}.get(x.element.kind, x.itemsize)
+        parts = composer.split(in_parts(x.value, 1), rank, (x.itemsize // unit, unit))
+        swapped = composer.cut(parts, rank + 1, unit - 1, unit, -1)
+        number, strides = composer.begun(swapped, "the bytes of elements are swapped")
+    return x.trace.made(Value.stored(number, x.shape, strides[:rank], dtype.itemsize), dtype)
 
 
 def join_native(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
