@@ -137,3 +137,17 @@ def test_a_file_that_would_be_one_of_its_input(capsys):
         ("folder/x.safetensors", "folder/y.safetensors"),
     ):
         assert run(capsys, "reshard", given, out)[0] == 0
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", [*COMMANDS, "file", "manifest"])
+def test_a_link_to_nothing_is_not_written(tmp_path, capsys, kind, overwrite):
+    if kind == "zarr":
+        pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    more = {"file": ["reshard", "x.safetensors", "y.safetensors"], "manifest": ["manifest", "x.safetensors", "y.json"]}
+    command = [*(COMMANDS | more)[kind]]
+    (tmp_path / command[2]).symlink_to("gone/disk")
+    code, _, err = run(capsys, *command, "-q", *(["--overwrite"] if overwrite else []))
+    said = f"{command[2]}: is a link to gone{os.sep}disk, which does not exist: remove it, or name another place\n"
+    assert (code, err) == (2, f"anydml: {said}")
+    assert {*os.listdir(tmp_path)} == {"x.npy", "x.safetensors", command[2]}

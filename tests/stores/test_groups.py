@@ -164,7 +164,7 @@ def test_dry_run_and_what_is_there(source, capsys):
     # Groups are never replaced.
     code, _, err = run(capsys, source, "y.zarr", "--chunks", "5,3,4", "--overwrite")
     assert (code, err.count("\n")) == (2, 1)
-    assert "is no Zarr array, and is not replaced" in err
+    assert "is not a Zarr array, and is not replaced" in err
     assert files_of("y.zarr") == after
 
 

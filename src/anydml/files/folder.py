@@ -87,14 +87,25 @@ def check_replaceable(target: Path, sources: Iterable[Path], overwrite: bool, pl
         place: names the target in errors.
 
     Raises:
-        ModelError: `target` is one of `sources`, or exists and may not be replaced.
+        ModelError: `target` is one of `sources`, exists and may not be replaced, or is a link to nothing.
     """
+    check_link(target, place)
     if not target.is_file():
         return
     if any(source.exists() and target.samefile(source) for source in sources):
         raise place.error("is the file that is read: write to another one")
     if not overwrite:
         raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
+
+
+def check_link(target: Path, place: JsonPath) -> None:
+    """Refuse to write where a link is that leads to nothing: it may be meant for a disk that is not there now.
+
+    Raises:
+        ModelError: `target` is such a link.
+    """
+    if os.path.islink(target) and not os.path.exists(target):
+        raise place.error(f"is a link to {os.readlink(target)}, which does not exist: remove it, or name another place")
 
 
 def write_whole(

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from anydml.files.addresses import Address
+from anydml.files.folder import check_link
 from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, narrow, searchable
@@ -108,7 +109,8 @@ class Staging:
         """
         for final in self.top:
             place = JsonPath(str(final))
-            if not os.path.lexists(final) or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
+            check_link(final, place)
+            if not final.exists() or (final in self._folders and _is_filled(Path(os.path.realpath(final)))):
                 continue
             if final not in self._folders and final.is_dir():
                 raise place.error("is a folder, where a file would be written: name a file in it")
@@ -288,7 +290,7 @@ def _check_checkpoint(folder: Path, own: set[str], place: JsonPath) -> None:
 def _check_array(folder: Path, place: JsonPath) -> None:
     """Refuse to replace a folder that is no Zarr array, or has files that none has."""
     if folder.is_symlink() or not folder.is_dir() or not is_zarr_array(folder):
-        raise place.error("is no Zarr array, and is not replaced")
+        raise place.error("is not a Zarr array, and is not replaced")
     other = next((name for name in _inside(folder) if not OF_ARRAY.fullmatch(name)), None)
     if other is not None:
         raise place.error(f"has {names([other])} beside its chunks; it is not replaced: move that")
