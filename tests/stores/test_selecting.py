@@ -242,3 +242,22 @@ def test_dtypes_that_are_not_cast_to_are_refused(tmp_path, given, said):
     save_file({"w": np.array([1.5, -3], "f4")}, tmp_path / "x.safetensors")
     with pytest.raises(ModelError, match=said):
         stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y.safetensors", dtype=given)
+
+
+def test_different_metadata_of_files_are_said(tmp_path, capsys):
+    (tmp_path / "m").mkdir()
+    save_file({"a": np.zeros(4, "f4")}, tmp_path / "m/a.safetensors", {"format": "pt", "k": "1", "step": "5"})
+    save_file({"b": np.ones(4, "f4")}, tmp_path / "m/b.safetensors", {"format": "pt", "k": "2", "step": "5"})
+    save_file({"c": np.ones(4, "f4")}, tmp_path / "m/c.safetensors", {"step": "6", "only": "c"})
+    said = [
+        'files differ in their metadata "k": the values of b.safetensors are taken',
+        'files differ in their metadata "step": the values of c.safetensors are taken',
+    ]
+    out = tmp_path / "y.safetensors"
+    for inputs in (tmp_path / "m",), [tmp_path / f"m/{name}.safetensors" for name in "abc"]:
+        report = json.loads(anydml(capsys, "reshard", *inputs, out, "--json", "--overwrite")[1])
+        assert [each for each in report["remarks"] if "metadata" in each] == said
+        assert stores.open(out).metadata == {"format": "pt", "k": "2", "step": "6", "only": "c"}
+    assert all(f"  {each}\n" in anydml(capsys, "stores", tmp_path / "m")[1] for each in said)
+    (tmp_path / "m/c.safetensors").unlink()
+    assert stores.reshard([tmp_path / "m"], out, overwrite=True).remarks == said[:1]

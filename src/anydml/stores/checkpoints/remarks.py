@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
-from anydml.stores.formats.completeness import RANK, RANKS, SHARDING, is_one_of
+from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of
+from anydml.stores.formats.gguf import SPLIT
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import counted
 
@@ -30,6 +31,9 @@ TRAINING = (
 
 STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg")
 """How names end of what PyTorch's optimizers keep for each tensor of a model."""
+
+OWN_KEYS = (SHARDING, "DCP_VERSION", RANK, RANKS, PARTS, *SPLIT)
+"""Keys of metadata that describe one file of several, rather than tensors."""
 
 
 def left_out(tensors: Iterable[str], others: Iterable[str]) -> list[str]:
@@ -75,6 +79,7 @@ def _training(parts: list[str]) -> int:
 def about(checkpoint: Checkpoint) -> list[str]:
     """Remarks on files that were opened as they are: which part of a checkpoint they hold, and what is left out."""
     remarks = beside_index(checkpoint) + left_out(checkpoint, checkpoint.others)
+    remarks += different_metadata([checkpoint])
     remarks += [f"cannot read {error}" for error in checkpoint.refused.values()]
     for path, said in checkpoint.file_metadata.items():
         if RANK in said:
@@ -83,6 +88,24 @@ def about(checkpoint: Checkpoint) -> list[str]:
             remarks.append(f"{path.name} holds pieces, at offsets that it records")
         elif (count := is_one_of(path)) > 1 and len(checkpoint.file_metadata) == 1:
             remarks.append(f"{path.name} is one of {count} files that its name counts")
+    return remarks
+
+
+def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
+    """Remarks on keys of metadata of which files say different things; the last file's values are kept."""
+    last, differing = dict[str, tuple[Path, str, object]](), set[str]()
+    for checkpoint in checkpoints:
+        for path, said in checkpoint.file_metadata.items():
+            for key, value in said.items():
+                # Texts of arrays in GGUF files only say how long these are.
+                own = path, value, getattr(value, "raw", None)
+                if key not in OWN_KEYS and last.setdefault(key, own)[1:] != own[1:]:
+                    differing.add(key)
+                last[key] = own
+    remarks = list[str]()
+    for path in {last[key][0]: None for key in sorted(differing)}:
+        keys = sorted(key for key in differing if last[key][0] == path)
+        remarks.append(f"files differ in their metadata {names(keys)}: the values of {path.name} are taken")
     return remarks
 
 

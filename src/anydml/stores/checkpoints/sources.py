@@ -21,21 +21,16 @@ from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.joined import joined, parts_of
 from anydml.stores.checkpoints.known_axes import Model
 from anydml.stores.checkpoints.model_config import config_beside
-from anydml.stores.checkpoints.remarks import beside_index, check_ends, left_out
+from anydml.stores.checkpoints.remarks import OWN_KEYS, beside_index, check_ends, different_metadata, left_out
 from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
-from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, check_numbers, is_one_of, ranks_in_order
-from anydml.stores.formats.gguf import SPLIT
+from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, is_one_of, ranks_in_order
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 from anydml.stores.formats.torch_distributed import METADATA
 from anydml.text import counted
-
-DCP_KEYS = (SHARDING, "DCP_VERSION")
-OWN_KEYS = (*DCP_KEYS, RANK, RANKS, PARTS)
-"""Keys of ``__metadata__`` that describe shards rather than tensors."""
 
 
 class Sources(NamedTuple):
@@ -149,6 +144,7 @@ def sources_of(
             remarks.append(f"reads one of {count} files of a checkpoint, without the tensors of the others")
     if packed := sum(store.packed is not None for each in opened for store in each.stores.values()):
         remarks.append(f"unpacks {counted(packed, 'compressed tensor')} while they are read")
+    remarks += different_metadata(opened)
     others = [name for each in opened for name in each.others]
     return _selected(Sources(tensors, _plain(opened), remarks), others, refused, selection, name)
 
@@ -256,7 +252,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     every: dict[str, str] = {}
     for checkpoint in checkpoints:
         every |= checkpoint.metadata
-    return {key: value for key, value in every.items() if key not in OWN_KEYS and key not in SPLIT}
+    return {key: value for key, value in every.items() if key not in OWN_KEYS}
 
 
 def _assembled(files: Sequence[Checkpoint], whole: JsonPath) -> StoredTensors:
