@@ -85,6 +85,12 @@ def a_global_flag():
 
 
 @case
+def a_global_behind_a_functions_name():
+    read, change = a_global_number()
+    return functools.wraps(dml.flip)(read), change
+
+
+@case
 def a_global_array():
     def change(k):
         global TABLE  # noqa: PLW0603

@@ -95,7 +95,7 @@ class Surroundings:
         return self.unsteady or self._constants.change()
 
     def _visit_function(self, function: Any) -> None:
-        if package_of(function) == package_of(Surroundings):
+        if type(function) is types.MethodType and package_of(type(function.__self__)) == package_of(Surroundings):
             # What runs a graph of ONNX, which nobody changes.
             return
         if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
