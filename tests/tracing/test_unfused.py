@@ -331,6 +331,39 @@ def test_joins_are_numpys(name, dtype):
     assert fused.counts.unfused > 0
 
 
+ASKING = {
+    "type": lambda x, y: (x, y)[{np.ndarray: 0}.get(type(x), 1)],
+    "the type of a result": lambda x, y: (x, y)[type(np.stack([x, y])) is np.ndarray],
+    "types": lambda x, y: (x, y)[list(map(type, [x, y])).count(np.ndarray) - 1],
+    "__class__": lambda x, y: (x, y)[x.__class__ is np.ndarray],
+    "a name of __class__": lambda x, y: (x, y)[{np.ndarray: 1}.get(getattr(x, "__class__"), 0)],  # noqa: B009
+    "identity": lambda x, y: (x, y)[np.asarray(x) is x],
+    "difference": lambda x, y: (x, y)[np.asarray(x) is not x],
+    "attributes": lambda x, y: (x, y)[hasattr(x, "__dict__")],
+}
+
+
+@compiled
+@pytest.mark.filterwarnings("ignore:asking runs as it stands")
+@pytest.mark.parametrize("name", ASKING)
+def test_large_arrays_pass_for_numpys(name):
+    """What asks for classes without branching sees NumPy's own."""
+    ask = ASKING[name]
+
+    def asking(x, y, flags):
+        x, y = ask(x, y), ask(y, x)
+        return [x.T if flag else y for flag in flags]
+
+    x = np.arange(2 * joinable.JOINED_FROM).reshape(2, -1)
+    y, rng = -x, np.random.default_rng(11)
+    fused = dml.fuse(asking)
+    for _ in range(12):
+        flags = chosen(4, rng)
+        for result, right in zip(fused(x, y, flags), asking(x, y, flags), strict=True):
+            np.testing.assert_array_equal(result, right)
+    assert fused.counts.unfused > 0
+
+
 @compiled
 def test_tensors_are_new_and_contiguous():
     def views(x, flags):

@@ -99,6 +99,8 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
 class ElementsAlone(np.ndarray[Any, Any]):
     """A class of NumPy's arrays that are their elements alone, though it may define what functions make of them."""
 
+    __slots__ = ()
+
 
 def _refuse_subclass(name: str, field: str, array: Any) -> None:
     """Refuse arrays whose elements are not all that they are, such as those with masks or units."""

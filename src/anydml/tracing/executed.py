@@ -46,6 +46,7 @@ class Executed:
         self.seen: dict[int, bytearray] = {}
         self.is_known = False
         self._is_complete: bool | None = None
+        self._asks_classes: bool | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -53,6 +54,13 @@ class Executed:
         if self._is_complete is None:
             self._is_complete = all(self._is_executed(code) for code in self.codes.values())
         return self._is_complete
+
+    @property
+    def asks_classes(self) -> bool:
+        """Whether code that traces have executed may ask of which class, or which object, something is."""
+        if self._asks_classes is None:
+            self._asks_classes = any(map(_asks_classes, self.codes.values()))
+        return self._asks_classes
 
     def _is_executed(self, code: types.CodeType) -> bool:
         needed, seen = _needed(code), self.seen[id(code)]
@@ -66,7 +74,7 @@ class Executed:
             return
         with self._watching(None):
             yield
-        self.is_known, self._is_complete = True, None
+        self.is_known, self._is_complete, self._asks_classes = True, None, None
 
     def restricted(self) -> AbstractContextManager[None]:
         """Return a context in which NotTracedError is raised before an instruction that no trace has executed.
@@ -186,6 +194,18 @@ def _needed(code: types.CodeType) -> frozenset[int] | None:
     returning = _closure([k for k, step in enumerate(steps) if step.opname.startswith("RETURN_")], before)
     return frozenset(steps[k].offset for k in reached & returning if steps[k].opname not in _SILENT)
 
+
+@lru_cache(maxsize=4096)
+def _asks_classes(code: types.CodeType) -> bool:
+    """Whether code names what tells classes or objects apart, or compares objects, other than with None, by `is`."""
+    if not _ASKING.isdisjoint(code.co_names) or any(type(each) is str and each in _ASKING for each in code.co_consts):
+        return True
+    steps = [*dis.get_instructions(code)]
+    nothing = [step.opname == "LOAD_CONST" and step.argval is None for step in steps]
+    return any(step.opname == "IS_OP" and not before for step, before in zip(steps[1:], nothing, strict=False))
+
+
+_ASKING = frozenset(("type", "__class__", "id"))
 
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
 _JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))

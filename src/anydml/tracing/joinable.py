@@ -22,6 +22,8 @@ class Joinable(ElementsAlone):
     NumPy keeps the order in which most of the arrays lie, so that a result would have to be packed afterwards.
     """
 
+    __slots__ = ()
+
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
         own = _OWN.get(function)
         found = None if own is None or keywords.keys() - {"axis"} else _joined(own, *arguments, **keywords)
@@ -49,25 +51,27 @@ def _joined(own: Callable[..., Any], arrays: Any = None, axis: Any = 0, *others:
         return None
 
 
-def joinable(tree: Any, is_writeable: bool) -> Any:
-    """Replace NumPy's arrays in a structure by views that can be joined, and, if not `is_writeable`, only be read."""
+def joinable(tree: Any, is_joined: bool, is_writeable: bool) -> Any:
+    """Replace NumPy's arrays in a structure by views that are joined by this package, or can only be read, or both."""
+    if not is_joined and is_writeable:
+        return tree
     kind = type(tree)
     if kind is np.ndarray:
-        return _viewed(tree, is_writeable)
+        return _viewed(tree, is_joined, is_writeable)
     if kind is list:
-        return [item if type(item) in _NUMBERS else joinable(item, is_writeable) for item in tree]
+        return [item if type(item) in _NUMBERS else joinable(item, is_joined, is_writeable) for item in tree]
     if isinstance(tree, (tuple, list, dict)):
-        return rebuilt(tree, lambda leaf, _: _viewed(leaf, is_writeable), "")
+        return rebuilt(tree, lambda leaf, _: _viewed(leaf, is_joined, is_writeable), "")
     return tree
 
 
 _NUMBERS = frozenset((int, bool, float, type(None)))
 
 
-def _viewed(leaf: Any, is_writeable: bool) -> Any:
-    if type(leaf) is not np.ndarray or (is_writeable and leaf.nbytes < JOINED_FROM):
+def _viewed(leaf: Any, is_joined: bool, is_writeable: bool) -> Any:
+    if type(leaf) is not np.ndarray:
         return leaf
-    found = leaf if leaf.nbytes < JOINED_FROM else leaf.view(Joinable)
+    found = leaf.view(Joinable) if is_joined and leaf.nbytes >= JOINED_FROM else leaf
     if not is_writeable:
         found = found.view()
         found.flags.writeable = False

@@ -67,10 +67,11 @@ class Unfused:
         if form is None or spent is None or spent > self._patience * self._trace_seconds:
             return MISSED
         start = perf_counter()
-        is_writeable = not self.is_assigning
+        # Code that asks for classes must see NumPy's own.
+        views = partial(joinable, is_joined=not self.executed.asks_classes, is_writeable=not self.is_assigning)
         try:
             with self.executed.restricted():
-                returned = [self._function(*joinable(arguments, is_writeable), **joinable(keywords, is_writeable))]
+                returned = [self._function(*views(arguments), **views(keywords))]
             found = _own(returned, (arguments, keywords))
         except (Exception, NotTracedError):
             if is_unsteady:
