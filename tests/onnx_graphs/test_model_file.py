@@ -160,9 +160,9 @@ def test_external_data(written, tmp_path):
         ({"offset": 24, "length": 12}, r'12 bytes from byte 24 on, but "w\.bin" has 32 bytes'),
         ({"offset": 33}, "has 32 bytes"),
         ({"length": 10**15}, "has 32 bytes"),
-        ({"length": 10**30}, "no number of bytes"),
-        ({"offset": -4}, "no number of bytes"),
-        ({"offset": "0x4"}, "no number of bytes"),
+        ({"length": 10**30}, "not a number of bytes"),
+        ({"offset": -4}, "not a number of bytes"),
+        ({"offset": "0x4"}, "not a number of bytes"),
     ],
 )
 def test_external_data_that_is_not_there(written, tmp_path, entries, message):
