@@ -9,7 +9,7 @@ from stores.test_commands import anydml
 from stores.test_opening import packed
 
 from anydml import stores
-from anydml.errors import ModelError
+from anydml.errors import BindingError, ModelError
 from anydml.stores.formats.block_types import BLOCKS, in_elements, name_of
 
 RNG = np.random.default_rng(8)
@@ -70,6 +70,72 @@ def test_elements_of_less_than_a_byte_are_moved_whole(small, tmp_path, capsys):
         for name, (dtype, shape, raw) in [*tensors.items()][:3]:
             half = len(raw) // 2
             assert own[name] == (dtype, [4, shape[1]], raw[rank * half : (rank + 1) * half])
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """A file with tensors whose rows are not whole bytes."""
+    tensors = {f"layers.0.{name}.up_proj.weight": (name, [8, 3], RNG.bytes(3 * bits)) for name, bits in BITS.items()}
+    tensors["turned"] = ("F4", [4, 1, 1], RNG.bytes(2))
+    tensors["norm.weight"] = ("F32", [4], RNG.bytes(16))
+    return written(tmp_path / "odd.safetensors", tensors), tensors
+
+
+def test_rows_that_are_not_whole_bytes_are_moved_with_their_tensor(odd, tmp_path, capsys):
+    path, tensors = odd
+    report = json.loads(anydml(capsys, "stores", path, "--json")[1])
+    assert {each["name"]: (each["dtype"].upper(), each["shape"]) for each in report["arrays"][:4]} == {
+        name: (dtype, shape) for name, (dtype, shape, _) in [*tensors.items()][:4]
+    }
+    assert {name: each.read().tobytes() for name, each in stores.open(path).items()} == {
+        name: raw for name, (_, _, raw) in tensors.items()
+    }
+    stores.reshard([path], tmp_path / "y.safetensors", shard_size="20B").run()
+    stores.reshard([path], tmp_path / "shards", shard_size="20B").run()
+    stores.reshard([tmp_path / "shards"], tmp_path / "z.safetensors").run()
+    stores.reshard([path], tmp_path / "ranks", ranks={"fsdp": 3}).run()
+    stores.reshard([tmp_path / "ranks"], tmp_path / "back.safetensors").run()
+    for name in "y.safetensors", "z.safetensors", "back.safetensors":
+        assert raw_of(tmp_path / name) == tensors
+    stores.manifest(path, tmp_path / "sums.json")
+    for other in path, tmp_path / "sums.json":
+        assert stores.verify(tmp_path / "shards", path) is None
+        assert stores.verify(tmp_path / "ranks", other) is None
+    others = {name: (dtype, shape[::-1], raw) for name, (dtype, shape, raw) in tensors.items()}
+    others["turned"] = ("F4", [4, 1, 1], bytes(each ^ 1 for each in tensors["turned"][2]))
+    found = stores.compare(path, written(tmp_path / "other.safetensors", others)).differences
+    assert sorted(each.text.split(":")[0] for each in found) == sorted(
+        [f'"layers.0.{name}.up_proj.weight" differs' for name in BITS] + ['"turned" differs at block []']
+    )
+
+
+def test_tensors_of_such_rows_are_stacked_in_memory_that_holds_one(tmp_path):
+    size = 1 << 20
+    tensors = {f"{k}.w": ("F4", [2 * size, 1], RNG.bytes(size)) for k in range(2)}
+    path = written(tmp_path / "x.safetensors", tensors)
+    (tmp_path / "rules.toml").write_text('[[rules]]\nstack = "{k}.w"\nto = "w"\n')
+    with pytest.raises(BindingError, match="give more memory"):
+        stores.reshard([path], tmp_path / "y.safetensors", memory="1MB")
+    stores.reshard([path], tmp_path / "y.safetensors", tmp_path / "rules.toml", memory="8MB").run()
+    stacked = b"".join(raw for _, _, raw in tensors.values())
+    assert raw_of(tmp_path / "y.safetensors") == {"w": ("F4", [2, 2 * size, 1], stacked)}
+
+
+def test_tensors_of_such_rows_are_not_divided(odd, tmp_path):
+    path, _ = odd
+    for make, said in (
+        (lambda: stores.reshard([path], tmp_path / "ranks", ranks={"tp": 2}), "shape|dimension"),
+        (lambda: stores.reshard([path], tmp_path / "y.npz"), "is F., which NumPy has not|whose rows are not whole"),
+        (lambda: stores.reshard([path], tmp_path / "dcp", dcp=True), "rows are not whole blocks: only a .safetensors"),
+        (lambda: stores.reshard([path], tmp_path / "y.gguf", extras=False), "rows are not whole blocks: only"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            make()
+    for rule in RULES:
+        if not rule.startswith("rename"):
+            (tmp_path / "rules.toml").write_text(f'[[rules]]\nmatch = "turned"\n{rule}\n')
+            with pytest.raises(ModelError, match="turned"):
+                stores.reshard([path], tmp_path / "y.safetensors", tmp_path / "rules.toml")
 
 
 def test_float4_is_that_of_pytorch(tmp_path):

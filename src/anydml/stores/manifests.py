@@ -23,7 +23,7 @@ from anydml.paths import path_text
 from anydml.progress import shown
 from anydml.stores.checkpoints.beside import Sums, sums_beside
 from anydml.stores.checkpoints.selecting import Selection, Texts
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks, in_elements, is_of_blocks, name_of
+from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, blocks_of, in_elements, is_of_blocks, name_of
 from anydml.stores.formats.opening import BIN_INDEX, INDEX
 from anydml.stores.formats.safetensors import DTYPES, MOST_HEADER, is_own_dtype, parse_json
 from anydml.stores.formats.store import Array, uncollected
@@ -133,8 +133,9 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
             raise (own / "shape").error(f"is {show(shape)}, where sizes from 0 are expected")
         if not isinstance(known, str) or not _SUM.fullmatch(known):
             raise (own / "sha256").error(f"is {show(known)}, where 64 digits are expected")
-        sizes = in_blocks(dtype, tuple(shape), own / "shape") if is_of_blocks(kind) else tuple(shape)
-        made.described[name], made.hashes[name] = (sizes, kind), known
+        is_kept = is_of_blocks(kind)
+        made.described[name] = blocks_of(dtype, tuple(shape), own / "shape") if is_kept else (tuple(shape), kind)
+        made.hashes[name] = known
     return made
 
 

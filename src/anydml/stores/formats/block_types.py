@@ -1,11 +1,12 @@
 """Types that NumPy does not have: blocks of elements along the last axis are moved as they are.
 
 An array of such a type has a dtype whose elements are blocks, and along its last axis as many of them as make its
-elements.
+elements. Where rows are not whole blocks, but the tensor is, all of it is one element, without axes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -40,7 +41,15 @@ DTYPES_OF_BLOCKS: Mapping[str, np.dtype[Any]] = {
 
 def elements_of(dtype: np.dtype[Any]) -> int:
     """The number of elements in what a dtype calls one: 1 unless it is of blocks."""
-    return BLOCKS[dtype.names[0]][0] if dtype.names and is_of_blocks(dtype) else 1
+    if not dtype.names or not is_of_blocks(dtype):
+        return 1
+    return BLOCKS[dtype.names[0]][0] if (whole := _whole_of(dtype)) is None else math.prod(whole)
+
+
+def _whole_of(dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+    """The shape of the tensor that is one element of a dtype; None if its elements are blocks of rows."""
+    title = dtype.fields[dtype.names[0]][2:] if dtype.fields and dtype.names else ()
+    return tuple(map(int, title[0].split())) if title else None
 
 
 def is_of_blocks(dtype: np.dtype[Any]) -> bool:
@@ -62,6 +71,8 @@ def not_of_format(dtype: np.dtype[Any], name: str, known: Iterable[str]) -> str:
         known: names of dtypes that it has.
     """
     own = name_of(dtype)
+    if is_of_blocks(dtype) and (whole := _whole_of(dtype)) is not None:
+        return f"is {own} of shape {[*whole]}, whose rows are not whole blocks: only a .safetensors file has it"
     where = _HAVE.get(own, "a .gguf file has it" if own in BLOCKS else f"it has {', '.join(known)}")
     return f"is {own}, which {name} has not: {where}; drop leaves it out"
 
@@ -82,7 +93,23 @@ def in_blocks(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[int, 
     return (*shape[:-1], shape[-1] // count)
 
 
+def blocks_of(name: str, shape: tuple[int, ...], place: JsonPath) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and dtype of a tensor in blocks; if they are not of its rows, it is one element as a whole.
+
+    Raises:
+        ModelError: it is not whole blocks, either.
+    """
+    count, size = BLOCKS[name]
+    total = math.prod(shape)
+    if not shape or not shape[-1] % count or not total or total % count:
+        return in_blocks(name, shape, place), DTYPES_OF_BLOCKS[name]
+    # The title of the field keeps tensors of different shapes apart.
+    return (), np.dtype([((" ".join(map(str, shape)), name), f"V{total // count * size}")])
+
+
 def in_elements(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
     """The shape in elements of a shape in what the dtype calls elements."""
+    if is_of_blocks(dtype) and (whole := _whole_of(dtype)) is not None:
+        return (*shape, *whole)
     count = elements_of(dtype)
     return (*shape[:-1], shape[-1] * count) if count > 1 else shape

@@ -17,7 +17,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
-from anydml.stores.formats.block_types import DTYPES_OF_BLOCKS, in_blocks
+from anydml.stores.formats.block_types import blocks_of
 from anydml.stores.formats.store import FileContent, Store
 from anydml.text import missing_bytes
 
@@ -207,8 +207,7 @@ def _stores(
             found[name] = Store(path, name, shape, dtype, start + first)
             continue
         try:
-            blocks = in_blocks(said_dtype, shape, place / name)
-            found[name] = Store(path, name, blocks, DTYPES_OF_BLOCKS[said_dtype], start + first)
+            found[name] = Store(path, name, *blocks_of(said_dtype, shape, place / name), start + first)
         except ModelError as error:
             refused[name] = error
     if start + end > size:

@@ -90,7 +90,8 @@ class FileBlocking(Blocking):
             kind.seen.clear()
             if cut is None:
                 raise BindingError(
-                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}"
+                    f"{self.name}: no way was found to move {self._outputs[0]!r} in blocks of {bytes_text(self.most)}: "
+                    "give more memory"
                 )
             self.cuts.append(cut)
             count += groups[number] * sum(
