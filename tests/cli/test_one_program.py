@@ -249,6 +249,34 @@ def test_paths_in_a_piped_model_start_from_the_current_folder(ran, piped):
     assert json.loads(out)["error"] is None
 
 
+def test_external_data_of_a_piped_model_start_from_the_current_folder(ran, piped):
+    onnx, numpy = pytest.importorskip("onnx"), pytest.importorskip("numpy")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "xy")
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in
+               (("x", numpy.arange(3, dtype="f")), ("at", numpy.array([2, 0, 1])))]  # fmt: skip
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Gather", ["x", "at"], ["y"])], "g", [x], [y], tensors)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, "model.onnx", save_as_external_data=True, location="data", size_threshold=0)
+    data = Path("model.onnx").read_bytes()
+    for name in ("run", "check"):
+        results = []
+        for file in ("model.onnx", "-"):
+            piped(data)
+            code, out, err = ran(name, file, "--json")
+            results.append((code, err, out.replace(json.dumps(file), "MODEL")))
+        assert results[0] == results[1]
+        assert results[0][0] == 0
+    piped(data)
+    code, out, err = ran("run", "-", "--output", "y=data", "--overwrite")
+    assert code == 2
+    assert "data" in err
+    piped(data)
+    Path("data").unlink()
+    code, out, err = ran("run", "-")
+    assert (code, out) == (2, "")
+    assert f"looked for at {Path('data').absolute()}" in err
+
+
 def test_errors_of_a_piped_model_name_standard_input(ran, piped):
     piped(b'{"resources": {"x": 1}}')
     code, out, err = ran("run", "-")

@@ -172,7 +172,7 @@ def run(
     with model_file(model) as file:
         if is_onnx(file.path):
             refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
-            document = run_onnx(file.path, inputs, outputs, allow_outside, overwrite, tell, explain)
+            document = run_onnx(file, inputs, outputs, allow_outside, overwrite, tell, explain)
         else:
             refuse_options(click.get_current_context(), ["inputs", "outputs", "overwrite"], "ONNX models")
             from anydml.cli.json_running import run_json

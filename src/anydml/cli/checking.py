@@ -90,7 +90,7 @@ def _checked(
     """Return the report on a model, its lines, and the exit code that it asks for."""
     try:
         if is_onnx(file.path):
-            checked = check_onnx(file.path, level, sizes)
+            checked = check_onnx(file, level, sizes)
             return checked.report(file.name), checked.lines(file.name, verbose), checked.code
         report = replace(check_json(file, level, allow_outside), model=file.name)
         lines = [file.renamed(line) for line in lines_of(report, verbose)]

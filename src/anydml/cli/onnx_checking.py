@@ -18,6 +18,7 @@ from anydml.text import counted, printable
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from anydml.cli.standard_input import ModelFile
     from anydml.feature_level import FeatureLevel
     from anydml.onnx.finding import Finding
 
@@ -127,11 +128,11 @@ class Checked:
         return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
 
 
-def check_onnx(model: str, level: FeatureLevel, sizes: Mapping[str, int]) -> Checked:
+def check_onnx(model: ModelFile, level: FeatureLevel, sizes: Mapping[str, int]) -> Checked:
     """Check an ONNX file against DirectML at a feature level.
 
     Args:
-        model: the file.
+        model: the model.
         level: the feature level.
         sizes: values of symbolic sizes of inputs.
 
@@ -143,11 +144,12 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Mapping[str, int]) -> Che
         from anydml.onnx.descs import describe
         from anydml.onnx.external import load_indices
 
-        load_indices(loaded, Path(model))
+        path = Path(model.path)
+        load_indices(loaded, path, model.folder or path.parent)
         # A list, so that nothing is printed if the file turns out to be broken.
         return list(describe(loaded, sizes))
 
-    model_findings = load_onnx(model, findings)
+    model_findings = load_onnx(model.path, findings)
     from anydml.onnx.emulation import is_emulated
 
     asked = [each for each in model_findings if each.desc is not None and not each.on_host and not each.unchecked]

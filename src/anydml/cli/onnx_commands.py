@@ -18,6 +18,8 @@ from anydml.text import printable
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from anydml.cli.standard_input import ModelFile
+
 SHOWN = 100
 """Elements printed of an output that is not written to a file."""
 
@@ -51,7 +53,7 @@ def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> N
 
 
 def run_onnx(
-    model: str,
+    file: ModelFile,
     inputs: Sequence[str],
     outputs: Sequence[str],
     allow_outside: bool,
@@ -62,7 +64,7 @@ def run_onnx(
     """Run an ONNX file.
 
     Args:
-        model: the file.
+        file: the model.
         inputs: ``NAME=FILE.npy`` for each input without a default.
         outputs: ``NAME=FILE.npy`` for outputs to write; the others are printed.
         allow_outside: whether external data may lie outside the model's folder.
@@ -85,16 +87,17 @@ def run_onnx(
     from anydml.onnx.external import external_files
     from anydml.onnx.program import Program
 
+    model, folder = file.path, file.folder or Path(file.path).parent
     place = JsonPath(model)
     sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
-    program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside)))
+    program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside, folder=folder)))
     for option, files, names_in_model in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
         wrong = next((name for name in files if name not in names_in_model), None)
         if wrong is not None:
             raise ModelError(
                 f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(names_in_model)}", field=wrong
             )
-    data = external_files(load(model, external_data=False), Path(model).parent) if targets else ()
+    data = external_files(load(model, external_data=False), folder) if targets else ()
     written: dict[Path, str] = {}
     for name, path in targets.items():
         check_replaceable(path, [Path(model), *sources.values(), *data], overwrite, JsonPath(f"--output {name}={path}"))

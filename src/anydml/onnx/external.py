@@ -68,18 +68,19 @@ def external_files(model: ModelProto, root: Path) -> set[Path]:
     return {root / entry.value for entry in entries if entry.key == "location"}
 
 
-def load_indices(model: ModelProto, path: Path) -> None:
+def load_indices(model: ModelProto, path: Path, folder: Path) -> None:
     """Read external data of the main graph that are constant indices, as far as they can be read.
 
     Args:
         model: that was loaded without its external data.
         path: its file.
+        folder: the folder that paths of external data start from.
     """
     names = {proto.input[1] for proto in model.graph.node if proto.op_type in INDEXED and len(proto.input) > 1}
     for tensor in model.graph.initializer:
         if tensor.name in names and tensor.data_location == TensorProto.EXTERNAL:
             with contextlib.suppress(ModelError):
-                data = find_external(tensor, Folder(path.parent), JsonPath(str(path)))
+                data = find_external(tensor, Folder(folder), JsonPath(str(path)))
                 if data.length <= MOST_BYTES:
                     data.load()
 

@@ -32,13 +32,20 @@ MESSAGE = 256
 """Overhead of a parsed message in bytes, without its strings and numbers."""
 
 
-def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_data: bool = True) -> ModelProto:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    allow_outside: bool = False,
+    external_data: bool = True,
+    folder: str | os.PathLike[str] | None = None,
+) -> ModelProto:
     """Read a model file.
 
     Args:
         path: the file, in ONNX's binary format.
-        allow_outside: whether external data may lie outside the file's folder.
+        allow_outside: whether external data may lie outside `folder`.
         external_data: whether to read external data into the model.
+        folder: the folder that paths of external data start from; by default that of the file.
 
     Raises:
         ModelError: the file does not exist, is too large, is truncated or is not an ONNX model, or its external data is
@@ -71,8 +78,8 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
     del data
     _check_model(model, place)
     if external_data:
-        folder = Folder(file.resolve().parent, allow_outside)
-        external_parts = [find_external(tensor, folder, place) for tensor in external_tensors(model)]
+        root = Folder(file.resolve().parent if folder is None else Path(folder).resolve(), allow_outside)
+        external_parts = [find_external(tensor, root, place) for tensor in external_tensors(model)]
         _check_memory(sum(part.length for part in external_parts), place)
         for part in external_parts:
             part.load()
