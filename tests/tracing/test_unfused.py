@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import gc
+import operator
 import os
 import re
 import signal
@@ -339,6 +340,7 @@ ASKING = {
     "a name of __class__": lambda x, y: (x, y)[{np.ndarray: 1}.get(getattr(x, "__class__"), 0)],  # noqa: B009
     "identity": lambda x, y: (x, y)[np.asarray(x) is x],
     "difference": lambda x, y: (x, y)[np.asarray(x) is not x],
+    "identity by a function": lambda x, y: (x, y)[operator.is_(np.asarray(x), x)],
     "attributes": lambda x, y: (x, y)[hasattr(x, "__dict__")],
 }
 

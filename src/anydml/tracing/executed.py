@@ -205,7 +205,7 @@ def _asks_classes(code: types.CodeType) -> bool:
     return any(step.opname == "IS_OP" and not before for step, before in zip(steps[1:], nothing, strict=False))
 
 
-_ASKING = frozenset(("type", "__class__", "id"))
+_ASKING = frozenset(("type", "__class__", "id", "is_", "is_not"))
 
 _ENDS = frozenset(("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"))
 _JUMPS = frozenset(("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT"))
