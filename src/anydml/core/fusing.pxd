@@ -15,7 +15,7 @@ cdef class Call:
     cdef int64_t first
     cdef Form form
     cdef tuple constants, scratch, lent, results
-    cdef object tree, change
+    cdef object tree, change, held
     cdef bint is_one
     cdef object run(self, Arguments *given, int64_t *found, object out)
 

@@ -194,9 +194,16 @@ class Calls:
         finally:
             return_buffer(given)
 
-    def form(self, arguments: tuple, keywords: dict):
-        """Return what the arguments have in common with those of similar calls; None if they cannot be read."""
+    def form(self, arguments: tuple, keywords: dict, is_naming: bool):
+        """Return what the arguments have in common with those of similar calls; None if they cannot be read.
+
+        Args:
+            arguments: positional arguments.
+            keywords: keyword arguments.
+            is_naming: whether similar calls have the same floats, texts and other objects.
+        """
         given: cython.pointer(Arguments) = borrow_buffer()
+        given.is_naming = is_naming
         try:
             return (
                 None
@@ -206,12 +213,13 @@ class Calls:
         finally:
             return_buffer(given)
 
-    def form_without_trace(self, arguments: tuple, keywords: dict):
+    def form_without_trace(self, arguments: tuple, keywords: dict, is_naming: bool):
         """Return the `form` of arguments for which no trace is expected to help; None if one may.
 
         That is, none has the same key, or several have it and none fits: the second one has fewer guards.
         """
         given: cython.pointer(Arguments) = borrow_buffer()
+        given.is_naming = is_naming
         try:
             if read_arguments(given, arguments, keywords):
                 return None
@@ -262,6 +270,8 @@ class Calls:
             if read_arguments(given, arguments, keywords):
                 return
             key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
+            # No other object gets the identity of one that is kept.
+            call.held = [cython.cast(object, given.object[k]) for k in range(given.objects)]
         finally:
             return_buffer(given)
         calls: list = self.found.setdefault(key, [])

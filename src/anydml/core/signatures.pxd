@@ -12,6 +12,7 @@ cdef enum:
     ARRAYS = 4096   # most arrays of a call, including results
     KEY = 131072    # most bytes of a key
     NUMBERS = 32768 # most sizes, strides and integers
+    OBJECTS = 4096  # most other arguments, and types of structures
 
 # Far more than most calls need: untouched pages take no memory.
 cdef struct Arguments:
@@ -20,6 +21,8 @@ cdef struct Arguments:
     int formed
     int numbers
     int depth
+    int objects
+    bint is_naming
     PyObject *arrays[4096]
     View views[4096]  # of arguments, and then of results
     Kind kinds[4096]
@@ -27,12 +30,16 @@ cdef struct Arguments:
     char key[131072]
     char form[262144]
     int64_t number[32768]
+    PyObject *object[4096]
 
 cdef Arguments *borrow_buffer() except NULL
 cdef void return_buffer(Arguments *given) noexcept
 cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
 cdef int append_choice(Arguments *given, char kind, int64_t value) noexcept
+cdef int append_named(Arguments *given, char kind, const void *bytes, Py_ssize_t count) noexcept
+cdef int append_object(Arguments *given, char kind, object item) noexcept
+cdef bint is_plain(object kind) except -1
 cdef int append_number(Arguments *given, int64_t value) noexcept
 cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil
 cdef int read_item(Arguments *given, object item) except -1

@@ -1,30 +1,34 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
-Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, and in the lengths of lists.
+Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, in the lengths of lists, and,
+unless the form names them, in floats, texts and other objects.
 
 `anydml.tracing.call` reads the same, in the same order.
 """
 
+import enum
 import itertools
 
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import description, read_array
+from cython.cimports.cpython.dict import PyDict_Check
 from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
-from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.list import PyList_Check
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.mem import PyMem_RawFree, PyMem_RawMalloc
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
-from cython.cimports.cpython.tuple import PyTuple_CheckExact
+from cython.cimports.cpython.tuple import PyTuple_Check
 from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.string import memcmp, memcpy
-from cython.cimports.numpy import PyArray_TYPE, import_array
+from cython.cimports.numpy import PyArray_CheckExact, PyArray_TYPE, import_array
 
 from anydml.fields import SHORT_INTEGERS
 
 import_array()
 
 LONG = np.int64
+DOUBLE = np.float64
 FLAG = np.bool_
 INTEGER, SIGNED, SPAN = np.integer, np.signedinteger, np.timedelta64
 
@@ -48,6 +52,7 @@ def borrow_buffer():
         given = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
     if given == cython.NULL:
         raise MemoryError
+    given.is_naming = False
     return given
 
 
@@ -82,6 +87,30 @@ def append_choice(given, kind, value):
     return refused
 
 
+def append_named(given, kind, bytes, count):
+    """Append a letter and bytes, of which the form has none unless it names them; returns as `append_bytes`."""
+    before = given.formed
+    refused = append_word(given, kind, count) or append_bytes(given, bytes, count)
+    if not given.is_naming:
+        given.formed = before + 1
+    return refused
+
+
+def append_object(given, kind, item):
+    """Append an object by its identity, and to the form by its type unless it names it; returns as `append_bytes`."""
+    own = type(item)
+    of = cython.cast(cython.pointer(PyObject), item)
+    value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
+    before = given.formed
+    if given.objects == OBJECTS or append_word(given, kind, cython.cast(int64_t, of)):
+        return 1
+    given.object[given.objects] = of
+    given.objects += 1
+    if not given.is_naming:
+        memcpy(given.form + before + 1, cython.address(value), 8)
+    return 0
+
+
 def append_number(given, value):
     """Append a number; returns as `append_bytes`."""
     if given.numbers == NUMBERS:
@@ -97,6 +126,7 @@ def read_arguments(given, arguments, keywords):
     given.used = 0
     given.formed = 0
     given.numbers = 0
+    given.objects = 0
     given.depth = 0
     for each in arguments:
         if read_item(given, each):
@@ -112,8 +142,15 @@ def read_item(given, item):
     overflow: cython.int = 0
     number: cython.double
     size: cython.Py_ssize_t
+    if PyArray_CheckExact(item):
+        return read_item_array(given, item)
     if item is None:
-        return append_word(given, ord("n"), 0)
+        if append_word(given, ord("n"), 0):
+            return 1
+        if given.depth and not given.is_naming:
+            # Beside numbers, it is a choice.
+            given.form[given.formed - 9] = ord("i")
+        return 0
     if type(item) is bool:
         return append_choice(given, ord("b"), 1 if item else 0)
     if type(item) is int or type(item) is LONG:
@@ -132,19 +169,22 @@ def read_item(given, item):
             # As many bits as sizes have, by another name.
             return append_word(given, ord("i"), 0) or append_number(given, value)
         return overflow != 0 or append_word(given, ord("I"), kind) or append_choice(given, ord("v"), value)
-    if type(item) is float:
+    if type(item) is float or type(item) is DOUBLE:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
-        return append_word(given, ord("f"), 0) or append_bytes(given, cython.address(number), 8)
+        return append_named(given, ord("f") if type(item) is float else ord("F"), cython.address(number), 8)
     if type(item) is str:
         try:
             text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
         except UnicodeEncodeError:
             return 1
-        return append_word(given, ord("s"), size) or append_bytes(given, text, size)
-    letter = ord("t") if PyTuple_CheckExact(item) else ord("l") if PyList_CheckExact(item) else ord("d")
-    if letter == ord("d") and type(item) is not dict:
-        return read_item_array(given, item)
+        return append_named(given, ord("s"), text, size)
+    letter = ord("t") if PyTuple_Check(item) else ord("l") if PyList_Check(item) else ord("d")
+    if letter == ord("d") and not PyDict_Check(item):
+        return append_object(given, ord("o"), item) if is_plain(type(item)) else read_item_array(given, item)
+    own = type(item)
+    if own is not tuple and own is not list and own is not dict and append_object(given, ord("c"), own):
+        return 1
     if given.depth == DEEPEST or append_choice(given, letter, len(item)):
         return 1
     given.depth += 1
@@ -174,6 +214,32 @@ def read_item(given, item):
     given.form[given.formed] = ord("e")
     given.formed += 1
     return 0
+
+
+PLAIN: dict = {}
+"""Types of arguments, and whether these are neither arrays nor of values that change."""
+
+IMMUTABLE = (bytes, complex, range, slice, type, np.generic, enum.Enum)
+IMMUTABLE_OF = ("datetime", "decimal", "fractions")
+ARRAYS_HAVE = (
+    "__array__",
+    "__array_interface__",
+    "__array_struct__",
+    "__cuda_array_interface__",
+    "__dlpack__",
+    "__getitem__",
+)
+
+
+def is_plain(kind):
+    """Whether the identity of a type's objects says what they are, as long as they exist: they are no arrays."""
+    known = PLAIN.get(kind)
+    if known is None:
+        known = issubclass(kind, IMMUTABLE) or kind.__module__ in IMMUTABLE_OF
+        # As `anydml.tracing.structure.static_key` compares them.
+        known = known or (kind.__eq__ is object.__eq__ and not any(hasattr(kind, name) for name in ARRAYS_HAVE))
+        PLAIN[kind] = known
+    return known
 
 
 def read_item_array(given, item):

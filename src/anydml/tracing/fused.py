@@ -172,7 +172,7 @@ class Fused(Calls, Generic[P, R]):
         # What changes something at first, such as a cache of the function's own, is traced a second time.
         if self._traces <= is_unsteady or not self._unfused.executed.is_known:
             return UNTRACED
-        form = self.form_without_trace(arguments, keywords)
+        form = self.form_without_trace(arguments, keywords, self._unfused.is_naming)
         done = self._unfused.run(form, arguments, keywords, is_unsteady)
         if done is not UNTRACED and self._unfused.calls == NOTICED and not is_unsteady:
             self._warn(arguments, keywords)
@@ -312,12 +312,12 @@ class Fused(Calls, Generic[P, R]):
                     raise
                 plan = traced(is_open=False)
             self._unfused.is_assigning |= plan.is_assigning
+            self._unfused.is_naming |= plan.is_naming
             self._unsteady = surroundings.change()
             if self._unsteady is None:
                 self._keep_trace(key, plan, call, arguments, keywords)
-            self._unfused.traced(
-                self.form(arguments, keywords), perf_counter() - start, has_paid=self.hits > self._hits_before
-            )
+            form = self.form(arguments, keywords, self._unfused.is_naming)
+            self._unfused.traced(form, perf_counter() - start, has_paid=self.hits > self._hits_before)
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1

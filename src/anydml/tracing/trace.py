@@ -36,6 +36,7 @@ class Trace:
 
     Attributes:
         own_arrays: the module of this name if the function may assign into arrays of its own; else None.
+        is_naming: whether a function on arrays got a text, a dtype or the like.
         numbers: positions or keywords of the arguments with integers as arrays without dimensions, by their operands.
     """
 
@@ -54,6 +55,7 @@ class Trace:
         self.composer = composer or Composer(name)
         self.is_over = False
         self.own_arrays: Any = None
+        self.is_naming = False
         self.unsigned: dict[str, int] = {}
         self.numbers: dict[int, int | str] = {}
         self._constants = 0

@@ -44,6 +44,7 @@ class TracedProgram:
         program: a program with open sizes that writes results of any strides.
         remembered: as given.
         is_assigning: whether the function may assign into arrays.
+        is_naming: whether it passes texts or dtypes to functions on arrays.
         pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
@@ -54,6 +55,7 @@ class TracedProgram:
         self.remembered = remembered
         self.pins = [*trace.scope.pins]
         self.is_assigning = trace.is_assigning
+        self.is_naming = trace.is_naming or trace.is_assigning
         self._paths = paths
         scope = trace.scope
         self._register = scope.register

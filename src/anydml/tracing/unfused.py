@@ -39,12 +39,13 @@ class Unfused:
         executed: what its traces have executed.
         calls: how many calls ran without a trace.
         is_assigning: whether it may assign into arrays, and must be kept from the arguments.
+        is_naming: whether it passes texts or dtypes to functions on arrays, which move by some and compute by others.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.executed = Executed()
         self.calls = 0
-        self.is_assigning = False
+        self.is_assigning = self.is_naming = False
         self._function = function
         self._trace_seconds = 0.0
         self._seconds: dict[bytes, float] = {}

@@ -19,6 +19,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from anydml.tracing.constants import arrays_of
 from anydml.tracing.executed import unwatched
 from anydml.tracing.refusing import named, refused
@@ -166,10 +168,21 @@ def call_word(
     word = table.get(key)
     if word is None:
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
+    if not trace.is_naming:
+        values = [*arguments, *keywords.values()]
+        trace.is_naming = any(_is_name(value) for value in values)
     with named(name):
         if trace.own_arrays is None:
             return unwatched(word.call, trace, arguments, keywords)
         return unwatched(trace.own_arrays.call, word, key, trace, arguments, keywords)
+
+
+def _is_name(value: Any) -> bool:
+    """Whether an argument is a text, a dtype or the like, which says what a function does."""
+    return isinstance(value, (str, np.dtype, type)) or type(value).__name__ in _TORCH_NAMES
+
+
+_TORCH_NAMES = frozenset(("dtype", "memory_format", "layout", "device"))
 
 
 def attribute(table: Table, name: str, label: str, x: TracedArray) -> Any:
