@@ -449,6 +449,23 @@ def test_choices_of_any_type_are_traced_once(name):
 
 
 @compiled
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.filterwarnings("ignore:turned runs as it stands")
+def test_arguments_that_come_again_have_traces_of_their_own(name):
+    def turned(x, choice):
+        return x[::-1] if choice in ("up", Way.UP, None) or hash(str(choice)) % 2 else x
+
+    fused, rng = dml.fuse(turned), np.random.default_rng(8)
+    values = [CHOICES[name](rng) for _ in range(30)]
+    for value in values[:2] * 10:
+        np.testing.assert_array_equal(fused(X, value), turned(X, value))
+    assert fused.counts.unfused == 0
+    for value in values:
+        np.testing.assert_array_equal(fused(X, value), turned(X, value))
+    assert fused.counts.traces <= 6
+
+
+@compiled
 @pytest.mark.filterwarnings("ignore:padded runs as it stands")
 @pytest.mark.parametrize("names", [None, {"edge": "edge", "wrap": "wrap", "mean": "mean"}])
 def test_texts_that_say_what_functions_do_are_traced(names):

@@ -194,16 +194,17 @@ class Calls:
         finally:
             return_buffer(given)
 
-    def form(self, arguments: tuple, keywords: dict, is_naming: bool):
+    def form(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return what the arguments have in common with those of similar calls; None if they cannot be read.
 
         Args:
             arguments: positional arguments.
             keywords: keyword arguments.
-            is_naming: whether similar calls have the same floats, texts and other objects.
+            naming: which floats, texts and other objects similar calls share: 0 for none, 1 for those outside
+                structures, or 2 for all.
         """
         given: cython.pointer(Arguments) = borrow_buffer()
-        given.is_naming = is_naming
+        given.naming = naming
         try:
             return (
                 None
@@ -213,13 +214,13 @@ class Calls:
         finally:
             return_buffer(given)
 
-    def form_without_trace(self, arguments: tuple, keywords: dict, is_naming: bool):
+    def form_without_trace(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return the `form` of arguments for which no trace is expected to help; None if one may.
 
         That is, none has the same key, or several have it and none fits: the second one has fewer guards.
         """
         given: cython.pointer(Arguments) = borrow_buffer()
-        given.is_naming = is_naming
+        given.naming = naming
         try:
             if read_arguments(given, arguments, keywords):
                 return None

@@ -22,7 +22,7 @@ cdef struct Arguments:
     int numbers
     int depth
     int objects
-    bint is_naming
+    int naming
     PyObject *arrays[4096]
     View views[4096]  # of arguments, and then of results
     Kind kinds[4096]
@@ -37,6 +37,7 @@ cdef void return_buffer(Arguments *given) noexcept
 cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
 cdef int append_choice(Arguments *given, char kind, int64_t value) noexcept
+cdef bint is_named(const Arguments *given) noexcept nogil
 cdef int append_named(Arguments *given, char kind, const void *bytes, Py_ssize_t count) noexcept
 cdef int append_object(Arguments *given, char kind, object item) noexcept
 cdef bint is_plain(object kind) except -1

@@ -1,7 +1,7 @@
 """Signatures of a call's arguments: a key of bytes that selects the traces, and the numbers that may differ.
 
 Also a form: what keys have in common that differ in booleans, in NumPy's UINT64 numbers, in the lengths of lists, and,
-unless the form names them, in floats, texts and other objects.
+unless it names them, in floats, texts and other objects: `naming` is 0 for none, 1 for those outside lists, 2 for all.
 
 `anydml.tracing.call` reads the same, in the same order.
 """
@@ -52,7 +52,7 @@ def borrow_buffer():
         given = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
     if given == cython.NULL:
         raise MemoryError
-    given.is_naming = False
+    given.naming = 0
     return given
 
 
@@ -87,11 +87,16 @@ def append_choice(given, kind, value):
     return refused
 
 
+def is_named(given):
+    """Whether the form names floats, texts and other objects here: outside structures, or everywhere."""
+    return given.naming > (1 if given.depth else 0)
+
+
 def append_named(given, kind, bytes, count):
     """Append a letter and bytes, of which the form has none unless it names them; returns as `append_bytes`."""
     before = given.formed
     refused = append_word(given, kind, count) or append_bytes(given, bytes, count)
-    if not given.is_naming:
+    if not is_named(given):
         given.formed = before + 1
     return refused
 
@@ -106,7 +111,7 @@ def append_object(given, kind, item):
         return 1
     given.object[given.objects] = of
     given.objects += 1
-    if not given.is_naming:
+    if not is_named(given):
         memcpy(given.form + before + 1, cython.address(value), 8)
     return 0
 
@@ -147,7 +152,7 @@ def read_item(given, item):
     if item is None:
         if append_word(given, ord("n"), 0):
             return 1
-        if given.depth and not given.is_naming:
+        if given.depth and not is_named(given):
             # Beside numbers, it is a choice.
             given.form[given.formed - 9] = ord("i")
         return 0

@@ -21,10 +21,10 @@ class PythonCalls:
         """Call the function."""
         return self.slowly(arguments, keywords, out)
 
-    def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any], is_naming: bool) -> bytes | None:
+    def form(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
         """Return what the arguments have in common with those of similar calls, which only compiled code does."""
 
-    def form_without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any], is_naming: bool) -> bytes | None:
+    def form_without_trace(self, arguments: tuple[Any, ...], keywords: dict[str, Any], naming: int) -> bytes | None:
         """Return the same if no trace is expected to help."""
 
     def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:

@@ -41,6 +41,9 @@ R = TypeVar("R")
 MOST_REASONS = 4
 """Most reasons for tracing that `explain` gives."""
 
+NAMED = 4
+"""Up to how many traces a float, a text or another object that is an argument has one of its own."""
+
 NOTICED = 10
 """After how many calls without a trace there is a warning."""
 
@@ -172,7 +175,8 @@ class Fused(Calls, Generic[P, R]):
         # What changes something at first, such as a cache of the function's own, is traced a second time.
         if self._traces <= is_unsteady or not self._unfused.executed.is_known:
             return UNTRACED
-        form = self.form_without_trace(arguments, keywords, self._unfused.is_naming)
+        naming = 2 if self._unfused.is_naming else int(self._traces < NAMED)
+        form = self.form_without_trace(arguments, keywords, naming)
         done = self._unfused.run(form, arguments, keywords, is_unsteady)
         if done is not UNTRACED and self._unfused.calls == NOTICED and not is_unsteady:
             self._warn(arguments, keywords)
@@ -316,8 +320,8 @@ class Fused(Calls, Generic[P, R]):
             self._unsteady = surroundings.change()
             if self._unsteady is None:
                 self._keep_trace(key, plan, call, arguments, keywords)
-            form = self.form(arguments, keywords, self._unfused.is_naming)
-            self._unfused.traced(form, perf_counter() - start, has_paid=self.hits > self._hits_before)
+            forms = [self.form(arguments, keywords, n) for n in ((2,) if self._unfused.is_naming else (0, 1))]
+            self._unfused.traced(forms, perf_counter() - start, has_paid=self.hits > self._hits_before)
             self.hits += self._unsteady is not None
             self._hits_before = self.hits
             self._traces += 1

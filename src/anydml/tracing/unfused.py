@@ -7,7 +7,7 @@ anything else may have to be refused. If it raises an error, a trace does the ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -83,11 +83,11 @@ class Unfused:
         self.calls += 1
         return found
 
-    def traced(self, form: bytes | None, seconds: float, has_paid: bool) -> None:
+    def traced(self, forms: Sequence[bytes | None], seconds: float, has_paid: bool) -> None:
         """Note that a call was traced.
 
         Args:
-            form: as for `run`.
+            forms: as for `run`, with and without the names of objects.
             seconds: how long it took.
             has_paid: whether calls have used the traces before this one.
         """
@@ -95,8 +95,7 @@ class Unfused:
         self._patience = PATIENCE if has_paid else 2 * self._patience
         if len(self._seconds) >= MOST_FORMS:
             self._seconds.clear()
-        if form is not None:
-            self._seconds[form] = 0.0
+        self._seconds.update({form: 0.0 for form in forms if form is not None})
 
 
 def _is_tensor(leaf: Any) -> bool:
