@@ -534,3 +534,19 @@ def test_what_objects_hold_may_change():
     # Another object may get the identity of one that is gone.
     for number in range(60):
         np.testing.assert_array_equal(Held(number % 4).cut(X), X[number % 4 :].T)
+
+
+@compiled
+@pytest.mark.filterwarnings("ignore:cut runs as it stands")
+def test_records_that_change_are_read_anew():
+    def cut(x, record):
+        return x[int(record["a"]) :].T
+
+    fused, records = dml.fuse(cut), np.array([(0, 2)], "i4,i4").view([("a", "i4"), ("b", "i4")])
+    for number in range(20):
+        records["a"] = number % 3
+        np.testing.assert_array_equal(fused(X, records[0]), X[number % 3 :].T)
+        same = records[0]
+        for other in range(3):
+            records["a"] = other
+            np.testing.assert_array_equal(fused(X, same), X[other:].T)

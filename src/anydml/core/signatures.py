@@ -224,7 +224,7 @@ def read_item(given, item):
 PLAIN: dict = {}
 """Types of arguments, and whether these are neither arrays nor of values that change."""
 
-IMMUTABLE = (bytes, complex, range, slice, type, np.generic, enum.Enum)
+IMMUTABLE = (bytes, complex, range, slice)
 IMMUTABLE_OF = ("datetime", "decimal", "fractions")
 ARRAYS_HAVE = (
     "__array__",
@@ -240,7 +240,9 @@ def is_plain(kind):
     """Whether the identity of a type's objects says what they are, as long as they exist: they are no arrays."""
     known = PLAIN.get(kind)
     if known is None:
-        known = issubclass(kind, IMMUTABLE) or kind.__module__ in IMMUTABLE_OF
+        known = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF
+        # Records are views of an array.
+        known = known or (issubclass(kind, np.generic) and not issubclass(kind, np.void))
         # As `anydml.tracing.structure.static_key` compares them.
         known = known or (kind.__eq__ is object.__eq__ and not any(hasattr(kind, name) for name in ARRAYS_HAVE))
         PLAIN[kind] = known
