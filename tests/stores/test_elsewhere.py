@@ -317,7 +317,7 @@ def test_nothing_is_replaced_unless_it_may_be(s3, local):
         stores.rechunk("x.npy", url, overwrite=True).run()
     put(f"{s3.folder}/other/notes.txt", b"mine")
     for overwrite in False, True:
-        with pytest.raises(ModelError, match=r"exists already|is no Zarr array"):
+        with pytest.raises(ModelError, match=r"exists already|is not a Zarr array"):
             stores.rechunk("x.npy", f"{s3.folder}/other", overwrite=overwrite).run()
     assert names(url) == sorted([*before, "notes.txt"])
     assert names(f"{s3.folder}/other") == ["notes.txt"]

@@ -315,8 +315,7 @@ class Fused(Calls, Generic[P, R]):
                 if surroundings.change():
                     raise
                 plan = traced(is_open=False)
-            self._unfused.is_assigning |= plan.is_assigning
-            self._unfused.is_naming |= plan.is_naming
+            self._unfused.note(plan.is_assigning, plan.is_naming)
             self._unsteady = surroundings.change()
             if self._unsteady is None:
                 self._keep_trace(key, plan, call, arguments, keywords)

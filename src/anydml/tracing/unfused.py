@@ -83,6 +83,13 @@ class Unfused:
         self.calls += 1
         return found
 
+    def note(self, is_assigning: bool, is_naming: bool) -> None:
+        """Note what a trace did: from the first one with names on, forms without these say nothing."""
+        if is_naming and not self.is_naming:
+            self._seconds.clear()
+        self.is_assigning |= is_assigning
+        self.is_naming |= is_naming
+
     def traced(self, forms: Sequence[bytes | None], seconds: float, has_paid: bool) -> None:
         """Note that a call was traced.
 
