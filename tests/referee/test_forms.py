@@ -76,7 +76,10 @@ if "anydml.referee.worker" in sys.orig_argv:
     engines.Anydml.run_webnn = lambda *given: [
         np.flip(each).reshape(each.shape) if each.size > 1 else each for each in webnn(*given)
     ]
-    engines.Anydml.run_dxdispatch = lambda *given: [np.roll(each, 1) for each in dxdispatch(*given)]
+    engines.Anydml.run_dxdispatch = lambda *given: rolled(dxdispatch(*given))
+
+    def rolled(ran):
+        return ran._replace(arrays=[np.roll(each, 1) for each in ran.arrays])
 """
 """What makes anydml wrong in a worker, which starts with it as `sitecustomize`."""
 

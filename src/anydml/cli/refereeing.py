@@ -85,7 +85,8 @@ def _of_form(form: str) -> tuple[Any, Any, Any, Any]:
 @click.command(cls=Command, short_help="Run an engine over cases and compare.")
 @click.argument("folder", metavar="DIR", type=LocalPath(is_read=True))
 @click.option("--engine", required=True, metavar="ENGINE",
-              help="anydml, onnxruntime, reference, openvino, tract, command:PROGRAM, or outputs:FOLDER.")  # fmt: skip
+              help="anydml, anydml:DEVICE, onnxruntime, reference, openvino, tract, command:PROGRAM, outputs:FOLDER.",
+)  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=None, metavar="N", help="Processes; one per core by default.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=20.0, show_default=True, help="Limit of a case.")
 @click.option("--memory", default="4GiB", show_default=True, metavar="SIZE", help="Limit of a case; 0 for none.")
@@ -107,7 +108,8 @@ def judge(
     DIR has cases as `anydml cases` writes them, folders as the package onnx has them, or files of WebNN's tests. A
     program of command: is given the model, the folder of the inputs, and the folder to write output_0.pb and so on to,
     or output_0.npy if the case is not of ONNX; it refuses a case by a code other than 0. outputs:FOLDER reads what
-    another machine has written beside the cases, as CASE/FOLDER/output_0.pb.
+    another machine has written beside the cases, as CASE/FOLDER/output_0.pb. anydml:DEVICE, such as anydml:reference,
+    runs DirectML's desc of a case where there is one, and says how many have none.
 
     The exit code is 0 if all agree, 1 if a case differs, crashes, hangs, is refused, or is accepted though illegal, and
     2 if DIR or ENGINE cannot be used.

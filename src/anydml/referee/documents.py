@@ -44,6 +44,7 @@ def lines_of(judged: Judged) -> Iterator[str]:
     for first, *rest in rows:
         cells = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
         yield "  ".join(["", first.ljust(widths[0]), *cells]).rstrip()
+    yield from _ways(judged)
     causes = causes_of(judged)
     for cause in causes[:MOST_CAUSES]:
         first_one = next(each for each in cause.verdicts if each.case == cause.example.name)
@@ -69,6 +70,20 @@ def lines_of(judged: Judged) -> Iterator[str]:
         yield f"compared as onnx does, rtol 1e-3, atol 1e-7: {counted(inexact, 'case')} without case.json"
 
 
+def _ways(judged: Judged) -> Iterator[str]:
+    """Yield how many cases were run in which way, and why, if the engine has several."""
+    ways = Counter[str]()
+    for way, count in judged.ways.items():
+        ways[way.partition(": ")[0]] += count
+    if ways:
+        yield "run " + ", ".join(f"{count} × by {way}" for way, count in ways.most_common())
+    reasons = [(way, count) for way, count in judged.ways.items() if ": " in way]
+    for way, count in reasons[:MOST_REASONS]:
+        yield f"    {count} by {_line(way)}"
+    if len(reasons) > MOST_REASONS:
+        yield f"    and for {counted(len(reasons) - MOST_REASONS, 'more reason')}"
+
+
 def _line(text: str, most: int = 300) -> str:
     return " ".join(text.split())[:most]
 
@@ -77,8 +92,9 @@ def as_json(judged: Judged) -> str:
     """Return a JSON document, in ASCII.
 
     Its keys are `error` (null), `engine`, `folder`, `seconds`, `counts` (by verdict), `operators` (counts by operator),
-    `causes` (each with `operator`, `verdict`, `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`,
-    `undone` (cases whose crash did not come again when they were alone), and `verdicts` (one per case).
+    `ways` (counts by how cases were run, if the engine has several ways), `causes` (each with `operator`, `verdict`,
+    `kind`, `common`, `failed`, `having`, `cases`, `example`), `readings`, `undone` (cases whose crash did not come
+    again when they were alone), and `verdicts` (one per case).
     """
     causes = [
         {
@@ -100,6 +116,7 @@ def as_json(judged: Judged) -> str:
             "seconds": round(judged.seconds, 3),
             "counts": judged.counts,
             "operators": by_operator(judged),
+            "ways": judged.ways,
             "undone": judged.undone,
             "causes": causes,
             "readings": readings,

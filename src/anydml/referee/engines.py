@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import math
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from anydml.engines import ENGINES as DEVICES
 from anydml.errors import ModelError
-from anydml.referee.outside import Command, NotRunError, Written, written
+from anydml.referee.ours import Anydml
+from anydml.referee.outside import Command, NotRunError, Written
 from anydml.referee.texts import dtype_of, name_of
 
 PACKED = ("int4", "uint4", "float4e2m1", "int2", "uint2")
@@ -28,6 +28,8 @@ class Engine(Protocol):
 
     Attributes:
         version: its name and version.
+
+    An engine that has several ways to run a case has the one that it took last as its attribute `way`.
     """
 
     version: str
@@ -47,38 +49,6 @@ class Engine(Protocol):
             Exception: the engine refuses the model or the inputs.
         """
         ...
-
-
-class Anydml:
-    """anydml's own backend."""
-
-    def __init__(self) -> None:
-        import onnx
-
-        from anydml._version import __version__
-        from anydml.onnx import backend
-
-        self.version = f"anydml {__version__}"
-        self._load, self._backend = onnx.load, backend
-
-    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
-        """Run a model."""
-        return list(self._backend.prepare(self._load(model)).run(list(inputs)))
-
-    def run_dxdispatch(self, model: Path) -> list[Any]:
-        """Run a model file of DxDispatch, in a folder of its own, which it writes to."""
-        from anydml import dxdispatch
-
-        with tempfile.TemporaryDirectory() as results:
-            copied = Path(shutil.copy(model, results))
-            dxdispatch.run(dxdispatch.load(copied), log=lambda line: None, warn=lambda line: None)
-            return written(Path(results))
-
-    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
-        """Run a test of WebNN by functions on arrays."""
-        from anydml.referee.webnn.running import run
-
-        return run(test["graph"])
 
 
 class Reference:
@@ -236,7 +206,7 @@ ENGINES: Mapping[str, type[Any]] = {
 }
 """Engines by name."""
 
-PREFIXES: Mapping[str, type[Any]] = {"command": Command, "outputs": Written}
+PREFIXES: Mapping[str, type[Any]] = {"anydml": Anydml, "command": Command, "outputs": Written}
 """Engines by what their names begin with, before a colon."""
 
 
@@ -244,10 +214,13 @@ def check_engine(name: str) -> None:
     """Check the name of an engine.
 
     Raises:
-        ModelError: there is no such engine.
+        ModelError: there is no such engine, or anydml has no such device.
     """
-    if name not in ENGINES and (name.partition(":")[0] not in PREFIXES or not name.partition(":")[2]):
-        known = f"{', '.join(ENGINES)}, command:PROGRAM or outputs:FOLDER"
+    prefix, _, rest = name.partition(":")
+    if prefix == "anydml" and rest and rest.partition(":")[0] not in DEVICES:
+        raise ModelError(f"anydml has no device {rest!r}", rule=f"its devices are {', '.join(DEVICES)}")
+    if name not in ENGINES and (prefix not in PREFIXES or not rest):
+        known = f"{', '.join(ENGINES)}, anydml:DEVICE, command:PROGRAM or outputs:FOLDER"
         raise ModelError(f"there is no engine {name!r}", rule=f"the engines are {known}")
 
 
@@ -263,6 +236,8 @@ def opened(name: str) -> Engine:
         made: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
     except ImportError as error:
         raise ModelError(f"the engine {name} cannot be imported: {error}", rule="install its package") from None
+    except ValueError as error:
+        raise ModelError(str(error)) from None
     return made
 
 

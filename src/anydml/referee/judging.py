@@ -58,6 +58,11 @@ class Judged(NamedTuple):
         return {verdict: found[verdict] for verdict in VERDICTS}
 
     @property
+    def ways(self) -> dict[str, int]:
+        """The number of cases by how they were run, the most first; empty if the engine has one way only."""
+        return dict(Counter(each.way for each in self.verdicts if each.way).most_common())
+
+    @property
     def is_clean(self) -> bool:
         """Whether some cases agree, all can be read, and none differs, crashes, hangs, is refused, or is accepted."""
         failed = any(each.verdict in FAILURES or each.kind == UNREADABLE for each in self.verdicts)
@@ -77,7 +82,8 @@ def judge(
     Args:
         folder: a folder of cases, or one case.
         engine: ``"anydml"``, ``"onnxruntime"``, ``"reference"``, ``"openvino"``, ``"tract"``, ``"command:PROGRAM"``, or
-            ``"outputs:FOLDER"`` for outputs that another machine has written beside the cases.
+            ``"outputs:FOLDER"`` for outputs that another machine has written beside the cases; ``"anydml:reference"``
+            and so on run DirectML's desc of a case, if it has one, on a device of anydml.
         jobs: worker processes; by default one per core, 4 at most.
         seconds: how long a case may take.
         memory: bytes that a case may take; 0 for no limit.

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,18 @@ class CrashError(Exception):
 
 class OutputError(Exception):
     """An engine has run a case, but what it gave as outputs cannot be read."""
+
+
+class Ran(NamedTuple):
+    """What a model file of DxDispatch has done.
+
+    Attributes:
+        arrays: what its commands have written as output_0.npy and so on.
+        text: what was printed.
+    """
+
+    arrays: list[Any]
+    text: str
 
 
 class Command:
@@ -60,11 +72,11 @@ class Command:
             self._call(model, model.parent / DATA, Path(results))
             return _tensors(Path(results))
 
-    def run_dxdispatch(self, model: Path) -> list[Any]:
+    def run_dxdispatch(self, model: Path) -> Ran:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
         with tempfile.TemporaryDirectory() as results:
-            self._call(model, model.parent, Path(results), Path(results))
-            return written(Path(results))
+            text = self._call(model, model.parent, Path(results), Path(results))
+            return Ran(written(Path(results)), text)
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Run a test of WebNN, which is given as a file of its own."""
@@ -74,17 +86,19 @@ class Command:
             self._call(alone, Path(results), Path(results))
             return written(Path(results))
 
-    def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> None:
+    def _call(self, model: Path, inputs: Path, results: Path, inside: Path | None = None) -> str:
         given = [*self._words, str(model), str(inputs), str(results)]
         # A file, not a pipe: a process that the program leaves behind may hold what it writes to.
         with tempfile.TemporaryFile() as errors:
             code = subprocess.run(given, stdout=errors, stderr=errors, check=False, cwd=inside).returncode
             errors.seek(0)
-            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
+            text = errors.read().decode("utf-8", "replace")
+        lines = text.strip().splitlines()
         if code < 0:
             raise CrashError(" ".join([signal.Signals(-code).name, *lines[-1:]]))
         if code:
             raise OutsideError(lines[-1] if lines else f"it ended with {code}")
+        return text
 
 
 class Written:
@@ -97,9 +111,11 @@ class Written:
         """Read the outputs of a model."""
         return _tensors(self._folder(model.parent / self._name))
 
-    def run_dxdispatch(self, model: Path) -> list[Any]:
-        """Read the outputs of a model file of DxDispatch."""
-        return written(self._folder(model.parent / self._name))
+    def run_dxdispatch(self, model: Path) -> Ran:
+        """Read what a model file of DxDispatch has written and printed."""
+        folder = self._folder(model.parent / self._name)
+        printed = folder / PRINTED
+        return Ran(written(folder), printed.read_text("utf-8", "replace") if printed.exists() else "")
 
     def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
         """Read the outputs of a test of WebNN: of the third in gather.json, NAME/gather/2/output_0.npy and so on."""
@@ -127,6 +143,10 @@ def runs(engine: Any, form: str) -> Callable[..., list[Any]]:
 
 WRITTEN = "output_{}.npy"
 """Names of outputs of WebNN and DirectML."""
+
+
+PRINTED = "printed.txt"
+"""The file of what a model of DxDispatch prints."""
 
 
 def read_npy(path: Path) -> Any:

@@ -41,6 +41,7 @@ class Verdict(NamedTuple):
         detail: what was found and what is expected, or the engine's message.
         reading: the reading of an ambiguous text that the engine takes; empty for the first, or if there is one only.
         question: what the text leaves open; empty if nothing.
+        way: how the engine ran the case, or why not another way; empty if it has one way only.
     """
 
     case: str
@@ -50,6 +51,7 @@ class Verdict(NamedTuple):
     detail: str = ""
     reading: str = ""
     question: str = ""
+    way: str = ""
 
 
 def verdict_of(stored: Stored, engine: Engine) -> Verdict:
@@ -58,6 +60,11 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
     Raises:
         ModelError: a file of the case cannot be read.
     """
+    found = _verdict_of(stored, engine)
+    return found._replace(way=getattr(engine, "way", ""))
+
+
+def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     stored.check()
     expected, readings = stored.outputs(), stored.readings()
     base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,14 @@ from anydml.errors import ModelError
 from anydml.operators import NonzeroCoordinatesOperatorDesc, OperatorDesc
 from anydml.referee.directml.cases import EXPECTED, MODEL, taken
 from anydml.referee.folders import Stored, read_about
-from anydml.referee.outside import OutputError, read_npy, runs
+from anydml.referee.outside import PRINTED, OutputError, read_npy, runs
+
+LINE = re.compile(r"Resource '.*':|\[ *\d+\] ")
+"""The beginning of what a print command prints, and of the lines of its verbose form."""
+
+RESOURCE = "such a line begins with Resource 'NAME': as DxDispatch prints it"
+
+TYPE = re.compile(r"(?<=') \(\w+ \[[\d, ]*\]\)(?=:)")
 
 
 class StoredDirectml(Stored):
@@ -22,6 +30,16 @@ class StoredDirectml(Stored):
     form: ClassVar[str] = "dxdispatch"
 
     @property
+    def is_exact(self) -> bool:
+        """Whether outputs must be equal: operators that move data have no tolerance."""
+        return True
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether what the model prints is expected, instead of arrays."""
+        return (self.folder / PRINTED).exists()
+
+    @property
     def model(self) -> Path:
         """The model's file."""
         return self.folder / MODEL
@@ -29,15 +47,21 @@ class StoredDirectml(Stored):
     @property
     def operator(self) -> str:
         """The operator; of a folder without `case.json`, the types of all dispatchables."""
-        return str(self.about.get("operator") or "+".join(type(each).__name__ for each in self._descs()))
+        if "operator" in self.about:
+            return str(self.about["operator"])
+        try:
+            return "+".join(dict.fromkeys(each.OPERATOR for each in self._descs())) or "no operator"
+        except ModelError:
+            # What cannot be read may be the engine's to refuse.
+            return self.MODEL
 
     def check(self) -> None:
-        """Check that the model of a valid case has one operator, which keeps its rules.
+        """Check that the model of a valid case has one operator, which keeps its rules, unless it prints.
 
         Raises:
             ModelError: it has not.
         """
-        if self.is_valid:
+        if self.is_valid and not self.is_printed:
             self.desc()
 
     def inputs(self) -> list[Any]:
@@ -48,6 +72,11 @@ class StoredDirectml(Stored):
         """The outputs that are expected."""
         if not self.is_valid:
             return []
+        if self.is_printed:
+            lines = printed((self.folder / PRINTED).read_text("utf-8", "replace"))
+            if not lines.size:
+                raise ModelError(f"{self.folder / PRINTED} has no line of a print command", rule=RESOURCE)
+            return [lines]
         desc = self.desc()
         found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
         return defined(desc, found)
@@ -63,7 +92,9 @@ class StoredDirectml(Stored):
             OutputError: what was written is too short.
             Exception: what the engine raises.
         """
-        outputs = runs(engine, self.form)(self.model)
+        outputs, text = runs(engine, self.form)(self.model)
+        if self.is_valid and self.is_printed:
+            return [printed(text)]
         if not self.is_valid or not outputs:
             return [*outputs]
         desc = self.desc()
@@ -97,9 +128,17 @@ def stored_directml(folder: Path) -> StoredDirectml:
         ModelError: it is not whole.
     """
     found = StoredDirectml(folder.name, folder, read_about(folder))
-    if found.is_valid and not (folder / EXPECTED.format(0)).exists():
-        raise ModelError(f"{folder} has no {EXPECTED.format(0)}", rule="a case has what its model must write")
+    are_written = (folder / EXPECTED.format(0)).exists()
+    if found.is_valid and are_written == found.is_printed:
+        both = f"both {EXPECTED.format(0)} and" if are_written else f"no {EXPECTED.format(0)} and no"
+        raise ModelError(f"{folder} has {both} {PRINTED}", rule="a case has what its model must write, or print")
     return found
+
+
+def printed(text: str) -> Any:
+    """What print commands print of resources: an array of lines, without the type and sizes that anydml says."""
+    lines = [TYPE.sub("", line).rstrip() for line in text.splitlines()]
+    return np.array([*filter(LINE.match, lines), None], object)[:-1]
 
 
 def defined(desc: OperatorDesc, outputs: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Run WebNN's graphs of operators that move data, by anydml's functions on arrays."""
+"""Run WebNN's graphs of operators that move data, by anydml's functions on arrays or by descs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ import numpy as np
 from onnx import helper
 
 from anydml import functions
+from anydml.device import Device
 from anydml.errors import ModelError
 from anydml.onnx import backend
+from anydml.referee.by_descs import NoDescError, outputs_by_desc
+from anydml.referee.folders import model_of
 from anydml.referee.nodes import Node
 from anydml.referee.webnn.folders import array_of
 from anydml.referee.webnn.operators import OPSET, Call
+from anydml.referee.webnn.reading import NODES, call_in
 from anydml.referee.webnn.steps import RULES
+from anydml.text import counted
 
 Values = Mapping[str, Any]
 
@@ -29,21 +34,71 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
     values = {name: array_of(tensor) for name, tensor in graph["inputs"].items()}
     for each in graph["operators"]:
         name = each["name"]
-        given: dict[str, Any] = {}
-        for argument in each["arguments"]:
-            given |= argument
         if name not in CALLS:
             raise ModelError(f"anydml has no {name} of WebNN", rule=f"it has {', '.join(CALLS)}")
-        tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
-        if "inputs" in given:
-            tensors["inputs"] = [values[value] for value in given["inputs"]]
+        given, tensors = _arguments(each, values)
         _check(name, tensors, given)
         found = CALLS[name]({**given, **tensors}, given.get("options", {}))
-        names, results = each["outputs"], found
-        if isinstance(names, str):
-            names, results = [names], [found]
-        values |= zip(names, results, strict=True)
+        names = _names(each)
+        values |= zip(names, [found] if isinstance(each["outputs"], str) else found, strict=True)
     return [values[name] for name in graph["expectedOutputs"]]
+
+
+def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
+    """The outputs of a test with one operator, in the order of `expectedOutputs`, by the desc of the node of ONNX.
+
+    Args:
+        device: the device.
+        test: the test.
+
+    Raises:
+        NoDescError: there is no desc.
+        ModelError: a step of the method throws.
+    """
+    graph = test["graph"]
+    if len(graph["operators"]) != 1:
+        raise NoDescError(f"the test has {counted(len(graph['operators']), 'operator')}")
+    (operator,) = graph["operators"]
+    name, expected = operator["name"], graph["expectedOutputs"]
+    if name not in NODES:
+        raise NoDescError(f"DirectML has no operator here for {name}")
+    given, tensors = _arguments(operator, {key: array_of(tensor) for key, tensor in graph["inputs"].items()})
+    _check(name, tensors, given)
+    if given.get("options", {}).get("mode") == "linear":
+        raise NoDescError("linear computes")
+    if not {*_names(operator)} <= expected.keys():
+        raise NoDescError("the test does not say which outputs it expects")
+    call = call_in(test)
+    node = call.node._replace(constant=frozenset(range(len(call.node.inputs))) - {*call.tensors.values()})
+    for field, number in call.tensors.items():
+        # ONNX has booleans, and no unsigned indices.
+        if field == "condition":
+            node = node.with_input(number, node.array(number) != 0)
+        elif field == "indices":
+            node = node.with_input(number, node.array(number).astype(np.int64))
+    outputs = [array_of(expected[each]) for each in _names(operator)]
+    model = model_of(node, [(each.dtype, each.shape) for each in outputs])
+    inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
+    found = outputs_by_desc(device, model, inputs)
+    by_name = dict(zip(_names(operator), found.values(), strict=True))
+    return [by_name[each] for each in expected]
+
+
+def _names(operator: Mapping[str, Any]) -> list[str]:
+    """The names of an operator's outputs."""
+    names = operator["outputs"]
+    return [names] if isinstance(names, str) else [*names]
+
+
+def _arguments(operator: Mapping[str, Any], values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of an operator, and those of them that are tensors as arrays."""
+    given: dict[str, Any] = {}
+    for argument in operator["arguments"]:
+        given |= argument
+    tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
+    if "inputs" in given:
+        tensors["inputs"] = [values[value] for value in given["inputs"]]
+    return given, tensors
 
 
 def _check(name: str, tensors: Values, given: Values) -> None:

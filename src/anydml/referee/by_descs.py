@@ -1,0 +1,145 @@
+"""Run a model of one node as DirectML's desc on one of anydml's devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, numpy_helper
+
+from anydml.device import Device
+from anydml.errors import ModelError
+from anydml.feature_level import FeatureLevel
+from anydml.onnx.descs import describe
+from anydml.onnx.table import NODES
+from anydml.onnx.tensors import numpy_type, tensor_type
+from anydml.onnx.walk import plain_domain
+from anydml.operators import JoinOperatorDesc, NonzeroCoordinatesOperatorDesc, OperatorDesc
+from anydml.referee.directml.cases import taken
+from anydml.tensor import TensorDesc
+from anydml.text import counted
+
+Arrays = Mapping[str, Any]
+
+FIRST_IR = 4
+"""The version of ONNX's IR in which an initializer need not be an input as well."""
+
+
+class NoDescError(Exception):
+    """There is no desc for a case, or its rules forbid it."""
+
+
+def with_constants(model: ModelProto, inputs: Sequence[Any]) -> ModelProto:
+    """A model whose inputs are initializers.
+
+    Args:
+        model: the model.
+        inputs: the arrays of all its inputs, or of those without an initializer.
+
+    Raises:
+        NoDescError: one is not a tensor.
+    """
+    if not all(isinstance(each, np.ndarray) for each in inputs):
+        raise NoDescError("DirectML has tensors alone, no sequences and no optional values")
+    known = {each.name for each in model.graph.initializer}
+    names = [each.name for each in model.graph.input]
+    if len(names) != len(inputs):
+        names = [name for name in names if name not in known]
+    made = ModelProto()
+    made.CopyFrom(model)
+    made.ir_version = max(made.ir_version, FIRST_IR)
+    del made.graph.input[:]
+    kept = [each for each in made.graph.initializer if each.name not in names]
+    del made.graph.initializer[:]
+    given = [numpy_helper.from_array(array, name) for name, array in zip(names, inputs, strict=True)]
+    made.graph.initializer.extend([*kept, *given])
+    return made
+
+
+def outputs_by_desc(device: Device, model: ModelProto, inputs: Arrays) -> dict[str, Any]:
+    """The outputs of a node by its desc, by name. A desc has no lengths, as ConcatTraining gives them.
+
+    Args:
+        device: the device.
+        model: a model of one node.
+        inputs: the arrays of its inputs by name; the others are initializers.
+
+    Raises:
+        NoDescError: there is no desc, or it breaks a rule.
+    """
+    desc = _desc_of(model)
+    (node,) = model.graph.node
+    wanted = _wanted(model)
+    arrays = {**{each.name: numpy_helper.to_array(each) for each in model.graph.initializer}, **inputs}
+    given = [_bound(array, tensor) for array, (_, tensor) in zip(_read(node, desc, arrays), desc.inputs, strict=False)]
+    results = [np.zeros(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
+    device.compile_operator(desc).bind(given, results).dispatch()
+    if isinstance(desc, NonzeroCoordinatesOperatorDesc):
+        count, rows = results
+        places = rows.reshape(rows.shape[-2:])[: count.item(), : arrays[node.input[0]].ndim]
+        return {node.output[0]: places.T.astype(np.int64)}
+    found = {}
+    for name, array in zip(node.output, results, strict=False):
+        if name in wanted:
+            dtype, rank = wanted[name]
+            found[name] = array.view(dtype).reshape(array.shape[array.ndim - rank :])
+    return found
+
+
+def _desc_of(model: ModelProto) -> OperatorDesc:
+    """The desc of the only node of a model.
+
+    Raises:
+        NoDescError: there is none.
+    """
+    if len(model.graph.node) != 1:
+        raise NoDescError(f"the model has {counted(len(model.graph.node), 'node')}")
+    try:
+        findings = [*describe(model, min_dimensions=1)]
+    except ModelError as error:
+        raise NoDescError(error.rule or str(error)) from None
+    if not findings:
+        raise NoDescError("DirectML has no operator for it")
+    finding = findings[0]
+    if finding.error:
+        raise NoDescError(finding.error.rule or str(finding.error))
+    if finding.unchecked or finding.desc is None:
+        raise NoDescError(finding.unchecked or "DirectML has no operator for it")
+    desc = finding.desc
+    for problem in desc.problems(FeatureLevel.LATEST):
+        raise NoDescError(f"{problem.operator}'s {problem.field.partition('.')[2] or problem.field}: {problem.rule}")
+    node = model.graph.node[0]
+    if node.op_type == "Split" and len(desc.outputs) < len(node.output):
+        raise NoDescError("DirectML has no parts without elements")
+    return desc
+
+
+def _wanted(model: ModelProto) -> dict[str, tuple[np.dtype[Any], int]]:
+    """The dtype and the rank of each output, by name.
+
+    Raises:
+        NoDescError: the model does not say them.
+    """
+    found = {}
+    for each in model.graph.output:
+        kind, sizes = tensor_type(each)
+        dtype = numpy_type(kind)
+        if dtype is None or sizes is None:
+            raise NoDescError(f"the model does not say the type and the rank of {each.name}")
+        found[each.name] = dtype, len(sizes)
+    return found
+
+
+def _read(node: NodeProto, desc: OperatorDesc, arrays: Arrays) -> list[Any]:
+    """The inputs that a desc reads: not those that decide sizes, which its fields have."""
+    decides = NODES[plain_domain(node.domain), node.op_type].decided_by
+    found = [arrays[name] for k, name in enumerate(node.input) if name and k not in decides]
+    # A join leaves out empty parts.
+    return [each for each in found if each.size] if isinstance(desc, JoinOperatorDesc) else found
+
+
+def _bound(array: Any, tensor: TensorDesc) -> Any:
+    """A packed array in the sizes and strides of a tensor, whose type has another name where DirectML has none."""
+    flat = np.ascontiguousarray(array).reshape(-1).view(tensor.data_type.dtype)
+    return taken(flat, tensor)

@@ -1,0 +1,103 @@
+"""anydml as an engine that is judged: its backend and functions, or descs on one of its devices."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.referee.outside import Ran, written
+
+DESC = "a desc"
+"""How a case was run that DirectML has an operator for."""
+
+
+class Anydml:
+    """anydml: on no device in particular, or on one that runs descs where there are any.
+
+    Args:
+        device: a device by its name, such as ``"reference"``, which runs the desc of a case of ONNX or WebNN, and the
+            models of DxDispatch; what has no desc is run as without a device. Empty: cases of ONNX are run by the
+            backend, and those of WebNN by functions on arrays.
+
+    Attributes:
+        version: its name and version.
+        way: how the last case was run, or why there is no desc for it; empty without a device.
+
+    Raises:
+        ModelError: the device does not read host memory, where cases are.
+        ValueError: there is no such device.
+    """
+
+    def __init__(self, device: str = "") -> None:
+        import onnx
+
+        from anydml._version import __version__
+        from anydml.device import Device
+        from anydml.onnx import backend
+
+        if device.startswith("cuda") and not os.environ.get("TRITON_INTERPRET"):
+            rule = "TRITON_INTERPRET=1 runs its kernels on host memory"
+            raise ModelError("a GPU cannot be given cases, which are in host memory", rule=rule)
+        self.version = f"anydml {__version__}" + (f" on {device}" if device else "")
+        self.way = ""
+        self._device = Device(device) if device else None
+        self._load, self._backend = onnx.load, backend
+
+    def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
+        """Run a model."""
+        self.way = ""
+        loaded = self._load(model)
+        if self._device is None:
+            return list(self._backend.prepare(loaded).run(list(inputs)))
+        from anydml.referee.by_descs import NoDescError, outputs_by_desc, with_constants
+
+        try:
+            whole = with_constants(loaded, inputs)
+            found = outputs_by_desc(self._device, whole, {})
+        except NoDescError as error:
+            self.way = f"the backend: {error}"
+            return list(self._backend.prepare(loaded).run(list(inputs)))
+        self.way = DESC
+        names = [each.name for each in loaded.graph.output]
+        if found.keys() < {*names}:
+            # The host knows the lengths of parts, as they are sizes.
+            self.way += ", and lengths by the backend"
+            found = {**dict(zip(names, self._backend.prepare(whole).run([]), strict=True)), **found}
+        return [found[name] for name in names]
+
+    def run_dxdispatch(self, model: Path) -> Ran:
+        """Run a model file of DxDispatch in a copy of its folder, which it writes to."""
+        from anydml import dxdispatch
+
+        lines: list[str] = []
+        device = "cpu" if self._device is None else self._device.name
+        self.way = "" if self._device is None else DESC
+        with tempfile.TemporaryDirectory() as results:
+            copied = Path(results) / "case"
+            shutil.copytree(model.parent, copied, ignore=shutil.ignore_patterns("output_*", "expected_*"))
+            loaded = dxdispatch.load(copied / model.name)
+            dxdispatch.run(loaded, device=device, log=lines.append, warn=lambda line: None)
+            return Ran(written(copied), "\n".join(lines))
+
+    def run_webnn(self, test: Mapping[str, Any], path: Path, number: int) -> list[Any]:
+        """Run a test of WebNN."""
+        from anydml.referee.webnn import running
+
+        graph = test["graph"]
+        if self._device is None:
+            return running.run(graph)
+        from anydml.referee.by_descs import NoDescError
+
+        try:
+            self.way = "the steps of WebNN"
+            found = running.run_by_desc(self._device, test)
+        except NoDescError as error:
+            self.way = f"functions: {error}"
+            return running.run(graph)
+        self.way = DESC
+        return found
