@@ -17,6 +17,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from anydml.referee.causes import FIRST_READING
+from anydml.referee.operators import OPERATORS
+from anydml.referee.takers import TAKEN
+
 RESULTS = Path(__file__).parent / "results" / "referee.json"
 MOST = 240
 """Characters of a line that are kept."""
@@ -64,6 +68,29 @@ def kept(
     return {"date": date, "cases": whose, "command": command, "engines": engines}
 
 
+def taken(judged: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The engines that took each reading of what is ambiguous in at least one case.
+
+    Args:
+        judged: what `anydml judge --json` printed, one per engine.
+    """
+    found = []
+    for name, operator in OPERATORS.items():
+        for ambiguity in operator.ambiguities:
+            counts = {
+                engine["engine"]: reading["taken"]
+                for engine in judged
+                for reading in engine["readings"]
+                if (reading["operator"], reading["question"]) == (name, ambiguity.question)
+            }
+            by_words = {}
+            for k, reading in enumerate(ambiguity.readings):
+                words = reading.words if k else FIRST_READING
+                by_words[reading.words] = [engine for engine, those in counts.items() if words in those]
+            found.append({"operator": name, "question": ambiguity.question, "taken": by_words})
+    return found
+
+
 def main() -> None:
     """Write the results of some engines."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.referee", description=(__doc__ or "").splitlines()[0])
@@ -90,6 +117,7 @@ def main() -> None:
         + "\n",
         encoding="utf-8",
     )
+    TAKEN.write_text(json.dumps(taken(judged), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ A page asks with a line ``[[name argument]]``:
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
     [[ambiguities onnx]]   what a document leaves open: onnx or directml
+    [[undecided]]          the nodes that the referee leaves out, as no sentence decides them
+    [[cases]]              the operators that it has cases of, and why others have none
     [[verdicts]]           the counts that `benchmarks/results/referee.json` holds
     [[differences]]        the smallest case of each difference and crash in it
 """
@@ -30,7 +32,10 @@ from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
 from anydml.operators.problem import camel, dimension_text
 from anydml.referee.directml.texts import QUESTIONS
+from anydml.referee.no_cases import reason_of
 from anydml.referee.operators import OPERATORS
+from anydml.referee.takers import takers
+from anydml.referee.texts import first_versions
 from anydml.tracing.numpy_words import NUMPY
 from anydml.tracing.torch_words import TORCH
 from anydml.tracing.words import Undecided, Word
@@ -52,6 +57,9 @@ CELL = re.compile(r"<td>(.*?)</td>", re.S)
 LONG = 30
 """Characters of a cell that is kept wide enough to be read (see style.css)."""
 TITLE = re.compile(r"(<h1[^>]*>)([^<]+)")
+
+SHOWN_READINGS = 4
+"""Readings of one question that are listed."""
 
 NOT_MEASURED = "Not measured yet.\n"
 
@@ -244,15 +252,35 @@ def ambiguities(document: str) -> str:
     """The questions that a document leaves open, and what is done here."""
     if document == "directml":
         rows = [(each["question"], each["says"], each["here"]) for each in QUESTIONS]
-        return table(("question", "DirectML's prose", "here"), rows)
-    found: dict[tuple[str, str], list[str]] = {}
+        return table(("question", "DirectML's prose", "anydml"), rows)
+    rows = []
     for operator in OPERATORS.values():
         for each in operator.ambiguities:
-            words = " / ".join(f"{k}. {reading.words}" for k, reading in enumerate(each.readings[:4], 1))
-            more = f" and {len(each.readings) - 4} more" if len(each.readings) > 4 else ""
-            found.setdefault((each.question, words + more), []).append(operator.name)
-    rows = [(", ".join(names), question, words) for (question, words), names in found.items()]
-    return table(("operators", "question", "readings"), rows)
+            shown = each.readings[:SHOWN_READINGS]
+            for k, reading in enumerate(shown):
+                first = ("", "") if k else (operator.name, each.question)
+                rows.append((*first, reading.words, ", ".join(takers(operator.name, each.question, reading.words))))
+            if more := len(each.readings) - len(shown):
+                rows.append(("", "", f"and {more} more", ""))
+    return table(("operator", "question", "readings", "who takes them"), rows)
+
+
+def undecided() -> str:
+    """The nodes that are no cases, by operator."""
+    found: dict[str, list[str]] = {}
+    for operator in OPERATORS.values():
+        for each in operator.left_out:
+            found.setdefault(each.words, []).append(operator.name)
+    return table(("operators", "left out"), [(", ".join(names), words) for words, names in found.items()])
+
+
+def cases() -> str:
+    """The operators that cases are of, and why others are of none."""
+    reasons: dict[str, list[str]] = {}
+    for name in sorted(first_versions().keys() - OPERATORS.keys()):
+        reasons.setdefault(reason_of(name), []).append(name)
+    rows = [("", ", ".join(OPERATORS)), *((reason, ", ".join(names)) for reason, names in reasons.items())]
+    return table(("no cases, because", "operators"), rows)
 
 
 def verdicts() -> str:
@@ -316,6 +344,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "small": small,
     "words": words,
     "ambiguities": ambiguities,
+    "cases": cases,
+    "undecided": undecided,
     "verdicts": verdicts,
     "differences": differences,
 }

@@ -19,7 +19,7 @@ from anydml.device import Device
 from anydml.errors import AnydmlError
 from anydml.onnx import backend
 from anydml.referee import make_cases
-from anydml.referee.cases import same
+from anydml.referee.cases import plain, same
 from anydml.referee.directml.cases import directml_cases, taken
 from anydml.referee.directml.folders import defined
 from anydml.referee.folders import model_of
@@ -50,11 +50,10 @@ def onnx(count: int, seed: int) -> Iterator[Outcome]:
     """Cases of ONNX, by the backend."""
     for case in make_cases(count=count, seed=seed):
         node = case.node
-        model = model_of(node, [(value.dtype, value.shape) for value in case.outputs])
-        given = [value for k, value in enumerate(node.inputs) if value is not None and k not in node.constant]
+        model = model_of(node, case.outputs)
         found: Any = None
         try:
-            found = [*backend.prepare(model).run(given)]
+            found = [*backend.prepare(model).run([*map(plain, node.given)])]
             known = [case.outputs, *(each.outputs for each in case.alternatives if each.outputs is not None)]
             agrees = any(_agree(found, each) for each in known)
         except AnydmlError as error:

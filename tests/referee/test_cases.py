@@ -10,29 +10,30 @@ from onnx.reference import ReferenceEvaluator
 from anydml.errors import AnydmlError, ModelError
 from anydml.onnx import backend
 from anydml.referee import find_cases, make_cases, write_cases
-from anydml.referee.cases import same
+from anydml.referee.cases import plain, same
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
 from anydml.referee.folders import MODEL, model_of
-from anydml.referee.nodes import Node
+from anydml.referee.nodes import Node, TensorList
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller import node_of
 from anydml.referee.texts import says, versions
 from anydml.referee.verdicts import as_array
 
-EXACT = sorted(
-    OPERATORS.keys()
-    - {"GatherElements", "OneHot", "Pad", "Resize", "Shape", "Slice", "Trilu", "Unsqueeze", "CenterCropPad"}
-)
-"""Operators in which onnx's own evaluator agrees with its text."""
+INEXACT = (
+    "CastLike", "CenterCropPad", "GatherElements", "OneHot", "Optional", "Pad", "Resize", "SequenceInsert", "Shape",
+    "Slice", "Trilu", "Unsqueeze",
+)  # fmt: skip
+"""Operators in which onnx's own evaluator does not agree with its text."""
+EXACT = sorted(OPERATORS.keys() - {*INEXACT})
 
 
 def modelled(case):
-    return model_of(case.node, [(value.dtype, value.shape) for value in case.outputs])
+    return model_of(case.node, case.outputs)
 
 
 def given(case):
-    return [value for k, value in enumerate(case.node.inputs) if value is not None and k not in case.node.constant]
+    return [*map(plain, case.node.given)]
 
 
 @pytest.mark.parametrize("name", sorted(OPERATORS))
@@ -52,14 +53,16 @@ def test_onnx_agrees_with_every_case(name):
     for case in make_cases([name], 6, seed=4):
         model = modelled(case)
         onnx.checker.check_model(model, full_check=True)
-        if any(value.size == 0 for value in given(case)) and name in ("Flatten", "NonZero"):
+        if name in ("Flatten", "NonZero") and any(value.size == 0 for value in given(case)):
+            continue
+        if name == "Identity" and any(value is None for value in given(case)):
             continue
         made = ReferenceEvaluator(model)
         found = made.run(None, dict(zip(made.input_names, given(case), strict=True)))
         assert all(map(same, map(as_array, found), case.outputs)), case
 
 
-@pytest.mark.parametrize("name", ["Slice", "Gather", "Pad", "Resize", "OneHot", "Shape"])
+@pytest.mark.parametrize("name", ["Slice", "Gather", "Pad", "Resize", "OneHot", "Shape", "SplitToSequence", "Optional"])
 def test_the_seed_gives_the_same_cases(name):
     one, other = (list(make_cases([name], 12, seed=9)) for _ in range(2))
     assert [case.sentence for case in one] == [case.sentence for case in other]
@@ -95,8 +98,8 @@ def test_an_invalid_case_breaks_its_rule_and_anydml_refuses_it():
 
 
 def test_folders_are_read_as_they_were_written(tmp_path):
-    made = list(make_cases(count=66, seed=6))
-    assert write_cases(made, tmp_path / "new") == 66
+    made = list(make_cases(count=144, seed=6))
+    assert write_cases(made, tmp_path / "new") == 144
     found = find_cases(tmp_path / "new")
     by_name = {case.name: case for case in made}
     for stored in found:
@@ -104,7 +107,8 @@ def test_folders_are_read_as_they_were_written(tmp_path):
         assert stored.about["sentence"] == case.sentence
         node = node_of(stored)
         assert node.attributes.keys() == case.node.attributes.keys()
-        assert all(a is b is None or same(as_array(a), b) for a, b in zip(node.inputs, case.node.inputs, strict=True))
+        assert all(map(same, node.inputs, case.node.inputs))
+        assert [type(each) for each in node.inputs] == [type(each) for each in case.node.inputs]
         assert all(map(same, map(as_array, stored.outputs()), case.outputs))
         assert len(stored.readings()) == len(case.alternatives)
         assert all(each["words"] != each["instead_of"] for each, _ in stored.readings())
@@ -129,7 +133,7 @@ def test_coverage_counts_what_is_reached():
 
 
 def test_other_operators_and_folders_are_refused(tmp_path):
-    with pytest.raises(ModelError, match=r"there are no cases of 'Softmax'.*Gather"):
+    with pytest.raises(ModelError, match="there are no cases of Softmax: it computes numbers"):
         next(make_cases(["Softmax"], 1))
     with pytest.raises(ModelError, match="no rule of NonZero can be broken"):
         next(make_cases(["NonZero"], 1, is_valid=False))
@@ -172,13 +176,18 @@ def test_other_operators_and_folders_are_refused(tmp_path):
         ("Reshape", 13, [np.zeros((0, 1)), [-1]], {}),
         ("Range", 11, [0.0, 1.0, 0.1], {}),
         ("NonZero", 13, [np.array(["a"], object)], {}),
+        ("Cast", 13, [[1.0]], {"to": onnx.TensorProto.INT32}),
+        ("CastLike", 19, [[1.0], [1]], {}),
+        ("ConcatFromSequence", 13, [TensorList(np.dtype(int), ())], {"axis": 0, "new_axis": 1}),
+        ("Dropout", 13, [[1.0], 0.5, True], {}),
+        ("SplitToSequence", 13, [[1.0], 0], {}),
         ("Resize", 13, [np.zeros(0), None, np.float32([1])], {}),
         ("Resize", 13, [[1.0], None, np.float32([2])], {"mode": "linear"}),
     ],
 )
 def test_what_no_sentence_decides_is_no_case(operator, opset, inputs, attributes):
     """Neither drawn, which `make_cases` asserts, nor what a difference shrinks to."""
-    arrays = tuple(None if value is None else np.asarray(value) for value in inputs)
+    arrays = tuple(each if each is None or isinstance(each, TensorList) else np.asarray(each) for each in inputs)
     node = Node(operator, opset, arrays, attributes)
     made = OPERATORS[operator]
     assert all(rule.holds(node) for rule in made.rules)

@@ -11,14 +11,18 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.referee.drawing import Draw
 from anydml.referee.features import features_of, reachable
-from anydml.referee.nodes import Array, Node, evaluate
+from anydml.referee.no_cases import reason_of
+from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, evaluate
 from anydml.referee.operators import OPERATORS
 from anydml.referee.reaching import reaching, with_rules
 from anydml.referee.rules import Operator, Quote
-from anydml.referee.texts import document, says, versions
+from anydml.referee.texts import document, first_versions, says, versions
 
 TRIES = 200
 """Draws in a row that may come to nothing."""
+
+
+ONLY_MOVE = "cases are of operators that only move elements, and whose results the text of ONNX decides"
 
 
 class Alternative(NamedTuple):
@@ -33,7 +37,7 @@ class Alternative(NamedTuple):
 
     question: str
     words: str
-    outputs: tuple[Array, ...] | None
+    outputs: tuple[Value, ...] | None
     first: str
 
 
@@ -43,7 +47,8 @@ class Case(NamedTuple):
     Attributes:
         name: its name, unique among those of one call.
         node: the node and its inputs.
-        outputs: the results that the text asks for; none of an invalid case.
+        outputs: the results that the text asks for; of an invalid case, those of the node that it is made of, which
+            say the types of its results.
         document: the document that decides.
         sentence: the sentence of it that decides; of an invalid case, the rule that is broken.
         alternatives: other readings of the text that give other results.
@@ -53,7 +58,7 @@ class Case(NamedTuple):
 
     name: str
     node: Node
-    outputs: tuple[Array, ...]
+    outputs: tuple[Value, ...]
     document: str
     sentence: str
     alternatives: tuple[Alternative, ...] = ()
@@ -74,6 +79,9 @@ def operator_named(name: str) -> Operator:
     """
     by_name = {each.lower(): each for each in OPERATORS}
     if name.lower() not in by_name:
+        others = {each.lower(): each for each in first_versions()}
+        if reason := reason_of(others.get(name.lower(), "")):
+            raise ModelError(f"there are no cases of {others[name.lower()]}: {reason}", rule=ONLY_MOVE)
         raise ModelError(f"there are no cases of {name!r}", rule=f"the operators are {', '.join(sorted(OPERATORS))}")
     return OPERATORS[by_name[name.lower()]]
 
@@ -82,8 +90,23 @@ LARGE = 1 << 24
 """Bytes that are compared at once."""
 
 
-def same(one: Array, other: Array) -> bool:
-    """Whether two arrays have one shape and dtype and the same elements: NaN is NaN, and −0 is not 0."""
+def plain(value: Any) -> Any:
+    """A value as engines have it: an array, a list of arrays, or None."""
+    if isinstance(value, OptionalValue):
+        value = value.element
+    return [*value.tensors] if isinstance(value, TensorList) else value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same.
+
+    Arrays have one shape and dtype and the same elements, where NaN is NaN, and −0 is not 0; sequences, which may be
+    lists, as many such tensors; and None is an empty optional value.
+    """
+    one, other = plain(one), plain(other)
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        are_lists = isinstance(one, list) and isinstance(other, list)
+        return (one is None and other is None) or (are_lists and len(one) == len(other) and all(map(same, one, other)))
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if one.nbytes > LARGE and len(one) > 1:
@@ -156,8 +179,10 @@ def drawn(operator: Operator, draw: Draw) -> Node:
 
 def placed(node: Node, draw: Draw) -> Node:
     """The node with some of its inputs as initializers: mostly those that say how, now and then what is moved."""
-    shares = [0.1, *[0.55] * (len(node.inputs) - 1)] if node.operator != "Concat" else [0.1] * len(node.inputs)
-    constant = {k for k, share in enumerate(shares) if node.inputs[k] is not None and draw.is_likely(share)}
+    most = 0.1 if node.operator in ("Concat", "SequenceConstruct") else 0.55
+    constant = {
+        k for k, value in enumerate(node.inputs) if isinstance(value, np.ndarray) and draw.is_likely(most if k else 0.1)
+    }
     return node._replace(constant=frozenset(constant))
 
 
@@ -200,5 +225,6 @@ def _invalid(operator: Operator, draw: Draw, name: str) -> Case:
         if wrong is None:
             continue
         features = (f"opset {node.opset}", f"breaks {rule.name}")
-        return Case(name, wrong, (), document(node.operator, node.opset), sentence, (), features, rule.name)
+        outputs = tuple(evaluate(node, operator.formula))
+        return Case(name, wrong, outputs, document(node.operator, node.opset), sentence, (), features, rule.name)
     raise AssertionError(f"no invalid case of {operator.name} in {TRIES} tries")

@@ -9,6 +9,9 @@ from anydml.referee.folders import Stored
 from anydml.referee.judging import Judged
 from anydml.referee.verdicts import AGREES, FAILURES, NOT_RUN, REFUSES, Verdict
 
+FIRST_READING = "the first reading"
+"""What is said of an engine that takes the reading of a case's own results."""
+
 
 class Cause(NamedTuple):
     """Failures of one operator that may have one cause.
@@ -111,6 +114,6 @@ def readings_of(judged: Judged) -> dict[tuple[str, str], dict[str, int]]:
     for each in judged.verdicts:
         if each.question and each.verdict != NOT_RUN:
             taken = found.setdefault((each.operator, each.question), {})
-            said = each.reading or ("the first reading" if each.verdict == AGREES else each.verdict)
+            said = each.reading or (FIRST_READING if each.verdict == AGREES else each.verdict)
             taken[said] = taken.get(said, 0) + 1
     return found

@@ -200,8 +200,7 @@ def _pictures(stored: Stored) -> Any:
             case StoredWebnn():
                 call = call_in(stored.test)
                 node = call.node._replace(constant=frozenset(range(1, len(call.node.inputs))))
-                outputs = [(value.dtype, value.shape) for value in stored.outputs()]
-                return explain(model_of(node, outputs)).sections
+                return explain(model_of(node, stored.outputs())).sections
         model = onnx.load(stored.model)
         infos = [*model.graph.input]
         for info, value in [*zip(infos, stored.inputs(), strict=False)][1:]:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from anydml.referee.nodes import Array, Sizes, count
-from anydml.referee.texts import dtypes
+from anydml.referee.nodes import Array, OptionalValue, Sizes, TensorList, Value, count
+from anydml.referee.texts import Kind, dtypes, kinds
 
 T = TypeVar("T")
 
@@ -66,6 +66,29 @@ class Draw(random.Random):
         every = [each for each in dtypes(self.operator, self.opset, parameter) if each[0] not in without]
         common = [each for each in every if each[0] in COMMON]
         return self.choice(common if common and self.is_likely(0.5) else every)[1]
+
+    def kind(self, parameter: str) -> Kind:
+        """One of the types that the text lists for an input: of tensors, sequences or optional values alike."""
+        every = kinds(self.operator, self.opset, parameter)
+        forms = sorted({(each.is_sequence, each.is_optional) for each in every})
+        form = self.choice(forms)
+        chosen = [each for each in every if (each.is_sequence, each.is_optional) == form]
+        common = [each for each in chosen if each.element in COMMON]
+        return self.choice(common if common and self.is_likely(0.5) else chosen)
+
+    def value(self, kind: Kind) -> Value:
+        """A value of a type: now and then a sequence without tensors, or an empty optional value."""
+        if kind.is_optional:
+            element = None if self.is_likely(0.25) else self.value(kind._replace(is_optional=False))
+            assert not isinstance(element, OptionalValue)
+            return OptionalValue(kind.dtype, kind.is_sequence, element)
+        if kind.is_sequence:
+            return self.tensors(kind.dtype, self.choice([0, 1, 1, 2, 3]))
+        return self.data(kind.dtype, self.sizes())
+
+    def tensors(self, dtype: np.dtype[Any], number: int) -> TensorList:
+        """A sequence of so many tensors, each of sizes of its own."""
+        return TensorList(dtype, tuple(self.data(dtype, self.sizes(most_rank=3)) for _ in range(number)))
 
     def index_dtype(self, parameter: str) -> np.dtype[Any]:
         """INT32 or INT64, as the text allows."""

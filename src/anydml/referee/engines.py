@@ -59,12 +59,22 @@ class Reference:
         from onnx.reference import ReferenceEvaluator
 
         self.version = f"onnx.reference {onnx.__version__}"
-        self._make = ReferenceEvaluator
+        self._load, self._make = onnx.load, ReferenceEvaluator
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
-        made = self._make(str(model))
-        return [*made.run(None, dict(zip(made.input_names, inputs, strict=True)))]
+        loaded = self._load(model)
+        made = self._make(loaded)
+        found = made.run(None, dict(zip(made.input_names, inputs, strict=True)))
+        return [_element(each.type, value) for each, value in zip(loaded.graph.output, found, strict=True)]
+
+
+def _element(kind: Any, value: Any) -> Any:
+    """A value; of an optional one, which may be a list of its element or of None, what it has."""
+    if not kind.HasField("optional_type") or not isinstance(value, list) or len(value) != 1:
+        return value
+    is_sequence = kind.optional_type.elem_type.HasField("sequence_type")
+    return value[0] if not is_sequence or value[0] is None or isinstance(value[0], list) else value
 
 
 class OnnxRuntime:
@@ -82,7 +92,7 @@ class OnnxRuntime:
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Run a model."""
         session = self._library.InferenceSession(str(model), self._options, providers=["CPUExecutionProvider"])
-        types = [each.type.removeprefix("tensor(").removesuffix(")") for each in session.get_outputs()]
+        types = [each.type.rpartition("tensor(")[2].strip(")") for each in session.get_outputs()]
         names = [each.name for each in session.get_outputs()]
         feeds = {each.name: array for each, array in zip(session.get_inputs(), inputs, strict=True)}
         if all(map(_is_plain, inputs)) and not any(map(_is_special, types)):
@@ -94,6 +104,8 @@ class OnnxRuntime:
 
     def _value(self, array: Any) -> Any:
         make = self._library.OrtValue
+        if not isinstance(array, np.ndarray):
+            raise NotRunError("the interface takes no sequences of a type that NumPy does not have")
         if _is_plain(array):
             return make.ortvalue_from_numpy(array)
         _refuse_packed(array.dtype)
@@ -103,6 +115,8 @@ class OnnxRuntime:
     def _array(self, value: Any, kind: str) -> Any:
         if not _is_special(kind):
             return value.numpy()
+        if not value.is_tensor():
+            raise NotRunError("the interface returns no sequences of a type that NumPy does not have")
         dtype, shape = dtype_of(kind), value.shape()
         _refuse_packed(dtype)
         size = math.prod(shape) * dtype.itemsize
@@ -110,7 +124,9 @@ class OnnxRuntime:
 
 
 def _is_plain(array: Any) -> bool:
-    """Whether NumPy has the type of an array, or it is a list of arrays."""
+    """Whether NumPy has the type of an array, or of those in a list."""
+    if isinstance(array, list):
+        return all(map(_is_plain, array))
     return not isinstance(array, np.ndarray) or array.dtype.isbuiltin == 1
 
 

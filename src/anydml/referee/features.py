@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from anydml.referee.nodes import Array, Node
+import numpy as np
+
+from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of
 from anydml.referee.operators import OPERATORS
 from anydml.referee.rules import Operator
-from anydml.referee.texts import dtypes, name_of, schema, versions
+from anydml.referee.texts import Kind, kinds, name_of, schema, versions
 
 FAR = 2**31 - 1
 """A number from which on it is beyond every size."""
@@ -31,14 +33,9 @@ def _features(operator: Operator, node: Node) -> Iterator[str]:
         if value is None:
             yield f"{name} omitted"
             continue
-        yield f"{name} is {name_of(value.dtype)}"
+        yield f"{name} is {kind_of(value)}"
         yield f"{name} {'is an initializer' if k in node.constant else 'given at run time'}"
-        yield f"{name} of rank {value.ndim}"
-        if 0 in value.shape:
-            yield f"{name} is empty"
-        if 1 in value.shape:
-            yield f"{name} has a size of 1"
-        yield from _of_numbers(name, value)
+        yield from _of_value(name, value)
     for name in formals[len(node.inputs) :]:
         yield f"{name} omitted"
     for name in declared.attributes:
@@ -51,10 +48,32 @@ def _features(operator: Operator, node: Node) -> Iterator[str]:
             yield f"{name}={value}"
         elif isinstance(value, int):
             yield f"{name} {'below 0' if value < 0 else 'is 0' if value == 0 else 'above 0'}"
-        elif isinstance(value, list) and any(each < 0 for each in value):
+        elif isinstance(value, list) and any(not isinstance(each, str) and each < 0 for each in value):
             yield f"{name} below 0"
     for rule in operator.rules:
         yield from rule.edges(node)
+
+
+def kind_of(value: Value) -> Kind:
+    """The type of a value."""
+    element, is_optional = name_of(value.dtype), isinstance(value, OptionalValue)
+    is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
+    return Kind(element, is_sequence, is_optional)
+
+
+def _of_value(name: str, value: Value) -> Iterator[str]:
+    tensors = tensors_of(value)
+    if isinstance(value, OptionalValue) and value.element is None:
+        yield f"{name} has no element"
+    elif not isinstance(value, np.ndarray) and kind_of(value).is_sequence:
+        yield f"{name} has {('no tensors', 'one tensor')[len(tensors)] if len(tensors) < 2 else 'several tensors'}"
+    for tensor in tensors:
+        yield f"{name} of rank {tensor.ndim}"
+        if 0 in tensor.shape:
+            yield f"{name} is empty"
+        if 1 in tensor.shape:
+            yield f"{name} has a size of 1"
+        yield from _of_numbers(name, tensor)
 
 
 def _of_numbers(name: str, value: Array) -> Iterator[str]:
@@ -79,9 +98,9 @@ def reachable(operator: Operator) -> tuple[str, ...]:
         for formal in declared.inputs:
             if formal.option.name == "Optional":
                 found[f"{formal.name} omitted"] = None
-            for name, _ in dtypes(operator.name, opsets[0], formal.name):
-                if not (operator.name == "NonZero" and name == "string"):
-                    found[f"{formal.name} is {name}"] = None
+            for kind in kinds(operator.name, opsets[0], formal.name):
+                if not (operator.name == "NonZero" and kind.element == "string"):
+                    found[f"{formal.name} is {kind}"] = None
         for name, attribute in declared.attributes.items():
             if name not in NOT_DRAWN.get(operator.name, ()):
                 found[f"{name} given"] = None
@@ -93,8 +112,12 @@ def reachable(operator: Operator) -> tuple[str, ...]:
     return tuple(found)
 
 
-NOT_DRAWN = {"Resize": ("antialias", "cubic_coeff_a", "exclude_outside")}
-"""Attributes that only what computes has."""
+NOT_DRAWN = {
+    "Constant": ("sparse_value",),
+    "Dropout": ("seed",),
+    "Resize": ("antialias", "cubic_coeff_a", "exclude_outside"),
+}
+"""Attributes that only what is left out has."""
 
 
 def reachable_of(name: str) -> tuple[str, ...]:

@@ -14,13 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import TensorProto, helper, numpy_helper
+from onnx import OptionalProto, SequenceProto, TensorProto, helper, numpy_helper
 
 from anydml._version import __version__
 from anydml.errors import ModelError
-from anydml.referee.cases import Case
-from anydml.referee.nodes import Array, Node
-from anydml.referee.texts import schema
+from anydml.referee.cases import Case, plain
+from anydml.referee.nodes import Node, OptionalValue, TensorList, Value
+from anydml.referee.takers import takers
+from anydml.referee.texts import element_type, schema
 from anydml.text import counted
 
 MODEL, DATA, ABOUT, INDEX = "model.onnx", "test_data_set_0", "case.json", "cases.json"
@@ -87,11 +88,13 @@ class Stored:
 
     def inputs(self) -> list[Any]:
         """The arrays that are given at run time, in the graph's order."""
-        return loaded(self.folder / DATA, "input")
+        graph = read_model(self.model).graph
+        constants = {each.name for each in graph.initializer}
+        return loaded(self.folder / DATA, "input", [each for each in graph.input if each.name not in constants])
 
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
-        return loaded(self.folder / DATA, "output")
+        return loaded(self.folder / DATA, "output", read_model(self.model).graph.output)
 
     def found_by(self, engine: Any) -> list[Any]:
         """The outputs of an engine.
@@ -112,36 +115,43 @@ class Stored:
     def readings(self) -> list[tuple[Mapping[str, str], list[Any] | None]]:
         """Other readings of the text, and their outputs; None for one that refuses the node."""
         found = self.about.get("readings", ())
+        infos = read_model(self.model).graph.output if found else ()
         return [
-            (each, None if each["refuses"] else loaded(self.folder / f"{READINGS}{k}", "output"))
+            (each, None if each["refuses"] else loaded(self.folder / f"{READINGS}{k}", "output", infos))
             for k, each in enumerate(found)
         ]
 
 
-def model_of(node: Node, outputs: Sequence[tuple[np.dtype[Any], Sequence[int]]]) -> onnx.ModelProto:
-    """The model of one node, with the types of its outputs and no sizes of them."""
+def model_of(node: Node, outputs: Sequence[Value], has_ranks: bool = True) -> onnx.ModelProto:
+    """The model of one node.
+
+    Args:
+        node: the node.
+        outputs: what is like its outputs, of the same types.
+        has_ranks: whether they have the same ranks, too; the model does not say sizes.
+    """
     names = ["" if value is None else f"x{k}" for k, value in enumerate(node.inputs)]
     results = [f"y{k}" for k in range(len(outputs))]
-    attributes = {
-        name: numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
-        for name, value in node.attributes.items()
-    }
-    made = helper.make_node(node.operator, names, results, name=node.operator, **attributes)
+    made = helper.make_node(node.operator, names, results, name=node.operator)
     declared = schema(node.operator, node.opset).attributes
-    for attribute in made.attribute:
+    for name, value in node.attributes.items():
+        given = numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
         # An empty list does not say its type.
-        attribute.type = int(declared[attribute.name].type.value)
+        made.attribute.append(helper.make_attribute(name, given, attr_type=int(declared[name].type.value)))
     infos, constants = [], []
     for k, (name, value) in enumerate(zip(names, node.inputs, strict=True)):
         if value is None:
             continue
         if k in node.constant:
-            constants.append(numpy_helper.from_array(value, name))
+            constants.append(numpy_helper.from_array(node.array(k), name))
         else:
-            infos.append(helper.make_tensor_value_info(name, element_type(value.dtype), value.shape))
+            sizes = value.shape if isinstance(value, np.ndarray) else None
+            infos.append(helper.make_value_info(name, type_of(value, sizes)))
     types = [
-        helper.make_tensor_value_info(name, element_type(dtype), [None] * len(shape))
-        for name, (dtype, shape) in zip(results, outputs, strict=True)
+        helper.make_value_info(
+            name, type_of(value, [None] * value.ndim if isinstance(value, np.ndarray) and has_ranks else None)
+        )
+        for name, value in zip(results, outputs, strict=True)
     ]
     graph = helper.make_graph([made], node.operator, infos, types, constants)
     opsets = [helper.make_opsetid("", node.opset)]
@@ -150,27 +160,27 @@ def model_of(node: Node, outputs: Sequence[tuple[np.dtype[Any], Sequence[int]]])
     )
 
 
-def element_type(dtype: np.dtype[Any]) -> int:
-    """ONNX's number of a dtype."""
-    return int(TensorProto.STRING) if dtype.hasobject else int(helper.np_dtype_to_tensor_dtype(dtype))
+def type_of(value: Value, sizes: Any) -> onnx.TypeProto:
+    """ONNX's type of a value; of a tensor, with sizes, which may be None."""
+    found = helper.make_tensor_type_proto(element_type(value.dtype), sizes)
+    is_sequence = value.is_sequence if isinstance(value, OptionalValue) else isinstance(value, TensorList)
+    if is_sequence:
+        found = helper.make_sequence_type_proto(found)
+    return helper.make_optional_type_proto(found) if isinstance(value, OptionalValue) else found
 
 
 def write_case(case: Case, folder: Path) -> int:
     """Write a case to a new folder, and return 1."""
     target = folder / case.name
     (target / DATA).mkdir(parents=True)
-    known = [(value.dtype, value.shape) for value in case.outputs]
-    if not known:
-        # What an invalid node would result in is not known: of the type of what moves.
-        known = [(case.node.array(0).dtype, ())] * case.node.outputs
-    (target / MODEL).write_bytes(model_of(case.node, known).SerializeToString())
-    given = [value for k, value in enumerate(case.node.inputs) if value is not None and k not in case.node.constant]
-    _write_arrays(target / DATA, "input", given)
-    _write_arrays(target / DATA, "output", case.outputs)
+    is_valid = not case.broken
+    (target / MODEL).write_bytes(model_of(case.node, case.outputs, is_valid).SerializeToString())
+    _write_values(target / DATA, "input", case.node.given)
+    _write_values(target / DATA, "output", case.outputs if is_valid else ())
     for k, each in enumerate(case.alternatives):
         if each.outputs is not None:
             (target / f"{READINGS}{k}").mkdir()
-            _write_arrays(target / f"{READINGS}{k}", "output", each.outputs)
+            _write_values(target / f"{READINGS}{k}", "output", each.outputs)
     about = {
         "operator": case.node.operator,
         "opset": case.node.opset,
@@ -183,6 +193,8 @@ def write_case(case: Case, folder: Path) -> int:
                 "words": each.words,
                 "instead_of": each.first,
                 "refuses": each.outputs is None,
+                "taken_by": takers(case.operator, each.question, each.words),
+                "instead_of_taken_by": takers(case.operator, each.question, each.first),
             }
             for each in case.alternatives
         ],
@@ -230,15 +242,32 @@ def check_new(folder: Path) -> None:
         raise ModelError(f"{folder} exists and is not an empty folder", rule="cases are written to a new folder")
 
 
-def _write_arrays(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
-    for k, value in enumerate(arrays):
-        (folder / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(value, f"{kind}_{k}").SerializeToString())
+def _write_values(folder: Path, kind: str, values: Sequence[Value]) -> None:
+    for k, value in enumerate(values):
+        (folder / f"{kind}_{k}.pb").write_bytes(message_of(value, f"{kind}_{k}").SerializeToString())
 
 
-def loaded(folder: Path, kind: str) -> list[Any]:
-    """The arrays of a folder's files of a kind, in order."""
+def message_of(value: Value, name: str) -> Any:
+    """A value as ONNX's message, under a name."""
+    match value:
+        case TensorList():
+            return numpy_helper.from_list([*value.tensors], name, int(SequenceProto.TENSOR))
+        case OptionalValue():
+            return numpy_helper.from_optional(plain(value), name)
+    return numpy_helper.from_array(value, name)
+
+
+def loaded(folder: Path, kind: str, infos: Iterable[onnx.ValueInfoProto]) -> list[Any]:
+    """The values of a folder's files of a kind, in order: arrays, lists of arrays, None for empty optional values.
+
+    Args:
+        folder: the folder.
+        kind: "input" or "output".
+        infos: what the graph says of them.
+    """
     paths = sorted(folder.glob(f"{kind}_*.pb"), key=lambda path: int(path.stem.rpartition("_")[2]))
-    return [read_array(path) for path in paths]
+    types = [each.type for each in infos]
+    return [read_value(path, types[k] if k < len(types) else onnx.TypeProto()) for k, path in enumerate(paths)]
 
 
 def read_model(path: Path) -> onnx.ModelProto:
@@ -253,25 +282,33 @@ def read_model(path: Path) -> onnx.ModelProto:
         raise ModelError(f"{path} is not a model of ONNX", rule="a case has its model there") from None
 
 
-def read_array(path: Path) -> Any:
-    """The array of a file; a list of arrays if the file has a sequence, and None for an empty optional value.
+def read_value(path: Path, kind: onnx.TypeProto) -> Any:
+    """The value of a file.
 
     Raises:
-        ModelError: the file has none of these.
+        ModelError: the file has none of that type.
     """
-    data = path.read_bytes()
+    form = kind.WhichOneof("value")
+    reads: dict[str | None, tuple[Any, Callable[[Any], Any], str]] = {
+        "sequence_type": (SequenceProto, numpy_helper.to_list, "a sequence"),
+        "optional_type": (OptionalProto, numpy_helper.to_optional, "an optional value"),
+    }
+    message, read, what = reads.get(form, (TensorProto, numpy_helper.to_array, "a tensor"))
     try:
-        tensor = TensorProto.FromString(data)
-        value = numpy_helper.to_array(tensor)
+        value = read(message.FromString(path.read_bytes()))
     except (DecodeError, ValueError, TypeError, KeyError):
-        raise ModelError(f"{path} is not a tensor of ONNX", rule="files of cases have one tensor each") from None
-    # Strings are bytes in older versions of onnx.
-    if value.dtype.kind in "SUO":
-        texts = [
-            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)
-        ]
-        value = np.array(texts, object).reshape(value.shape)
-    return value
+        raise ModelError(f"{path} is not {what} of ONNX", rule="files of cases have a value each") from None
+    return _with_texts(value)
+
+
+def _with_texts(value: Any) -> Any:
+    """A value whose strings are texts: they are bytes in older versions of onnx."""
+    if isinstance(value, list):
+        return [*map(_with_texts, value)]
+    if value is None or value.dtype.kind not in "SUO":
+        return value
+    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in value.reshape(-1)]
+    return np.array(texts, object).reshape(value.shape)
 
 
 def stored_onnx(folder: Path) -> Stored:

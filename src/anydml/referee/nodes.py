@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,57 @@ Coordinate = tuple[int, ...]
 Sizes = tuple[int, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class TensorList:
+    """A sequence of tensors of one type.
+
+    Attributes:
+        dtype: their type.
+        tensors: the tensors.
+    """
+
+    dtype: np.dtype[Any]
+    tensors: tuple[Array, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OptionalValue:
+    """An optional value.
+
+    Attributes:
+        dtype: the type of elements.
+        is_sequence: whether it is one of a sequence.
+        element: what it has; None if it is empty.
+    """
+
+    dtype: np.dtype[Any]
+    is_sequence: bool
+    element: Array | TensorList | None
+
+
+Value: TypeAlias = Array | TensorList | OptionalValue
+"""What an input or output is."""
+
+
+def tensors_of(value: Value | None) -> tuple[Array, ...]:
+    """The tensors of a value, in order."""
+    if isinstance(value, OptionalValue):
+        value = value.element
+    return () if value is None else value.tensors if isinstance(value, TensorList) else (value,)
+
+
+def with_tensors(value: Value | None, tensors: tuple[Array, ...]) -> Any:
+    """A value of the same kind with other tensors."""
+    match value:
+        case None:
+            return None
+        case OptionalValue():
+            return OptionalValue(value.dtype, value.is_sequence, with_tensors(value.element, tensors))
+        case TensorList():
+            return TensorList(value.dtype, tensors)
+    return tensors[0]
+
+
 class Node(NamedTuple):
     """A node of ONNX's own domain, and the arrays that it is given.
 
@@ -23,38 +75,47 @@ class Node(NamedTuple):
         operator: its type.
         opset: the version of the operators that the model imports.
         inputs: its inputs in order; None for an optional one that is omitted.
-        attributes: those that are given: integers, numbers, strings, lists of these, or arrays.
+        attributes: those that are given: integers, numbers, strings, lists of these, arrays, or types.
         outputs: how many outputs it has.
         constant: numbers of the inputs that are initializers; the others are given when the model runs.
     """
 
     operator: str
     opset: int
-    inputs: tuple[Array | None, ...]
+    inputs: tuple[Value | None, ...]
     attributes: Mapping[str, Any] = {}
     outputs: int = 1
     constant: frozenset[int] = frozenset()
+
+    @property
+    def given(self) -> list[Value]:
+        """What is given when the model runs."""
+        return [value for k, value in enumerate(self.inputs) if value is not None and k not in self.constant]
 
     def attribute(self, name: str) -> Any:
         """An attribute's value, or its default in the operator's text; None if it has none."""
         return self.attributes[name] if name in self.attributes else default_of(self.operator, self.opset, name)
 
     def array(self, number: int) -> Array:
-        """An input that is there."""
+        """A tensor that is there."""
         value = self.inputs[number]
-        assert value is not None
+        assert isinstance(value, np.ndarray)
         return value
 
     def optional(self, number: int) -> Array | None:
-        """An input, or None where it is omitted."""
-        return self.inputs[number] if number < len(self.inputs) else None
+        """A tensor, or None where it is omitted."""
+        return self.array(number) if number < len(self.inputs) and self.inputs[number] is not None else None
+
+    def tensors(self, number: int) -> tuple[Array, ...]:
+        """The tensors of an input."""
+        return tensors_of(self.inputs[number])
 
     def integers(self, number: int) -> list[int]:
         """The elements of an input as integers; none where it is omitted."""
         value = self.optional(number)
         return [] if value is None else [int(element) for element in value.reshape(-1)]
 
-    def with_input(self, number: int, value: Array | None) -> Node:
+    def with_input(self, number: int, value: Value | None) -> Node:
         """The node with another input."""
         return self._replace(inputs=(*self.inputs[:number], value, *self.inputs[number + 1 :]))
 
@@ -65,8 +126,9 @@ class Constant(NamedTuple):
     value: Any
 
 
-Source = tuple[int, Coordinate] | Constant
-"""Where an element of a result comes from: the number of an input and a coordinate of it, or a constant."""
+Source = tuple[int, Coordinate] | tuple[int, Coordinate, int] | Constant
+"""Where an element of a result comes from: a constant, or the number of an input and a coordinate of it; of a sequence,
+also the number of the tensor."""
 
 
 class Result(NamedTuple):
@@ -83,7 +145,35 @@ class Result(NamedTuple):
     source: Callable[[Coordinate], Source]
 
 
-Formula = Callable[[Node], list[Result]]
+class ResultList(NamedTuple):
+    """A result that is a sequence.
+
+    Attributes:
+        dtype: the type of its tensors.
+        results: its tensors.
+    """
+
+    dtype: np.dtype[Any]
+    results: tuple[Result, ...]
+
+
+class OptionalResult(NamedTuple):
+    """A result that is an optional value.
+
+    Attributes:
+        dtype: the type of elements.
+        is_sequence: whether it is one of a sequence.
+        result: what it has; None if it is empty.
+    """
+
+    dtype: np.dtype[Any]
+    is_sequence: bool
+    result: Result | ResultList | None
+
+
+AnyResult: TypeAlias = Result | ResultList | OptionalResult
+
+Formula = Callable[[Node], Sequence[AnyResult]]
 """The results of a node, by the sentences of its operator's text."""
 
 
@@ -92,22 +182,34 @@ def zero(dtype: np.dtype[Any]) -> Constant:
     return Constant("" if dtype.hasobject else np.zeros((), dtype)[()])
 
 
-def evaluate(node: Node, formula: Formula) -> list[Array]:
+def evaluate(node: Node, formula: Formula) -> list[Value]:
     """The results of a node, element by element."""
-    found = []
-    for result in formula(node):
-        made = np.empty(result.shape, result.dtype)
-        for at in product(*map(range, result.shape)):
-            source = result.source(at)
-            if isinstance(source, Constant):
-                made[at] = source.value
-            else:
-                value = node.array(source[0])
-                if min(source[1], default=0) < 0:
-                    raise IndexError(f"{node.operator} reads {source[1]} of an array {value.shape}")
-                made[at] = value[source[1]]
-        found.append(made)
-    return found
+    return [_evaluated(node, result) for result in formula(node)]
+
+
+def _evaluated(node: Node, result: AnyResult) -> Value:
+    match result:
+        case Result():
+            return _tensor(node, result)
+        case ResultList():
+            return TensorList(result.dtype, tuple(_tensor(node, each) for each in result.results))
+    element: Any = None if result.result is None else _evaluated(node, result.result)
+    return OptionalValue(result.dtype, result.is_sequence, element)
+
+
+def _tensor(node: Node, result: Result) -> Array:
+    made = np.empty(result.shape, result.dtype)
+    for at in product(*map(range, result.shape)):
+        source = result.source(at)
+        if isinstance(source, Constant):
+            made[at] = source.value
+        else:
+            number, there, *within = source
+            value = node.tensors(number)[within[0]] if within else node.array(number)
+            if min(there, default=0) < 0:
+                raise IndexError(f"{node.operator} reads {there} of an array {value.shape}")
+            made[at] = value[there]
+    return made
 
 
 def count(shape: Sizes) -> int:

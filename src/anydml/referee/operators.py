@@ -7,23 +7,33 @@ from collections.abc import Mapping
 from anydml.referee import (
     blocks,
     concat_split,
+    copies,
     diagonals,
     making_values,
+    optional_values,
     padding,
     picking,
     repeating,
     resizing,
+    sequences,
     shaping,
     slicing,
     squeezing,
     writing_over,
 )
+from anydml.referee.nodes import Node, Result
 from anydml.referee.rules import Operator
 
 _MODULES = (
     shaping, squeezing, repeating, concat_split, slicing, padding, picking, writing_over, diagonals, blocks,
-    making_values, resizing,
+    making_values, resizing, copies, sequences, optional_values,
 )  # fmt: skip
 
 OPERATORS: Mapping[str, Operator] = {each.name: each for module in _MODULES for each in module.OPERATORS}
 """Operators by type."""
+
+
+def results_of(node: Node) -> list[Result]:
+    """The results of a node, none of which is a sequence or an optional value."""
+    found = OPERATORS[node.operator].formula(node)
+    return [each for each in found if isinstance(each, Result)]

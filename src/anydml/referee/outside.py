@@ -70,7 +70,7 @@ class Command:
 
         with tempfile.TemporaryDirectory() as results:
             self._call(model, model.parent / DATA, Path(results))
-            return _tensors(Path(results))
+            return _values(Path(results), model)
 
     def run_dxdispatch(self, model: Path) -> Ran:
         """Run a model file of DxDispatch, in the folder that its commands write to."""
@@ -109,7 +109,7 @@ class Written:
 
     def run(self, model: Path, inputs: Sequence[Any]) -> list[Any]:
         """Read the outputs of a model."""
-        return _tensors(self._folder(model.parent / self._name))
+        return _values(self._folder(model.parent / self._name), model)
 
     def run_dxdispatch(self, model: Path) -> Ran:
         """Read what a model file of DxDispatch has written and printed."""
@@ -174,15 +174,15 @@ def written(folder: Path) -> list[Any]:
         raise OutputError(str(error)) from None
 
 
-def _tensors(folder: Path) -> list[Any]:
-    """The outputs that an engine has written to a folder: output_0.pb and so on.
+def _values(folder: Path, model: Path) -> list[Any]:
+    """The outputs of a model that an engine has written to a folder: output_0.pb and so on.
 
     Raises:
-        OutputError: one is not a tensor.
+        OutputError: one is not of the type that the model says.
     """
-    from anydml.referee.folders import loaded
+    from anydml.referee.folders import loaded, read_model
 
     try:
-        return loaded(folder, "output")
+        return loaded(folder, "output", read_model(model).graph.output)
     except ModelError as error:
         raise OutputError(str(error)) from None

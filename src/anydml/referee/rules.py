@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anydml.referee.drawing import Draw
-from anydml.referee.nodes import Array, Constant, Coordinate, Node, Result, Source
+from anydml.referee.nodes import Array, Constant, Coordinate, Formula, Node, Result, Source
 
 Quote = tuple[str, ...]
 """A sentence of the text in the words that its versions have; the first that a version has counts."""
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
     """
 
     words: str
-    results: Callable[[Node], list[Result]] | None
+    results: Formula | None
 
 
 class Ambiguity(NamedTuple):
@@ -86,7 +86,7 @@ class Operator(NamedTuple):
 
     name: str
     draw: Callable[[Draw], Node | None]
-    formula: Callable[[Node], list[Result]]
+    formula: Formula
     decides: tuple[tuple[Callable[[Node], bool], Quote], ...]
     rules: tuple[Rule, ...] = ()
     ambiguities: tuple[Ambiguity, ...] = ()

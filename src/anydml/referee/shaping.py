@@ -1,4 +1,4 @@
-"""Operators that give the same elements another shape or order: Transpose, Reshape, Flatten, Identity."""
+"""Operators that give the same elements another shape or order: Transpose, Reshape, Flatten."""
 
 from __future__ import annotations
 
@@ -210,16 +210,4 @@ FLATTEN = Operator(
 )
 
 
-def _identity(node: Node) -> list[Result]:
-    return reordered(node, node.array(0).shape)
-
-
-IDENTITY = Operator(
-    "Identity",
-    lambda draw: Node("Identity", draw.opset, (whole(draw, 6, parameter="input"),)),
-    _identity,
-    ((always, ("Tensor to copy input into.",)),),
-    typed_by="input",
-)
-
-OPERATORS = (TRANSPOSE, RESHAPE, FLATTEN, IDENTITY)
+OPERATORS = (TRANSPOSE, RESHAPE, FLATTEN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from anydml.referee.drawing import FAR, Draw
@@ -65,17 +67,39 @@ def _slice(node: Node) -> list[Result]:
     return [Result(tuple(length for _, _, length in axes), x.dtype, source)]
 
 
-def as_numpy(node: Node) -> Node:
-    """A Slice whose starts are those of Python's slices: before the first element stays there when stepping back."""
-    x, starts = node.array(0), node.integers(1)
+def started(node: Node, start: Callable[[int, int, int], int | None]) -> list[Result]:
+    """The result of a Slice before opset 13 whose starts are read otherwise; as the formula has it since.
+
+    Args:
+        node: the node.
+        start: where an axis of a size with a step starts instead, given the number; None for a slice of nothing.
+    """
+    if node.opset >= 13:
+        return _slice(node)
+    starts, ends = node.integers(1), node.integers(2)
     axes = node.integers(3) if node.optional(3) is not None else [*range(len(starts))]
     steps = node.integers(4) if node.optional(4) is not None else [1] * len(starts)
-    ends = node.integers(2)
     for k, (axis, step) in enumerate(zip(axes, steps, strict=True)):
-        if step < 0 and starts[k] < -x.shape[axis]:
-            starts[k], ends[k] = 0, 0
-    kind = node.array(1).dtype
-    return node.with_input(1, np.array(starts, kind)).with_input(2, np.array(ends, kind))
+        found = start(starts[k], node.array(0).shape[axis], step)
+        starts[k], ends[k] = (0, 0) if found is None else (found, ends[k])
+    return _slice(node.with_input(1, np.array(starts, object)).with_input(2, np.array(ends, object)))
+
+
+def as_numpy(start: int, size: int, step: int) -> int | None:
+    """As Python's slices: before the first element stays there when stepping back."""
+    return None if step < 0 and start < -size else start
+
+
+def from_last(start: int, size: int, step: int) -> int | None:
+    """Steps back are counted from the element after the last, which is not there."""
+    if step > 0 or start < size:
+        return start
+    return size + step if size + step >= 0 else None
+
+
+def from_first(start: int, size: int, step: int) -> int | None:
+    """Steps are counted from before the first element, where nothing is."""
+    return (start + size) % step if step > 0 and start < -size else start
 
 
 def _steps_zero(node: Node, draw: Draw) -> Node | None:
@@ -86,6 +110,12 @@ def _steps_zero(node: Node, draw: Draw) -> Node | None:
 def _axis_bounds(node: Node) -> tuple[Array, Array]:
     rank = node.array(0).ndim
     return np.array(-rank), np.array(rank - 1)
+
+
+def _goes_back_in_nothing(node: Node) -> bool:
+    axes = node.integers(3) if node.optional(3) is not None else [*range(len(node.integers(1)))]
+    steps = zip(axes, node.integers(4), strict=False)
+    return node.opset >= 13 and any(step < 0 and node.array(0).shape[axis] == 0 for axis, step in steps)
 
 
 def _goes_back(node: Node) -> bool:
@@ -127,7 +157,32 @@ SLICE = Operator(
             None,
             (
                 Reading("clamped to the first element, as since opset 13", _slice),
-                Reading("nothing, as NumPy's slices", lambda node: _slice(as_numpy(node) if node.opset < 13 else node)),
+                Reading("nothing, as NumPy's slices", lambda node: started(node, as_numpy)),
+            ),
+        ),
+        Ambiguity(
+            "before opset 13 a start beyond the last element is n, the number of elements, where a backward slice has "
+            "no element",
+            None,
+            (
+                Reading("clamped to the last element, as since opset 13", _slice),
+                Reading("steps are counted from n", lambda node: started(node, from_last)),
+            ),
+        ),
+        Ambiguity(
+            "before opset 13 the text does not say where a forward slice that starts before the first element begins",
+            None,
+            (
+                Reading("clamped to the first element, as since opset 13", _slice),
+                Reading("steps are counted from where the start is", lambda node: started(node, from_first)),
+            ),
+        ),
+        Ambiguity(
+            "a backward slice of an axis without elements is clamped to the range from 0 to −1",
+            _goes_back_in_nothing,
+            (
+                Reading("nothing", _slice),
+                Reading("there is no such range, so it is refused", None),
             ),
         ),
     ),

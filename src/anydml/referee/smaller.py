@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from anydml.errors import ModelError
-from anydml.referee.cases import Case, operator_named, same, valid_case
+from anydml.referee.cases import Case, operator_named, plain, same, valid_case
+from anydml.referee.entries import of_fewer_entries, shifted_axes
 from anydml.referee.folders import Stored
-from anydml.referee.nodes import Array, Node
+from anydml.referee.nodes import Array, Node, OptionalValue, TensorList, Value, tensors_of, with_tensors
 from anydml.referee.texts import schema
 from anydml.referee.verdicts import as_array
 
@@ -29,7 +32,10 @@ def node_of(stored: Stored) -> Node:
         raise ModelError(f"{stored.model} has {len(graph.node)} nodes", rule="a case has one node of ONNX")
     made = graph.node[0]
     values: dict[str, Any] = {each.name: as_array(numpy_helper.to_array(each)) for each in graph.initializer}
-    values |= dict(zip((each.name for each in graph.input), stored.inputs(), strict=True))
+    values |= {
+        each.name: typed(each.type, value)
+        for each, value in zip(graph.input, map(as_array, stored.inputs()), strict=True)
+    }
     constants = {each.name for each in graph.initializer}
     constant = frozenset(k for k, name in enumerate(made.input) if name in constants)
     inputs = tuple(values[name] if name else None for name in made.input)
@@ -38,13 +44,30 @@ def node_of(stored: Stored) -> Node:
     return Node(made.op_type, opset, inputs, attributes, len(made.output), constant)
 
 
+def typed(kind: onnx.TypeProto, value: Any) -> Any:
+    """A value that a file has, as one of a type."""
+    form = kind.WhichOneof("value")
+    if form == "optional_type":
+        inner = kind.optional_type.elem_type
+        element = None if value is None else typed(inner, value)
+        return OptionalValue(_dtype(inner), inner.HasField("sequence_type"), element)
+    return TensorList(_dtype(kind), tuple(value)) if form == "sequence_type" else value
+
+
+def _dtype(kind: onnx.TypeProto) -> np.dtype[Any]:
+    tensor = (kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind).tensor_type
+    return np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
 def _value(attribute: AttributeProto) -> Any:
     value = helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
+        return as_array(numpy_helper.to_array(value))
     if isinstance(value, bytes):
         return value.decode()
-    return list(value) if attribute.ints or attribute.floats else value
+    if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS):
+        return [each.decode() if isinstance(each, bytes) else each for each in value]
+    return value
 
 
 def case_of(stored: Stored) -> Case:
@@ -69,9 +92,8 @@ def _valid(name: str, node: Node) -> Case | None:
         if not operator.is_case(node):
             return None
         case = valid_case(operator, node, name)
-        model = model_of(node, [(value.dtype, value.shape) for value in case.outputs])
-        given = [value for k, value in enumerate(node.inputs) if value is not None and k not in node.constant]
-        found = [*map(as_array, backend.prepare(model).run(given))]
+        model = model_of(node, case.outputs)
+        found = [*map(as_array, backend.prepare(model).run([*map(plain, node.given)]))]
         if len(case.outputs) != node.outputs or not _agree(found, case.outputs):
             return None
         # Last: onnx's checker ends the process where sizes of Split are fewer than outputs.
@@ -82,7 +104,7 @@ def _valid(name: str, node: Node) -> Case | None:
     return case
 
 
-def _agree(found: Sequence[Array], expected: Sequence[Array]) -> bool:
+def _agree(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(same, found, expected))
 
 
@@ -95,10 +117,11 @@ def _smaller(node: Node) -> Iterator[Node]:
     for k in range(1, len(node.inputs)):
         if node.inputs[k] is not None:
             yield node.with_input(k, None)
+    yield from of_fewer_entries(node)
     yield from _of_fewer_sizes(node)
     yield from _of_simpler_numbers(node)
     for k, value in enumerate(node.inputs):
-        if value is not None and k and k not in node.constant:
+        if isinstance(value, np.ndarray) and k and k not in node.constant:
             yield node._replace(constant=node.constant | {k})
     lowest = schema(node.operator, node.opset).since_version
     if lowest >= 11 and lowest != node.opset:
@@ -107,8 +130,14 @@ def _smaller(node: Node) -> Iterator[Node]:
 
 def _of_fewer_sizes(node: Node) -> Iterator[Node]:
     """One axis less, or shorter: of all inputs that have it, or of one."""
-    for cut in cuts(node.inputs):
-        yield node._replace(inputs=tuple(cut.arrays))
+    tensors = [each for value in node.inputs for each in tensors_of(value)]
+    rank = max((each.ndim for each in tensors), default=0)
+    for cut in cuts(tensors):
+        left = iter([each for each in cut.arrays if each is not None])
+        inputs = tuple(with_tensors(value, tuple(islice(left, len(tensors_of(value))))) for value in node.inputs)
+        yield node._replace(inputs=inputs)
+        if cut.new is None:
+            yield shifted_axes(node._replace(inputs=inputs), cut.axis, rank)
 
 
 class Cut(NamedTuple):
@@ -153,7 +182,7 @@ def kept(found: Any, like: Any) -> Any:
 def _of_simpler_numbers(node: Node) -> Iterator[Node]:
     """Numbers nearer to 0, and common types."""
     for k, value in enumerate(node.inputs):
-        if value is None or not k or value.dtype.kind not in "iu":
+        if not isinstance(value, np.ndarray) or not k or value.dtype.kind not in "iu":
             continue
         for at in np.ndindex(*value.shape):
             number = int(value[at])
@@ -165,25 +194,38 @@ def _of_simpler_numbers(node: Node) -> Iterator[Node]:
     for name, value in node.attributes.items():
         if isinstance(value, int) and abs(value) > 1:
             yield node._replace(attributes={**node.attributes, name: 1 if value > 0 else -1})
-    first = node.array(0) if node.inputs else None
-    if first is not None and first.dtype != np.float32 and first.dtype.kind in "fiuc":
-        alike = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
-        for some in (alike, [0]):
-            plain = np.float32 if node.operator != "Shape" else first.dtype
-            yield node._replace(
-                inputs=tuple(
-                    np.arange(1, value.size + 1).astype(plain).reshape(value.shape)
-                    if k in some and value is not None
-                    else value
-                    for k, value in enumerate(node.inputs)
-                )
-            )
+    yield from _of_plain_elements(node)
+
+
+def _of_plain_elements(node: Node) -> Iterator[Node]:
+    """Elements that count, of FLOAT: of all inputs of the first one's type, or of that alone."""
+    first = node.inputs[0] if node.inputs else None
+    if first is None or first.dtype == np.float32 or first.dtype.kind not in "fiuc":
+        return
+    alike = [k for k, value in enumerate(node.inputs) if value is not None and value.dtype == first.dtype]
+    for some in (alike, [0]):
+        yield node._replace(
+            inputs=tuple(_plain(value) if k in some else value for k, value in enumerate(node.inputs)),
+            attributes={**node.attributes, **({"to": TensorProto.FLOAT} if node.operator == "Cast" else {})},
+        )
+
+
+def _plain(value: Value | None) -> Value | None:
+    """The value with elements 1, 2, 3 and so on, of FLOAT."""
+    tensors = tuple(np.arange(1, each.size + 1, dtype=np.float32).reshape(each.shape) for each in tensors_of(value))
+    found: Value | None = with_tensors(value, tensors)
+    return (
+        found
+        if found is None or isinstance(found, np.ndarray)
+        else dataclasses.replace(found, dtype=np.dtype(np.float32))
+    )
 
 
 def lines_of(case: Case) -> Iterator[str]:
     """A case as lines to paste."""
     node = case.node
-    yield f"{node.operator}, opset {node.opset}, attributes {dict(node.attributes) or 'none'}"
+    attributes = {name: kind_said(value) for name, value in node.attributes.items()}
+    yield f"{node.operator}, opset {node.opset}, attributes {attributes or 'none'}"
     names = [each.name for each in schema(node.operator, node.opset).inputs]
     for k, value in enumerate(node.inputs):
         if value is not None:
@@ -191,6 +233,15 @@ def lines_of(case: Case) -> Iterator[str]:
             yield f"{names[min(k, len(names) - 1)]} ({kind}): {shown(value)}"
 
 
+def kind_said(value: Any) -> Any:
+    """An attribute as one line: types of values by name."""
+    return " ".join(str(value).split()) if isinstance(value, onnx.TypeProto) else value
+
+
 def shown(value: Any) -> str:
-    """An array as one line."""
+    """A value as one line."""
+    if isinstance(value, OptionalValue):
+        return f"optional: {'nothing' if value.element is None else shown(value.element)}"
+    if isinstance(value, TensorList):
+        return f"sequence of {len(value.tensors)}: " + "; ".join(map(shown, value.tensors))
     return f"{value.dtype if not value.dtype.hasobject else 'string'} {[*value.shape]} {value.tolist()}"

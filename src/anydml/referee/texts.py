@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx.defs
@@ -12,8 +13,6 @@ from onnx import TensorProto, helper
 
 FIRST, LAST = 11, 25
 """Opsets that cases are of."""
-
-_NAMES = {"FLOAT": "tensor(float)", "DOUBLE": "tensor(double)"}
 
 
 @lru_cache(None)
@@ -45,6 +44,16 @@ def versions(operator: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
 
 
 @lru_cache(None)
+def first_versions() -> Mapping[str, int]:
+    """Every operator of ONNX's own domain, with the opset that it is of since."""
+    found: dict[str, int] = {}
+    for each in onnx.defs.get_all_schemas_with_history():
+        if not each.domain:
+            found[each.name] = min(each.since_version, found.get(each.name, each.since_version))
+    return found
+
+
+@lru_cache(None)
 def default_of(operator: str, opset: int, name: str) -> Any:
     """The default of an attribute; None if it has none."""
     declared = schema(operator, opset).attributes.get(name)
@@ -54,28 +63,62 @@ def default_of(operator: str, opset: int, name: str) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
+class Kind(NamedTuple):
+    """A type of values.
+
+    Attributes:
+        element: ONNX's name of the element type.
+        is_sequence: whether it is one of sequences, or of optional sequences.
+        is_optional: whether it is one of optional values.
+    """
+
+    element: str
+    is_sequence: bool = False
+    is_optional: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of elements."""
+        return dtype_of(self.element)
+
+    def __str__(self) -> str:
+        return f"{'optional ' * self.is_optional}{'sequence of ' * self.is_sequence}{self.element}"
+
+
 @lru_cache(None)
-def dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    """Names and dtypes of the element types that the text lists for an input.
+def kinds(operator: str, opset: int, parameter: str) -> tuple[Kind, ...]:
+    """The types that the text lists for an input.
 
     Args:
         operator: the operator.
         opset: the opset.
         parameter: the name of the input.
     """
-    return _dtypes(schema(operator, opset).inputs, parameter)
+    return _kinds(schema(operator, opset).inputs, parameter)
+
+
+def _kinds(formals: Any, parameter: str) -> tuple[Kind, ...]:
+    formal = next(each for each in formals if each.name == parameter)
+    return tuple(
+        Kind(text.rpartition("tensor(")[2].strip(")"), "seq(" in text, text.startswith("optional("))
+        for text in sorted(formal.types)
+    )
+
+
+@lru_cache(None)
+def dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    """Names and dtypes of the element types that the text lists for an input that is a tensor or a sequence."""
+    return _dtypes(kinds(operator, opset, parameter))
 
 
 @lru_cache(None)
 def result_dtypes(operator: str, opset: int, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
     """As `dtypes`, for an output."""
-    return _dtypes(schema(operator, opset).outputs, parameter)
+    return _dtypes(_kinds(schema(operator, opset).outputs, parameter))
 
 
-def _dtypes(formals: Any, parameter: str) -> tuple[tuple[str, np.dtype[Any]], ...]:
-    formal = next(each for each in formals if each.name == parameter)
-    names = sorted(text[7:-1] for text in formal.types if text.startswith("tensor("))
-    return tuple((name, dtype_of(name)) for name in names)
+def _dtypes(found: tuple[Kind, ...]) -> tuple[tuple[str, np.dtype[Any]], ...]:
+    return tuple((name, dtype_of(name)) for name in sorted({each.element for each in found}))
 
 
 @lru_cache(None)
@@ -87,11 +130,15 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 @lru_cache(None)
+def element_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of a dtype."""
+    return int(TensorProto.STRING) if dtype.hasobject else int(helper.np_dtype_to_tensor_dtype(dtype))
+
+
+@lru_cache(None)
 def name_of(dtype: np.dtype[Any]) -> str:
     """ONNX's name of a dtype."""
-    return (
-        "string" if dtype.hasobject else str(TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype))).lower()
-    )
+    return str(TensorProto.DataType.Name(element_type(dtype))).lower()
 
 
 @lru_cache(None)

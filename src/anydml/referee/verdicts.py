@@ -13,6 +13,7 @@ from anydml.referee.engines import Engine
 from anydml.referee.folders import Stored
 from anydml.referee.outside import CrashError, NotRunError, OutputError, OutsideError
 from anydml.referee.texts import name_of
+from anydml.text import counted
 
 AGREES, DIFFERS, REFUSES, CRASHES, HANGS, ACCEPTS, NOT_RUN = (
     "agrees", "differs", "refuses", "crashes", "hangs", "accepts", "not run",
@@ -98,7 +99,9 @@ def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
 
 
 def as_array(value: Any) -> Any:
-    """An output as an array, strings of dtype object; lists stay lists."""
+    """An output as an array, strings of dtype object; lists stay lists, and None, an empty optional value, is None."""
+    if value is None:
+        return None
     if isinstance(value, (list, tuple)):
         return [as_array(each) for each in value]
     found = np.asarray(value)
@@ -115,26 +118,42 @@ def difference(found: list[Any], expected: list[Any], is_exact: bool) -> tuple[s
     if len(found) != len(expected):
         return "number of outputs", f"{len(found)} outputs, not {len(expected)}"
     for k, (one, other) in enumerate(zip(found, expected, strict=True)):
-        if isinstance(one, list) or isinstance(other, list):
-            return "sequences", f"output {k} is a sequence"
-        if one.shape != other.shape:
-            return "shape", f"output {k} has sizes {[*one.shape]}, not {[*other.shape]}"
-        if one.dtype != other.dtype:
-            return "type", f"output {k} is of {name_of(one.dtype)}, not {name_of(other.dtype)}"
-        if same(one, other) or (not is_exact and _is_near(one, other)):
-            continue
-        wrong = [
-            at
-            for at in np.ndindex(*one.shape)
-            if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))
-        ]
-        kind = "elements"
-        if one.dtype.kind in "fc" and all(one[at] == other[at] == 0 for at in wrong):
-            kind = "the sign of zeros"
-        at = wrong[0]
-        first = f"the first at {[*map(int, at)]}: {one[at]}, not {other[at]}"
-        return kind, f"{len(wrong)} of {one.size} elements of output {k}, {first}"
+        kind, detail = _difference(one, other, f"output {k}", is_exact)
+        if kind:
+            return kind, detail
     return "", ""
+
+
+def _difference(one: Any, other: Any, name: str, is_exact: bool) -> tuple[str, str]:
+    """The same, of one value by its name."""
+    if one is None or other is None:
+        return ("", "") if one is other else ("optional values", f"{name} has {'no' if one is None else 'an'} element")
+    if isinstance(one, list) or isinstance(other, list):
+        if not isinstance(one, list) or not isinstance(other, list):
+            return "sequences", f"{name} is {'a sequence' if isinstance(one, list) else 'a tensor'}"
+        if len(one) != len(other):
+            return "length of a sequence", f"{name} has {counted(len(one), 'tensor')}, not {len(other)}"
+        parts = (
+            _difference(*pair, f"tensor {k} of {name}", is_exact) for k, pair in enumerate(zip(one, other, strict=True))
+        )
+        return next((each for each in parts if each[0]), ("", ""))
+    if one.shape != other.shape:
+        return "shape", f"{name} has sizes {[*one.shape]}, not {[*other.shape]}"
+    if one.dtype != other.dtype:
+        return "type", f"{name} is of {name_of(one.dtype)}, not {name_of(other.dtype)}"
+    if same(one, other) or (not is_exact and _is_near(one, other)):
+        return "", ""
+    wrong = [
+        at
+        for at in np.ndindex(*one.shape)
+        if not same(np.asarray(one[at], one.dtype), np.asarray(other[at], one.dtype))
+    ]
+    kind = "elements"
+    if one.dtype.kind in "fc" and all(one[at] == other[at] == 0 for at in wrong):
+        kind = "the sign of zeros"
+    at = wrong[0]
+    first = f"the first at {[*map(int, at)]}: {one[at]}, not {other[at]}"
+    return kind, f"{len(wrong)} of {one.size} elements of {name}, {first}"
 
 
 def _is_near(one: Any, other: Any) -> bool:

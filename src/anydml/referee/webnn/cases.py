@@ -14,7 +14,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.referee.drawing import Draw
 from anydml.referee.nodes import Array, evaluate
-from anydml.referee.operators import OPERATORS
+from anydml.referee.operators import OPERATORS, results_of
 from anydml.referee.reaching import reaching, with_rules
 from anydml.referee.webnn.features import features_of, reachable
 from anydml.referee.webnn.operators import TYPES, WEBNN, Call
@@ -100,7 +100,7 @@ def webnn_cases(
 
 def valid_case(case: str, name: str, call: Call, constant: frozenset[int]) -> WebnnCase:
     """The case of a valid call."""
-    outputs = tuple(evaluate(call.node, OPERATORS[call.node.operator].formula))
+    outputs: tuple[Any, ...] = tuple(evaluate(call.node, OPERATORS[call.node.operator].formula))
     return WebnnCase(case, name, call, outputs, constant, features_of(name, call), WEBNN[name].sentence)
 
 
@@ -122,7 +122,7 @@ def drawn(name: str, draw: Draw) -> Call:
             continue
         node = call.node
         used = [node.array(number) for number in call.tensors.values()]
-        shapes = [each.shape for each in OPERATORS[node.operator].formula(node)]
+        shapes = [each.shape for each in results_of(node)]
         if all(each.dtype.name in TYPES and each.size and each.ndim <= 5 for each in used) and all(
             0 not in shape and len(shape) <= 5 for shape in shapes
         ):
@@ -137,7 +137,7 @@ def plain(array: Array) -> Array:
     if array.dtype.kind == "f":
         return np.where(np.isfinite(array), array, np.array(2.5, array.dtype)).astype(array.dtype)
     if array.dtype.itemsize == 8:
-        return np.clip(array, 0 if array.dtype.kind == "u" else -MOST, MOST).astype(array.dtype)
+        return np.asarray(np.clip(array, 0 if array.dtype.kind == "u" else -MOST, MOST)).astype(array.dtype)
     return array
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MIN, Draw
 from anydml.referee.nodes import Node, wrapped
-from anydml.referee.operators import OPERATORS
+from anydml.referee.operators import OPERATORS, results_of
 from anydml.referee.picking import drawn_indices
 from anydml.referee.shaping import whole
 
@@ -52,7 +52,8 @@ def _node(draw: Draw, name: str) -> Node | None:
     """A node of ONNX whose elements are of a type that WebNN has."""
     draw.operator, draw.opset = name, OPSET
     node = OPERATORS[name].draw(draw)
-    return None if node is None or node.array(-1 if name == "Where" else 0).dtype.name not in TYPES else node
+    moved = None if node is None else node.inputs[-1 if name == "Where" else 0]
+    return node if isinstance(moved, np.ndarray) and moved.dtype.name in TYPES else None
 
 
 def _axis(draw: Draw, node: Node, rank: int) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _concat(draw: Draw) -> Call | None:
 
 def _expand(draw: Draw) -> Call | None:
     node = _node(draw, "Expand")
-    if node is None or OPERATORS["Expand"].formula(node)[0].shape != tuple(node.integers(1)):
+    if node is None or results_of(node)[0].shape != tuple(node.integers(1)):
         return None
     return Call(node, {"input": 0}, {"newShape": node.integers(1)})
 
@@ -152,7 +153,7 @@ def _reshape(draw: Draw) -> Call | None:
     node = _node(draw, "Reshape")
     if node is None:
         return None
-    return Call(node, {"input": 0}, {"newShape": [*OPERATORS["Reshape"].formula(node)[0].shape]})
+    return Call(node, {"input": 0}, {"newShape": [*results_of(node)[0].shape]})
 
 
 def _resample(draw: Draw) -> Call | None:

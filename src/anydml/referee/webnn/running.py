@@ -77,7 +77,7 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
         elif field == "indices":
             node = node.with_input(number, node.array(number).astype(np.int64))
     outputs = [array_of(expected[each]) for each in _names(operator)]
-    model = model_of(node, [(each.dtype, each.shape) for each in outputs])
+    model = model_of(node, outputs)
     inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
     found = outputs_by_desc(device, model, inputs)
     by_name = dict(zip(_names(operator), found.values(), strict=True))

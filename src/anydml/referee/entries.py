@@ -1,0 +1,140 @@
+"""Nodes without one of their axes, and without its entries in lists: starts, pads, scales, repeats, perm, axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.referee.nodes import Array, Node, TensorList, wrapped
+
+
+class Lists(NamedTuple):
+    """Inputs with an entry for each axis.
+
+    Attributes:
+        entries: their numbers, each with the entries that an axis has.
+        axes: the number of the input that lists the axes; None if none does, or an attribute.
+    """
+
+    entries: tuple[tuple[int, int], ...] = ()
+    axes: int | None = None
+
+
+LISTS: Mapping[str, Lists] = {
+    "CenterCropPad": Lists(((1, 1),)),
+    "Pad": Lists(((1, 2),), 3),
+    "Resize": Lists(((1, 2), (2, 1), (3, 1))),
+    "Slice": Lists(((1, 1), (2, 1), (4, 1)), 3),
+    "Squeeze": Lists((), 1),
+    "Tile": Lists(((1, 1),)),
+    "Transpose": Lists(),
+    "Unsqueeze": Lists((), 1),
+}
+"""By operator."""
+
+AXES = ("axis", "batch_axis", "time_axis")
+"""Attributes that are an axis."""
+
+
+def of_fewer_entries(node: Node) -> Iterator[Node]:
+    """A node without an axis and what stands for it, or without the latter alone; with one part or tensor less."""
+    lists = LISTS.get(node.operator)
+    if lists is not None:
+        axes = _axes(node, lists)
+        for axis in range(node.array(0).ndim) if node.operator != "Unsqueeze" else ():
+            yield from _without_axis(node, lists, axes, axis)
+        if _has_axes(node, lists) or node.operator == "Slice":
+            for k in range(len(axes)):
+                yield _with_axes(_without_entry(node, lists, k), lists, [*axes[:k], *axes[k + 1 :]])
+    yield from _of_fewer_parts(node)
+    for k, value in enumerate(node.inputs):
+        if isinstance(value, TensorList):
+            for at in range(len(value.tensors)):
+                left = (*value.tensors[:at], *value.tensors[at + 1 :])
+                yield node.with_input(k, TensorList(value.dtype, left))
+
+
+def _has_axes(node: Node, lists: Lists) -> bool:
+    return "axes" in node.attributes or (lists.axes is not None and node.optional(lists.axes) is not None)
+
+
+def _axes(node: Node, lists: Lists) -> list[int]:
+    """The axes that have entries."""
+    if "axes" in node.attributes:
+        return list(node.attributes["axes"])
+    if lists.axes is not None and node.optional(lists.axes) is not None:
+        return node.integers(lists.axes)
+    return [*range(len(node.integers(1)) if node.operator == "Slice" else node.array(0).ndim)]
+
+
+def _with_axes(node: Node, lists: Lists, axes: Sequence[int]) -> Node:
+    """The node with other axes, where it lists them."""
+    if "axes" in node.attributes:
+        return node._replace(attributes={**node.attributes, "axes": [*axes]})
+    if lists.axes is None or node.optional(lists.axes) is None:
+        return node
+    return node.with_input(lists.axes, np.array(axes, node.array(lists.axes).dtype))
+
+
+def _without_entry(node: Node, lists: Lists, k: int) -> Node:
+    """The node without the entries of the axis at a place."""
+    for number, times in lists.entries:
+        value = node.optional(number)
+        if value is not None and value.size:
+            each = value.size // times
+            node = node.with_input(number, np.delete(value, [k + each * block for block in range(times)]))
+    return node
+
+
+def _without_axis(node: Node, lists: Lists, axes: Sequence[int], axis: int) -> Iterator[Node]:
+    x = node.array(0)
+    rank = x.ndim
+    found = node
+    places = [k for k, each in enumerate(axes) if wrapped(each, rank) == axis]
+    for k in places:
+        found = _without_entry(found, lists, k)
+    left = [shifted(each, axis, rank) for k, each in enumerate(axes) if k not in places]
+    found = shifted_axes(_with_axes(found, lists, left), axis, rank)
+    if "perm" in found.attributes:
+        order = [each - (each > axis) for each in found.attributes["perm"] if each != axis]
+        found = found._replace(attributes={**found.attributes, "perm": order})
+    for at in dict.fromkeys((0, x.shape[axis] - 1)) if x.shape[axis] else ():
+        yield found.with_input(0, _taken(x, at, axis))
+
+
+def _taken(x: Array, at: int, axis: int) -> Any:
+    made = np.empty((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+    made[...] = np.take(x, at, axis)
+    return made
+
+
+def shifted(number: int, axis: int, rank: int) -> int:
+    """An axis that is left, where another is gone; one that counts from the end still does."""
+    place = wrapped(number, rank)
+    place -= place > axis
+    return place - (rank - 1) if number < 0 else place
+
+
+def shifted_axes(node: Node, axis: int, rank: int) -> Node:
+    """The node whose attributes name the same axes, where one is gone."""
+    named = {name: shifted(node.attributes[name], axis, rank) for name in AXES if name in node.attributes}
+    return node._replace(attributes={**node.attributes, **named})
+
+
+def _of_fewer_parts(node: Node) -> Iterator[Node]:
+    """A Split without one of its parts, which the input has not, either."""
+    if node.operator not in ("Split", "SplitToSequence"):
+        return
+    x = node.array(0)
+    axis = wrapped(node.attribute("axis"), x.ndim)
+    parts = node.attributes.get("split") or node.integers(1)
+    for k, size in enumerate(parts if len(parts) > 1 else ()):
+        first, left = sum(parts[:k]), [*parts[:k], *parts[k + 1 :]]
+        found = node.with_input(0, np.delete(x, slice(first, first + size), axis))
+        if "split" in node.attributes:
+            found = found._replace(attributes={**node.attributes, "split": left})
+        else:
+            found = found.with_input(1, np.array(left, node.array(1).dtype))
+        yield found._replace(outputs=node.outputs - 1) if node.operator == "Split" else found

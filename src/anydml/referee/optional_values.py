@@ -1,0 +1,156 @@
+"""Operators of optional values: Optional, OptionalGetElement, OptionalHasElement."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import helper
+
+from anydml.referee.copies import copied
+from anydml.referee.drawing import Draw
+from anydml.referee.nodes import (
+    AnyResult,
+    Constant,
+    Node,
+    OptionalResult,
+    OptionalValue,
+    Result,
+    ResultList,
+)
+from anydml.referee.rules import Operator, Rule, always
+from anydml.referee.texts import element_type
+
+
+def _draw_optional(draw: Draw) -> Node:
+    kind = draw.kind("input")
+    if draw.is_likely(0.6):
+        return Node("Optional", draw.opset, (draw.value(kind),))
+    element = helper.make_tensor_type_proto(element_type(kind.dtype), None)
+    return Node(
+        "Optional",
+        draw.opset,
+        (),
+        {"type": helper.make_sequence_type_proto(element) if kind.is_sequence else element},
+    )
+
+
+def _optional(node: Node) -> list[OptionalResult]:
+    if not node.inputs:
+        kind = node.attributes["type"]
+        is_sequence = kind.HasField("sequence_type")
+        element = (kind.sequence_type.elem_type if is_sequence else kind).tensor_type.elem_type
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
+        return [OptionalResult(dtype, is_sequence, None)]
+    found = copied(node)
+    assert not isinstance(found, OptionalResult)
+    return [OptionalResult(found.dtype, isinstance(found, ResultList), found)]
+
+
+OPTIONAL = Operator(
+    "Optional",
+    _draw_optional,
+    _optional,
+    (
+        (
+            lambda node: not node.inputs,
+            ("containing either an empty optional of a certain type specified by the attribute",),
+        ),
+        (always, ("or a non-empty value containing the input element",)),
+    ),
+    typed_by="input",
+)
+
+
+def _draw_get(draw: Draw) -> Node:
+    value = draw.value(draw.kind("input"))
+    while isinstance(value, OptionalValue) and value.element is None:
+        value = draw.value(draw.kind("input"))
+    return Node("OptionalGetElement", draw.opset, (value,))
+
+
+def _get(node: Node) -> list[AnyResult]:
+    found = copied(node)
+    if isinstance(found, OptionalResult):
+        assert found.result is not None
+        return [found.result]
+    return [found]
+
+
+def is_empty(node: Node) -> bool:
+    """Whether the input is an empty optional value."""
+    return any(isinstance(each, OptionalValue) and each.element is None for each in node.inputs)
+
+
+def _without_element(node: Node, draw: Draw) -> Node | None:
+    value = node.inputs[0]
+    if not isinstance(value, OptionalValue):
+        return None
+    return node.with_input(0, OptionalValue(value.dtype, value.is_sequence, None))
+
+
+OPTIONAL_GET_ELEMENT = Operator(
+    "OptionalGetElement",
+    _draw_get,
+    _get,
+    (
+        (
+            lambda node: not isinstance(node.inputs[0], OptionalValue),
+            ("If the input is a tensor or sequence type, it returns the input.",),
+        ),
+        (
+            always,
+            (
+                "If the input is an optional type, it outputs the element in the input.",
+                "Outputs the element in the optional-type input.",
+            ),
+        ),
+    ),
+    (
+        Rule(
+            "element",
+            (
+                "It is an error if the input is an empty optional-type",
+                "It is an error if the input value does not have an element",
+            ),
+            lambda node: not is_empty(node),
+            _without_element,
+        ),
+    ),
+    typed_by="input",
+)
+
+
+def _draw_has(draw: Draw) -> Node:
+    if draw.opset >= 18 and draw.is_likely(0.1):
+        return Node("OptionalHasElement", draw.opset, ())
+    return Node("OptionalHasElement", draw.opset, (draw.value(draw.kind("input")),))
+
+
+def _has(node: Node) -> list[Result]:
+    return [Result((), np.dtype(bool), lambda at: Constant(bool(node.inputs) and not is_empty(node)))]
+
+
+OPTIONAL_HAS_ELEMENT = Operator(
+    "OptionalHasElement",
+    _draw_has,
+    _has,
+    (
+        (
+            lambda node: not node.inputs or is_empty(node),
+            (
+                "If the input is not provided or is an empty optional-type, this op returns false.",
+                "If it is an empty optional-type, this op returns false.",
+            ),
+        ),
+        (
+            always,
+            (
+                "Returns true if (1) the input is an optional-type and contains an element, or, (2) the input is a "
+                "tensor or sequence type.",
+                "Returns true if the optional-type input contains an element.",
+            ),
+        ),
+    ),
+    typed_by="input",
+)
+
+OPERATORS = (OPTIONAL, OPTIONAL_GET_ELEMENT, OPTIONAL_HAS_ELEMENT)

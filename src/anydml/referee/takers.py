@@ -1,0 +1,23 @@
+"""Which engines take which reading of an ambiguous text: what `python -m benchmarks.referee` has kept of their runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+TAKEN = Path(__file__).with_name("readings.json")
+"""For each operator and question, the engines by the reading that they took in at least one case."""
+
+
+@lru_cache(None)
+def readings() -> dict[tuple[str, str], dict[str, Sequence[str]]]:
+    """Engines by reading, by operator and question."""
+    found = json.loads(TAKEN.read_text(encoding="utf-8"))
+    return {(each["operator"], each["question"]): each["taken"] for each in found}
+
+
+def takers(operator: str, question: str, words: str) -> list[str]:
+    """The engines that took a reading."""
+    return [*readings().get((operator, question), {}).get(words, ())]
