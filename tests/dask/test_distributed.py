@@ -113,8 +113,9 @@ def test_a_group_is_written_by_a_cluster(client, x, capsys):
 
 
 def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
-    tensors = {f"layers.{k}.mlp.up_proj.weight": x.shape for k in range(4)}
-    whole = dml.fuse(lambda x: dict.fromkeys(tensors, x[::-1]))
+    rows = x.reshape(120, -1)
+    tensors = {f"layers.{k}.mlp.up_proj.weight": rows.shape for k in range(4)}
+    whole = dml.fuse(lambda x: dict.fromkeys(tensors, x[::-1].reshape(rows.shape)))
     whole.plan(stores.open("x.npy"), stores.create("w.safetensors", tensors, x.dtype)).run()
     options = ["--memory", "300kB", "--scheduler", address(client)]
     assert command(capsys, "reshard", "w.safetensors", "ranks", "--tp", "3", *options)[0] == 0
@@ -122,7 +123,7 @@ def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
     checkpoint = stores.open("back")
     assert len(checkpoint) == 4
     for store in checkpoint.values():
-        np.testing.assert_array_equal(store.read(), x[::-1])
+        np.testing.assert_array_equal(store.read(), rows[::-1])
 
 
 @pytest.mark.parametrize("target", ["y.npy", "y.zarr"])
@@ -173,7 +174,7 @@ def test_what_does_not_work_is_said_in_a_line(client, x, capsys, monkeypatch):
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "nowhere://")
     assert (code, len(err.splitlines())) == (2, 1)
     # As where workers do not find the files under the same paths.
-    monkeypatch.setattr(cluster, "_absolute", lambda path: "/nowhere" / path)
+    monkeypatch.setattr(cluster, "whole", lambda path: "/nowhere" / path)
     code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", address(client))
     assert (code, len(err.splitlines())) == (2, 1)
     assert "same paths" in err

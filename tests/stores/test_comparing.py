@@ -7,7 +7,6 @@ import warnings
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from safetensors.numpy import load_file, save_file
 from stores.test_commands import anydml
 
@@ -77,6 +76,7 @@ def test_parts_are_the_elements_of_tensors_in_their_order():
 @pytest.fixture
 def worlds(tmp_path):
     """The same tensors in many forms."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     import torch.distributed.checkpoint as dcp
 
     given = {name: each for name, each in tensors().items() if name not in ("none", "one", "ids")}

@@ -1,5 +1,6 @@
 """Zarr arrays in the other version of the format, with other codecs by name, and what is refused of version 3."""
 
+import contextlib
 import json
 from itertools import permutations
 
@@ -102,9 +103,12 @@ def test_filters_behind_a_transpose_get_elements_in_their_order(tmp_path, chunks
         "transpose", "numcodecs.delta",
     ]  # fmt: skip
     np.testing.assert_array_equal(read(tmp_path / "y")[...], x)
-    # In shards zarr-python copies them to its own order first, and does not read what it wrote.
-    with pytest.raises(ModelError, match=r"has other elements at .* did not get its name"):
+    # In shards, zarr-python before 3.4 copies them to its own order first, and does not read what it wrote.
+    refused = pytest.raises(ModelError, match=r"has other elements at .* did not get its name")
+    version = tuple(map(int, zarr.__version__.split(".")[:2]))
+    with refused if version < (3, 4) else contextlib.nullcontext():
         stores.rechunk(tmp_path / "y", tmp_path / "z", (6, 8), shards=(6, 8)).run()
+        np.testing.assert_array_equal(read(tmp_path / "z")[...], x)
 
 
 def test_records_of_another_byte_order_are_written_in_version_3(tmp_path):
