@@ -49,8 +49,9 @@ class FeatureLevel(enum.IntEnum):
         if isinstance(text, FeatureLevel):
             return text
         name = str(text).strip().upper().replace(".", "_").removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
-        if name in ("LATEST", *(level.short for level in cls)):
-            return cls.LATEST if name == "LATEST" else cls[f"LEVEL_{name}"]
+        # Hundreds are parsed at import.
+        if found := cls.__members__.get(name if name == "LATEST" else f"LEVEL_{name}"):
+            return found
         known = [level.short for level in cls]
         digits = "".join(filter(str.isdecimal, name))
         meant = [f"; did you mean {short}?" for short in known if short.replace("_", "") == digits]

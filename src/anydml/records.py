@@ -79,9 +79,10 @@ def record(kind: type[Kind]) -> type[Kind]:
         kind: the class, with annotations as for a dataclass.
     """
     for name, text in inspect.get_annotations(kind).items():
-        for pattern, replacement in _KEPT:
-            text = re.sub(f"^{pattern}$", replacement, text)  # noqa: PLW2901
-        kind.__annotations__[name] = text
+        if text.endswith("]"):
+            for pattern, replacement in _KEPT:
+                text = re.sub(f"^{pattern}$", replacement, text)  # noqa: PLW2901
+            kind.__annotations__[name] = text
     # A frozen dataclass's generated `__init__` bypasses `__setattr__`.
     makes = kind.__init__ is object.__init__
     return dataclasses.dataclass(init=makes, frozen=makes, eq=False, repr=False, slots=True)(kind)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Callable, Iterable
@@ -130,7 +129,7 @@ def write_whole(
         if target.exists() and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.parent / f".{secrets.token_hex(8)}.part"
+        beside = target.parent / f".{os.urandom(8).hex()}.part"
         try:
             with _open_like(target, beside, allowed_by(sources, target.parent)) as file:
                 write(file)

@@ -10,14 +10,32 @@ Needs the package onnx: ``pip install "anydml[onnx]"``.
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if importlib.util.find_spec("onnx") is None:
     raise ImportError('anydml.onnx needs the package onnx: pip install "anydml[onnx]"', name="onnx")
 
-from anydml.onnx import backend
-from anydml.onnx.descs import to_descs
-from anydml.onnx.model_file import load
-from anydml.onnx.portable import make_portable
-from anydml.onnx.reference import reference_ops
+if TYPE_CHECKING:
+    from anydml.onnx import backend as backend  # public
+    from anydml.onnx.descs import to_descs as to_descs
+    from anydml.onnx.model_file import load as load
+    from anydml.onnx.portable import make_portable as make_portable
+    from anydml.onnx.reference import reference_ops as reference_ops
+
+_MODULES = {"load": "model_file", "make_portable": "portable", "reference_ops": "reference", "to_descs": "descs"}
 
 __all__ = ["backend", "load", "make_portable", "reference_ops", "to_descs"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name's module when it is first used: only `reference_ops` needs onnx's reference evaluator."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, name)}")
+    globals()[name] = found = getattr(module, name) if name in _MODULES else module
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
