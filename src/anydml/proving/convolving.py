@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from anydml.proving.calls import Call, Type
 from anydml.proving.sizes import Size, quotient
@@ -27,7 +27,32 @@ def sized(call: Call, types: list[Type]) -> list[Type]:
     ]
 
 
+def spare(call: Call) -> Iterator[Size]:
+    """Yield what is not below 0, since a convolution refuses images that are smaller than its kernel."""
+    for size, reach, step, first, last in (
+        (_windows(call) or ()) if (call.domain, call.operator) == ("", "Conv") else ()
+    ):
+        yield size + first + last - reach
+        yield quotient(size + first + last - reach, step)
+
+
 def _sizes(call: Call) -> Sequence[Size] | None:
+    found = _windows(call)
+    if found is None:
+        return None
+    if call.operator == "ConvTranspose":
+        more = call.get("output_padding", [0] * len(found))
+        if len(more) != len(found):
+            return None
+        return [
+            step * (size - 1) + reach + end - first - last
+            for (size, reach, step, first, last), end in zip(found, more, strict=True)
+        ]
+    return [quotient(size + first + last - reach, step) + 1 for size, reach, step, first, last in found]
+
+
+def _windows(call: Call) -> list[tuple[Size, int, int, int, int]] | None:
+    """Return sizes of images, what a kernel reaches over, its steps, and what is padded at both ends, by axis."""
     image, weights = call.term(0), call.term(1)
     if image is None or image.shape is None or call.get("auto_pad", b"NOTSET") != b"NOTSET":
         return None
@@ -35,22 +60,9 @@ def _sizes(call: Call) -> Sequence[Size] | None:
         return None
     own = None if weights is None or weights.shape is None else [*weights.shape[2:]]
     rank, kernel = len(image.shape) - 2, call.get("kernel_shape", own)
-    ones, zeros = [1] * rank, [0] * rank
-    steps, gaps = call.get("strides", ones), call.get("dilations", ones)
-    pads, more = call.get("pads", [*zeros, *zeros]), call.get("output_padding", zeros)
-    if kernel is None or [len(each) for each in (kernel, steps, gaps, pads, more)] != [rank] * 3 + [2 * rank, rank]:
+    ones = [1] * rank
+    steps, gaps, pads = call.get("strides", ones), call.get("dilations", ones), call.get("pads", [0] * 2 * rank)
+    if kernel is None or [len(each) for each in (kernel, steps, gaps, pads)] != [rank] * 3 + [2 * rank]:
         return None
     reaches = [gap * (size - 1) + 1 for size, gap in zip(kernel, gaps, strict=True)]
-    if call.operator == "ConvTranspose":
-        return [
-            step * (size - 1) + reach + end - first - last
-            for size, step, reach, end, first, last in zip(
-                image.shape[2:], steps, reaches, more, pads[:rank], pads[rank:], strict=True
-            )
-        ]
-    return [
-        quotient(size + first + last - reach, step) + 1
-        for size, step, reach, first, last in zip(
-            image.shape[2:], steps, reaches, pads[:rank], pads[rank:], strict=True
-        )
-    ]
+    return [*zip(image.shape[2:], reaches, steps, pads[:rank], pads[rank:], strict=True)]

@@ -1,4 +1,4 @@
-"""Fingerprints of terms whose sizes are numbers: 64 bits per element that say how it is computed.
+"""Fingerprints of terms whose sizes are numbers but for a batch's: 64 bits per element that say how it is computed.
 
 They follow elements through movement, and past nodes that compute element by element, along rows, or as products, and
 so find equal what terms, whose nodes stand in another order, do not (see `anydml.slim.fingerprints`).
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.proving.arithmetic import COMMUTATIVE
+from anydml.proving.batches import Batch
 from anydml.proving.elementwise import ELEMENTWISE
 from anydml.proving.mixing import (
     Marks,
@@ -25,7 +26,6 @@ from anydml.proving.mixing import (
     seed_of,
     spread,
 )
-from anydml.proving.orders import numbers
 from anydml.proving.terms import Term, needed
 from anydml.proving.views import moved as moved_array
 
@@ -33,8 +33,12 @@ MOST = 1 << 27
 """Most elements of all values."""
 
 
-def marked(outputs: Iterable[Term]) -> dict[int, Marks | None]:
+def marked(outputs: Iterable[Term], batch: Batch) -> dict[int, Marks | None]:
     """Return the fingerprints of terms by number; None for those that have none.
+
+    Args:
+        outputs: terms.
+        batch: a size of theirs, along which they have one fingerprint.
 
     Raises:
         NoFingerprintError: there are too many elements.
@@ -42,26 +46,27 @@ def marked(outputs: Iterable[Term]) -> dict[int, Marks | None]:
     found, left = dict[int, Marks | None](), MOST
     with np.errstate(over="ignore"):
         for term in needed(outputs):
-            if term.shape is not None and (sizes := numbers(term.shape)) is not None:
+            if term.shape is not None and (sizes := batch.inner(term.shape)) is not None:
                 left -= int(np.prod(sizes, dtype=np.int64))
             if left < 0:
                 raise NoFingerprintError("there are too many elements")
-            found[term.number] = _marks(term, found)
+            found[term.number] = _marks(term, found, batch)
     return found
 
 
-def _marks(term: Term, found: Mapping[int, Marks | None]) -> Marks | None:
-    sizes = None if term.shape is None else numbers(term.shape)
+def _marks(term: Term, found: Mapping[int, Marks | None], batch: Batch) -> Marks | None:
+    sizes = None if term.shape is None else batch.inner(term.shape)
     if sizes is None or (term.dtype is not None and term.dtype.hasobject):
         return None
     if term.is_constant and term.array is not None:
         return of_array(term.array)
     given = [None if each is None else found[each.number] for each in term.inputs]
     operator = term.kind.partition("@")[0]
-    if any(each is not None and marks is None for each, marks in zip(term.inputs, given, strict=True)):
+    is_unknown = any(each is not None and marks is None for each, marks in zip(term.inputs, given, strict=True))
+    if is_unknown or not batch.keeps(term):
         return _opaque(term, given, sizes)
     marks = [each for each in given if each is not None]
-    moved = _moved(term, marks, sizes)
+    moved = _moved(term, marks, sizes, batch)
     if moved is not None:
         return moved
     if operator == "Neg":
@@ -146,13 +151,13 @@ def _along(marks: Marks, axes: tuple[int, ...]) -> Marks:
 _ODD = np.uint64(0xD1B54A32D192ED03)
 
 
-def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
+def _moved(term: Term, marks: list[Marks], sizes: list[int], batch: Batch) -> Marks | None:
     """Return the fingerprints of a value that is moved; None if it is computed."""
     detail: Any = term.detail
     match term.kind:
         case "moved":
             order = detail[0]
-            return (marks[0] if order is None else moved_array(marks[0], order)).reshape(sizes)
+            return (marks[0] if order is None else moved_array(marks[0], batch.order(order))).reshape(sizes)
         case "slice":
             found = marks[0]
             for axis, first, count, step in detail:
@@ -173,13 +178,14 @@ def _moved(term: Term, marks: list[Marks], sizes: list[int]) -> Marks | None:
 
 def _opaque(term: Term, given: list[Marks | None], sizes: list[int]) -> Marks:
     """Return fingerprints that depend on all inputs and on the place of an element."""
-    digest = hashlib.blake2b(f"{term.kind}:{_detail(term)}".encode("utf-8", "surrogatepass"), digest_size=8)
+    text = f"{term.kind}:{_detail(term)}:{term.shape}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
     for each, marks in zip(term.inputs, given, strict=True):
         if each is None or marks is None:
             # Without fingerprints, the term itself must be the same.
             digest.update(f"{None if each is None else each.number};".encode())
         else:
-            digest.update(f"{marks.shape}:{each.dtype};".encode())
+            digest.update(f"{each.shape}:{each.dtype};".encode())
             digest.update(np.ascontiguousarray(marks).data)
     return of_place(int.from_bytes(digest.digest(), "little"), sizes)
 

@@ -11,6 +11,7 @@ from onnx import ModelProto
 
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
+from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.marks import marked
@@ -97,7 +98,7 @@ def prove(
     models, known = (first, second), names_in_both(first, second, given)
     for is_real in (False, True):
         reader, a, b = _read(models, folders, known, is_real, weights)
-        found.outputs, marks = (equal_outputs(a, b), dict[int, Any]()) if found.names else _marked(found, a, b)
+        found.outputs, marks = marked_outputs(a, b, found.names, found.reasons)
         if all(found.outputs.values()):
             if refused := may_refuse(a, b, marks):
                 found.reasons = [f"B may refuse inputs that A takes, at {each}" for each in refused]
@@ -138,14 +139,27 @@ def equal_outputs(a: Read, b: Read) -> dict[str, bool]:
     return {key: term is b.outputs[key] for key, term in a.outputs.items()}
 
 
-def _marked(found: Proof, a: Read, b: Read) -> tuple[dict[str, bool], Mapping[int, Any]]:
-    """Return which outputs are equal, and fingerprints, by which other terms may be; all sizes must be numbers."""
-    outputs = equal_outputs(a, b)
+def marked_outputs(
+    a: Read, b: Read, names: Sequence[str], reasons: list[str]
+) -> tuple[dict[str, bool], Mapping[int, Any]]:
+    """Return which outputs are equal, by name, and fingerprints by which other terms may be.
+
+    Args:
+        a: a model.
+        b: another one.
+        names: names of sizes, of which the first one may be that of a batch.
+        reasons: where to note why there are no fingerprints.
+    """
+    outputs, batch = equal_outputs(a, b), Batch(names[0] if names else "")
     wrong = [key for key, is_same in outputs.items() if not is_same]
+    if any(
+        (shape := each.outputs[key].shape) is None or batch.inner(shape) is None for each in (a, b) for key in wrong
+    ):
+        return outputs, {}
     try:
-        marks = marked([read.outputs[key] for read in (a, b) for key in wrong])
+        marks = marked([read.outputs[key] for read in (a, b) for key in wrong], batch)
     except NoFingerprintError as error:
-        found.reasons = [str(error)]
+        reasons.append(str(error))
         return outputs, {}
     return {**outputs, **{key: same(a.outputs[key], b.outputs[key], marks) for key in wrong}}, marks
 
@@ -185,7 +199,7 @@ def _sample(
         numbered = [{key: at(size, values) or 0 for key, size in each.items()} for each in known]
         for is_real in (False, True):
             reader, a, b = _read(models, folders, (numbered[0], numbered[1]), is_real, weights)
-            outputs, marks = _marked(found, a, b)
+            outputs, marks = marked_outputs(a, b, (), found.reasons)
             if all(outputs.values()) and not may_refuse(a, b, marks):
                 rounding.update(reader.rounding())
                 found.samples.append(dict(values))

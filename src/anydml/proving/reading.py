@@ -21,11 +21,12 @@ from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
-from anydml.proving.convolving import sized
+from anydml.proving.convolving import sized, spare
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.moving import Mover
 from anydml.proving.names import unnamed_size
+from anydml.proving.needs import by_need
 from anydml.proving.orders import numbers
 from anydml.proving.refusing import never_fits, refuses
 from anydml.proving.rules import RULES
@@ -95,6 +96,7 @@ class Reader:
         self.own: set[str] = set()
         self._constants: dict[tuple[Constants, str], Term] = {}
         self._called: dict[Hashable, Sequence[Term]] = {}
+        self._is_first = True
 
     def read(self, model: ModelProto, constants: Constants, sizes: Mapping[str, Size]) -> Read:
         """Read a model.
@@ -121,6 +123,7 @@ class Reader:
             if each in constants:
                 values[each] = self._constant_of(constants, each)
         self._body(model.graph, values, opsets, found, 0)
+        self._is_first = False
         for output in model.graph.output:
             term = values[output.name]
             assert term is not None, "the model is valid"
@@ -164,7 +167,8 @@ class Reader:
             dtype = numpy_type(sparse.values.data_type)
             values[sparse.values.name] = self.terms.make("sparse", (), content, dtype, tuple(sparse.dims))
         versions = tuple(sorted(opsets.items()))
-        for node in graph.node:
+        nodes, live = (graph.node, 0) if level else by_need(graph)
+        for place, node in enumerate(nodes):
             inputs = [values[name] if name else None for name in node.input]
             # Graphs that are rewritten step by step have most nodes in common.
             given = tuple([None if each is None else each.number for each in inputs])
@@ -175,6 +179,9 @@ class Reader:
                 terms = self._terms(call, values, found, level)
                 if self._is_function(call):
                     self._called[key] = terms
+                if self._is_first and place < live:
+                    # What the first model refuses need not be computed alike.
+                    self.terms.bounds.note(spare(call))
             label = node.name or next((name for name in node.output if name), "")
             for k, output in enumerate(node.output):
                 term = terms[k] if k < len(terms) else self.terms.unique(call.kind, *UNKNOWN)

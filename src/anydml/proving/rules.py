@@ -66,7 +66,6 @@ def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
     open_axis = None
     for axis, size in enumerate(given):
         old = term.shape[axis] if axis < len(term.shape) else None
-        low = least(size)
         if size == -1:
             open_axis = axis
             shape.append(1)
@@ -74,7 +73,7 @@ def _reshape(mover: Mover, call: Call) -> Sequence[Term] | None:
             if old is None:
                 return None
             shape.append(old)
-        elif size == old or (low is not None and low > 0) or (size == 0 and call.get("allowzero", 0)):
+        elif size == old or mover.terms.bounds.is_positive(size) or (size == 0 and call.get("allowzero", 0)):
             shape.append(size)
         else:
             # It may be 0, and then stand for another size.

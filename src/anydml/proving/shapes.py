@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,10 @@ def _less(a: Any, b: Any) -> bool:
     raise UndecidedError
 
 
-def _divided(a: Any, b: Any) -> Any:
+def _divided(terms: Terms, a: Any, b: Any) -> Any:
     # ONNX divides integers towards 0, which for numbers of 0 and more is down.
     if isinstance(a, Polynomial) or isinstance(b, Polynomial):
-        low = least(a), least(b)
-        if low[0] is None or low[1] is None or low[0] < 0 or low[1] < 0:
+        if not (terms.bounds.is_natural(a) and terms.bounds.is_natural(b)):
             raise UndecidedError
         return quotient(a, b)
     if not b:
@@ -54,7 +54,7 @@ def _smaller(a: Any, b: Any) -> Any:
 
 
 _PAIRS: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": _divided, "Equal": _equal,
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Equal": _equal,
     "Less": _less, "Greater": lambda a, b: _less(b, a), "LessOrEqual": lambda a, b: not _less(b, a),
     "GreaterOrEqual": lambda a, b: not _less(a, b), "Max": _larger, "Min": _smaller,
     "And": lambda a, b: a and b, "Or": lambda a, b: a or b,
@@ -69,7 +69,7 @@ def computed(terms: Terms, kind: str, inputs: Sequence[Term | None], dtype: np.d
     if dtype is None or dtype.kind not in "iub" or not given or len(given) != len(inputs):
         return None
     try:
-        found = _computed(kind, given, dtype)
+        found = _each(partial(_divided, terms), given) if kind == "Div" else _computed(kind, given, dtype)
         return None if found is None else terms.known(found, dtype)
     except (UndecidedError, OverflowError, ValueError):
         # NumPy raises ValueError for shapes that do not fit.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,20 +34,22 @@ class Polynomial:
         return self._hash
 
     def __add__(self, other: Any) -> Size:
-        return _made([*self.parts, *_parts(other)])
+        return _made([*self.parts, *products_of(other)])
 
     def __mul__(self, other: Any) -> Size:
         if type(other) is int and other:
             return self if other == 1 else Polynomial(tuple((names, count * other) for names, count in self.parts))
         return _made(
-            ((*sorted((*names, *more)),), count * times) for names, count in self.parts for more, times in _parts(other)
+            ((*sorted((*names, *more)),), count * times)
+            for names, count in self.parts
+            for more, times in products_of(other)
         )
 
     def __sub__(self, other: Any) -> Size:
         return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Size:
-        return _made([*self.__neg__().parts, *_parts(other)])
+        return _made([*self.__neg__().parts, *products_of(other)])
 
     def __neg__(self) -> Polynomial:
         return Polynomial(tuple((names, -count) for names, count in self.parts))
@@ -76,7 +79,8 @@ def name(text: str) -> Polynomial:
     return Polynomial((((text,), 1),))
 
 
-def _parts(size: Any) -> Sequence[tuple[Product, int]]:
+def products_of(size: Any) -> Sequence[tuple[Product, int]]:
+    """Return the products of names that a size is a sum of, and their coefficients; a number has no names."""
     return size.parts if isinstance(size, Polynomial) else [((), int(size))]
 
 
@@ -132,7 +136,7 @@ MOST_PARTS = 64
 
 def _leading(size: Size) -> tuple[Product, int]:
     """Return the last product of a size in an order that multiplication keeps."""
-    parts = _parts(size)
+    parts = products_of(size)
     if len(parts) == 1:
         return parts[0]
     return max(parts, key=lambda part: (len(part[0]), part[0]))
@@ -141,10 +145,10 @@ def _leading(size: Size) -> tuple[Product, int]:
 def least(size: Size) -> int | None:
     """Return a number that a size is never below, where names of dimensions are 1 or more; None if unknown."""
     total = 0
-    for names, count in _parts(size):
+    for names, count in products_of(size):
         low = count
         for each in names:
-            own = _least_of(each)
+            own = least_of(each)
             if own is None or count < 0:
                 return None
             low *= own
@@ -152,7 +156,7 @@ def least(size: Size) -> int | None:
     return total
 
 
-def _least_of(each: str) -> int | None:
+def least_of(each: str) -> int | None:
     """Return a number from 0 on that what a name stands for is never below; None if unknown."""
     if isinstance(each, Quotient):
         low = least(each.above)
@@ -199,9 +203,9 @@ def quotient(size: Size, by: Size) -> Size:
     whole: Size = 0
     if isinstance(by, int) and by > 0:
         # What is divided without a remainder is no part of the name, so that equal quotients have one.
-        whole = _made([(names, count // by) for names, count in _parts(size)])
+        whole = _made([(names, count // by) for names, count in products_of(size)])
         size = size - whole * by
-        rest = [(names, count) for names, count in _parts(size) if names]
+        rest = [(names, count) for names, count in products_of(size) if names]
         if len(rest) == 1 and rest[0][1] == len(rest[0][0]) == 1:
             (inner,) = rest[0][0]
             if isinstance(inner, Quotient) and isinstance(inner.by, int) and inner.by > 0:
@@ -254,7 +258,43 @@ def _broadcast(first: Size, second: Size) -> Size:
 
 def at(size: Size, values: Mapping[str, int]) -> int | None:
     """Return a size where names have values; None if one has none."""
-    parts = _parts(size)
-    if any(each not in values for names, _ in parts for each in names):
-        return None
-    return sum(count * math.prod(values[each] for each in names) for names, count in parts)
+    total = 0
+    for names, count in products_of(size):
+        known = [own for each in names if (own := _value(each, values)) is not None]
+        if len(known) < len(names):
+            return None
+        total += count * math.prod(known)
+    return total
+
+
+def _value(each: str, values: Mapping[str, int]) -> int | None:
+    """Return what a name stands for; None if that is not known."""
+    if not isinstance(each, Quotient):
+        return values.get(each)
+    above, by = at(each.above, values), at(each.by, values)
+    return None if above is None or not by else above // by
+
+
+def variables(size: Size) -> list[Size]:
+    """Return what a size is a product of beside numbers: names, quotients, and at most one sum."""
+    parts = products_of(size)
+    if isinstance(size, int):
+        return []
+    counts = [Counter(names) for names, _ in parts]
+    shared = counts[0]
+    for each in counts[1:]:
+        shared = shared & each
+    found: list[Size] = [name(each) for each in shared]
+    if len(parts) > 1:
+        divisor = math.gcd(*(count for _, count in parts))
+        rests = (tuple(sorted((own - shared).elements())) for own in counts)
+        found.append(_made((rest, count // divisor) for rest, (_, count) in zip(rests, parts, strict=True)))
+    return found
+
+
+def names_of(size: Size) -> set[str]:
+    """Return the names of dimensions that a size depends on, and of other sizes that are no quotients."""
+    found = set[str]()
+    for each in {each for names, _ in products_of(size) for each in names}:
+        found |= names_of(each.above) | names_of(each.by) if isinstance(each, Quotient) else {each}
+    return found

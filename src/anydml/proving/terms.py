@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.functions import copy
 from anydml.onnx.values import Array
+from anydml.proving.bounds import Bounds
 from anydml.proving.sizes import MADE, Polynomial, Sizes, name
 
 _DIFFERENT = 251
@@ -71,11 +72,13 @@ class Terms:
 
     Attributes:
         all: the terms by number.
+        bounds: what is known of sizes.
     """
 
     def __init__(self, weights: Weights = "bits") -> None:
         self._weights = weights
         self.all: list[Term] = []
+        self.bounds = Bounds()
         self._made: dict[Hashable, Term] = {}
 
     def make(

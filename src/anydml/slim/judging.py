@@ -9,6 +9,7 @@ from anydml.onnx.checks import inlined
 from anydml.proving.names import small_sizes
 from anydml.proving.orders import numbers
 from anydml.proving.rewrites import Proofs
+from anydml.proving.sizes import Size
 from anydml.slim.analyses import Analyses
 from anydml.slim.analysis import Analysis
 from anydml.slim.bodies import Slim, with_slimmed_bodies
@@ -48,6 +49,13 @@ class Judge:
         ops = Folding(found, {**self._proofs.terms(found.bare)}, with_sizes).folded()
         found = found if ops is None else found.with_ops(ops)
         return found if found is not graph and self._proofs.are_proved(graph.bare, found.bare) else None
+
+    def sizes(self, graph: Graph) -> list[Size]:
+        """Return all sizes of values in a graph, as far as they are known for all sizes."""
+        if self._proofs is None or not self._names:
+            return []
+        terms = {term.number: term for term in self._proofs.terms(graph.bare).values() if term is not None}
+        return [*dict.fromkeys(size for term in terms.values() for size in term.shape or ())]
 
     def with_bodies(self, graph: Graph, slim: Slim) -> Graph:
         """Return a graph whose bodies are slimmed and proved; the graph itself if none is better or all is unknown."""

@@ -1,18 +1,26 @@
 """Symbolic sizes: each is represented by a prime, so that it is recognised in products of sizes.
 
-Sizes that are derived in another way, such as N + 1, are treated as numbers. They are recognised as variable because
-the analysis is repeated with other primes.
+What is derived from them, such as N + 1 or (N + 3) // 4, is recognised by a prime factor of its value, as far as the
+shapes that proofs know tell what there is. All else is treated as numbers, and recognised as variable because the
+analysis is repeated with other primes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from onnx import ModelProto
 
 from anydml.proving.names import size_names
+from anydml.proving.sizes import Size, at, name, names_of, variables
 
-PRIMES = (211, 223, 227, 229, 233, 239, 241, 251, 257, 263, 269, 271, 277, 281, 283, 293, 307, 311, 313, 317, 331, 337)
+LEAST, END = 211, 1 << 14
+"""The primes are not below the first, and below the second."""
+
+LEAST_FACTOR = 29
+"""Smallest prime factor by which a derived size is recognised: smaller ones divide many numbers."""
 
 MOST_SETS = 3
 """Largest number of sets of primes for which a model is analysed."""
@@ -25,20 +33,29 @@ class StandIns:
         sizes: the primes by the names of the sizes.
     """
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], factors: Iterable[int] = ()) -> None:
         self.sizes = sizes
-        self._primes = frozenset(sizes.values())
+        self._primes = frozenset([*sizes.values(), *factors])
 
     @classmethod
-    def several(cls, model: ModelProto) -> list[StandIns]:
-        """Return disjoint sets of primes, none of which divides a size in the model; none if there are too few."""
-        names, known = size_names(model), {*_known_sizes(model)} - {0}
+    def several(cls, model: ModelProto, derived: Collection[Size] = ()) -> list[StandIns]:
+        """Return sets of primes that divide no size in the model, and have none in common; none if there are too few.
+
+        Args:
+            model: the model.
+            derived: sizes of its values.
+        """
+        names = size_names(model)
         if not names:
             return [cls({})]
-        free = [prime for prime in PRIMES if all(size % prime for size in known)]
-        count = min(MOST_SETS, len(free) // len(names))
-        sets = [cls(dict(zip(names, free[k * len(names) :], strict=False))) for k in range(count)]
-        return sets if count > 1 else []
+        known = {*_known_sizes(model), *(size for size in derived if isinstance(size, int))} - {0}
+        found = dict.fromkeys(each for size in derived for each in variables(size) if names_of(each) <= {*names})
+        for each in names:
+            found.pop(name(each), None)
+        choice, sets = _Choice(names, found, known), list[StandIns]()
+        while len(sets) < MOST_SETS and (chosen := choice.next()) is not None:
+            sets.append(cls(*chosen))
+        return sets if len(sets) > 1 else []
 
     def is_constant(self, *sizes: int) -> bool:
         """Whether none of the numbers is a multiple of a symbolic size."""
@@ -54,6 +71,77 @@ class StandIns:
             found.append(size if self.is_constant(size) else 0 if is_kept else -1)
         # Where a size that is kept may be 0, none can be inferred.
         return tuple(found) if found.count(-1) <= (0 not in found) else None
+
+
+class _Choice:
+    """Chooses primes for names, so that each size that is derived from them has a prime factor of its own.
+
+    Args:
+        names: the names.
+        derived: the sizes.
+        known: numbers that none of the primes may divide.
+    """
+
+    def __init__(self, names: Sequence[str], derived: Iterable[Size], known: Collection[int]) -> None:
+        self._names, self._known = names, known
+        self._taken = set[int]()
+        self._derived: dict[str, list[Size]] = {each: [] for each in names}
+        for size in derived:
+            own = names_of(size)
+            # It has a value once the last of its names has one.
+            self._derived[max(own, key=[*names].index)].append(size)
+
+    def next(self) -> tuple[dict[str, int], set[int]] | None:
+        """Return primes by name, and the factors of what is derived; None if there are no more."""
+        found, factors = dict[str, int](), set[int]()
+        for each in self._names:
+            best: tuple[int, set[int]] | None = None
+            for prime in filter(self._is_free, _primes(LEAST, END)):
+                own = self._factors(self._derived[each], {**found, each: prime})
+                known = {*own.values()} - {0}
+                if best is None or len(known) > len(best[1]):
+                    best = prime, known
+                if all(own.values()):
+                    break
+            if best is None:
+                return None
+            found[each], more = best
+            factors |= more
+            self._taken |= {found[each], *more}
+        return found, factors
+
+    def _is_free(self, prime: int) -> bool:
+        return prime not in self._taken and all(size % prime for size in self._known)
+
+    def _factors(self, sizes: Sequence[Size], values: Mapping[str, int]) -> dict[int, int]:
+        """Return a prime factor by the value of each of the sizes up to the first that has none, for which it is 0."""
+        found = dict[int, int]()
+        for size in sizes:
+            value = at(size, values) or 0
+            if value in found:
+                continue
+            taken = {*found.values(), *values.values()}
+            free = [p for p in _prime_factors(value) if p >= LEAST_FACTOR and p not in taken and self._is_free(p)]
+            found[value] = max(free, default=0)
+            if not free:
+                break
+        return found
+
+
+def _primes(first: int, end: int) -> Iterator[int]:
+    return (k for k in range(first | 1, end, 2) if all(k % d for d in range(3, math.isqrt(k) + 1, 2)))
+
+
+def _prime_factors(value: int) -> Iterator[int]:
+    for k in itertools.count(2):
+        if k * k > value:
+            break
+        if value % k == 0:
+            yield k
+            while value % k == 0:
+                value //= k
+    if value > 1:
+        yield value
 
 
 def _known_sizes(model: ModelProto) -> Iterable[int]:

@@ -156,18 +156,19 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     opset = opsets_of(model.opset_import).get("", 0)
     if opset < OLDEST or model.ir_version < OLDEST_IR:
         return Slimmed(model, [], [f"nothing is changed before opset {OLDEST} and IR version {OLDEST_IR}"])
-    names, several = size_names(model), StandIns.several(model)
-    if not several:
-        return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
-    graph, stand_ins = Graph.of(model, folder), several[0]
-    judge = Judge(graph, names)
-    stages, moved = list[Stage](), None
+    names, graph = size_names(model), Graph.of(model, folder)
+    judge, stages, moved = Judge(graph, names), list[Stage](), None
     bodies = judge.with_bodies(graph, lambda body: slim(body, folder, exact).model)
     if bodies is not graph:
         graph = bodies
         stages.append(Stage(graph, BODIES, (NOTHING, NOTHING)))
+    folded = judge.folded(graph, with_sizes=False)
+    several = StandIns.several(model, judge.sizes(graph if folded is None else folded))
+    if not several:
+        return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
+    stand_ins = several[0]
     analyses = original = Analyses(graph, several)
-    if (folded := judge.folded(graph, with_sizes=False)) is not None:
+    if folded is not None:
         known = analyses.of(folded)
         moved = _movement(analyses.first, stand_ins)
         stages.append(Stage(folded, _folding(graph, folded), (moved, _movement(known.first, stand_ins))))

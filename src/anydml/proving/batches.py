@@ -1,0 +1,104 @@
+"""A batch: a size of any value along which elements are computed alike, so that one place in it stands for all.
+
+Where an axis has ``c·N`` elements, N counts outermost: place n of the batch has c of them. A term keeps the batch if it
+depends at place n on its inputs at place n alone, in the same way for all n. Fingerprints of such terms leave N out.
+All others are functions of their whole inputs, which fingerprints of one place identify, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from anydml.proving.elementwise import ELEMENTWISE
+from anydml.proving.orders import Order
+from anydml.proving.sizes import Polynomial, Size
+from anydml.proving.terms import Term
+
+
+class Batch:
+    """A size that is left out.
+
+    Args:
+        name: its name; empty if all sizes are numbers.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def inner(self, sizes: Sequence[Size]) -> list[int] | None:
+        """Return sizes at one place of the batch; None if some are no numbers, or several have the batch."""
+        found = [self._own(size) for size in sizes]
+        known = [size for size in found if size is not None]
+        is_once = sum(isinstance(size, Polynomial) for size in sizes) <= 1
+        return known if is_once and len(known) == len(found) else None
+
+    def keeps(self, term: Term) -> bool:
+        """Whether a term whose sizes have the batch at most once keeps it."""
+        if not self.name:
+            return True
+        shapes = [each.shape for each in term.inputs if each is not None]
+        if term.shape is None or any(shape is None or self.inner(shape) is None for shape in shapes):
+            return False
+        given, detail = [shape for shape in shapes if shape is not None], term.detail
+        kind, is_node, _ = term.kind.partition("@")
+        if kind == "moved":
+            return self._keeps_order(given[0], detail[0], term.shape)
+        if kind == "slice":
+            return self._axis(given[0]) not in {axis for axis, *_ in detail}
+        if kind == "concat":
+            return {self._axis(shape) for shape in given} == {self._axis(term.shape)} != {detail}
+        if kind == "taken":
+            return self._axis(given[0]) != detail and self._axis(given[1]) is None
+        if kind == "dot":
+            is_added = any(self._axis(shape) in detail for shape in given)
+            return not is_added and all(a in (b, 1) or b == 1 for a, b in zip(*given, strict=True))
+        if is_node:
+            return kind in ELEMENTWISE and _fit(given, term.shape)
+        if kind == "expand":
+            return _fit(given, term.shape)
+        if kind.startswith("Reduce") or kind in _NORMALISED:
+            return self._axis(given[0]) not in detail[0] and all(self._axis(shape) is None for shape in given[1:])
+        return False
+
+    def _own(self, size: Size) -> int | None:
+        """Return a size at one place of the batch; None if it is none."""
+        if isinstance(size, int):
+            return size
+        (names, count), *more = size.parts
+        return count if not more and names == (self.name,) and count > 0 else None
+
+    def _axis(self, sizes: Sequence[Size]) -> int | None:
+        """Return the axis that has the batch, if one has."""
+        return next((axis for axis, size in enumerate(sizes) if isinstance(size, Polynomial)), None)
+
+    def _distance(self, sizes: Sequence[Size]) -> int | None:
+        """Return how many elements a place of the batch is from the next one; None if no size has the batch."""
+        axis, inner = self._axis(sizes), self.inner(sizes)
+        assert inner is not None, "it has been left out"
+        return None if axis is None else math.prod(inner[axis:])
+
+    def _keeps_order(self, given: Sequence[Size], order: Order | None, shape: Sequence[Size]) -> bool:
+        """Whether the batch stays outermost in its axis while elements are moved."""
+        if order is None:
+            return self._distance(given) == self._distance(shape)
+        moved = [size for _, size in order.entries()]
+        if self.inner(order.factors) is None or self.inner(moved) is None:
+            return False
+        pairs = (given, order.factors), (moved, shape)
+        return all(self._distance(one) == self._distance(other) for one, other in pairs)
+
+    def order(self, order: Order) -> Order:
+        """Return how elements are moved at one place of the batch, which is kept."""
+        factors, repeats = self.inner(order.factors), self.inner(order.repeats)
+        assert factors is not None, "it is kept"
+        assert repeats is not None, "it is kept"
+        return Order(tuple(factors), order.perm, tuple(repeats))
+
+
+_NORMALISED = frozenset(("LayerNormalization", "LogSoftmax", "Softmax"))
+
+
+def _fit(given: Sequence[Sequence[Size]], shape: Sequence[Size]) -> bool:
+    """Whether shapes are broadcast to another, each size to itself or from 1."""
+    return all(a in (b, 1) for own in given for a, b in zip(own[::-1], shape[::-1], strict=False))

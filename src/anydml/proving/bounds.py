@@ -1,0 +1,37 @@
+"""What is known of sizes beside that names stand for 1 and more: what nodes do not refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from anydml.proving.sizes import Size, least, least_of, name, products_of
+
+
+class Bounds:
+    """What is known of sizes, since a node refuses others."""
+
+    def __init__(self) -> None:
+        self._least: dict[Size, int] = {}
+
+    def note(self, sizes: Iterable[Size]) -> None:
+        """Note that sizes are not below 0."""
+        for size in sizes:
+            number = dict(products_of(size)).get((), 0)
+            rest = size - number
+            self._least[rest] = max(self._least.get(rest, -number), -number)
+
+    def is_positive(self, size: Size) -> bool:
+        """Whether a size is never below 1."""
+        parts = products_of(size)
+        if len(parts) == 1 and parts[0][1] > 0:
+            return all((least_of(each) or 0) > 0 or self.is_natural(name(each) - 1) for each in parts[0][0])
+        return self.is_natural(size - 1)
+
+    def is_natural(self, size: Size) -> bool:
+        """Whether a size is never below 0."""
+        low = least(size)
+        if low is None or low < 0:
+            number = dict(products_of(size)).get((), 0)
+            low = self._least.get(size - number)
+            low = None if low is None else low + number
+        return low is not None and low >= 0

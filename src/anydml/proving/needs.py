@@ -1,0 +1,36 @@
+"""The order in which a model's nodes are read."""
+
+from __future__ import annotations
+
+from onnx import GraphProto, NodeProto
+
+from anydml.onnx.walk import bodies, subgraphs
+
+
+def by_need(graph: GraphProto) -> tuple[list[NodeProto], int]:
+    """Return nodes in the order in which the outputs need them, and how many do; the others follow.
+
+    What a node reads first is made first: so what is known of an image is known when sizes of it are computed.
+    """
+    makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
+    order, seen = dict[int, None](), set[int]()
+    stack = [(makers[each.name], False) for each in reversed(graph.output) if each.name in makers]
+    while stack:
+        k, is_ready = stack.pop()
+        if is_ready:
+            order[k] = None
+        elif k not in seen:
+            seen.add(k)
+            stack.append((k, True))
+            stack += [(makers[name], False) for name in reversed(_read(graph.node[k])) if name in makers]
+    rest = (node for k, node in enumerate(graph.node) if k not in order)
+    return [*(graph.node[k] for k in order), *rest], len(order)
+
+
+def _read(node: NodeProto) -> list[str]:
+    """Return the names that a node reads, also in its subgraphs."""
+    inner = [
+        name for body in bodies(subgraphs(node)) for each in body.node for name in each.input
+    ]  # fmt: skip
+    captured = [each.name for body in bodies(subgraphs(node)) if isinstance(body, GraphProto) for each in body.output]
+    return [*node.input, *inner, *captured]
