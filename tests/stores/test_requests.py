@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from stores.test_opening import written
 
 from anydml import stores
@@ -127,3 +128,22 @@ def test_a_manifest_opens_each_file_twice(whole, requests):
     reads, opened = requests(whole, lambda: stores.manifest(whole))
     assert 0 < reads <= MOST_A_GIB * 96 / 1024
     assert [*opened.values()] == [2] * LAYERS
+
+
+def test_many_small_tensors_of_ranks_are_read_by_few_requests(tmp_path):
+    layers = {f"model.layers.{k}.mlp": np.arange(k, k + 128, dtype="f4") for k in range(1100)}
+    own = {f"{name}.gate_proj.weight": each.reshape(16, 8) for name, each in layers.items()}
+    own |= {f"{name}.down_proj.weight": -each.reshape(8, 16) for name, each in layers.items()}
+    # Without these, tensors that are alike would be evenly spaced.
+    own |= {f"model.layers.{k}.input_layernorm.weight": np.ones(k, "f4") for k in range(1, 1100, 3)}
+    save_file(own, tmp_path / "whole.safetensors")
+    plan = stores.reshard([tmp_path / "whole.safetensors"], tmp_path / "tp", ranks=4)
+    assert plan.totals.reads < 100
+    assert not sum(len(kind.moves) for kind in plan.blocking.kinds)
+    plan.run()
+    ranks = [stores.open(tmp_path / f"tp/model-rank-{rank:05}-of-00004.safetensors") for rank in range(4)]
+    for name, tensor in own.items():
+        parts = [tensor] * 4 if "norm" in name else np.split(tensor, 4, 1 if "down" in name else 0)
+        for rank, part in zip(ranks, parts, strict=True):
+            assert np.array_equal(rank[name].read(), part), name
+    assert stores.verify(tmp_path / "whole.safetensors", tmp_path / "tp") is None

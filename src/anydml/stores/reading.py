@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class ReadTensors:
     metadata: Mapping[str, str]
     remarks: list[str]
 
-    @property
+    @cached_property
     def described(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shapes and dtypes by name."""
         return {name: (each.shape, each.dtype) for name, each in self.tensors.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.planning.block_list import Block
@@ -36,8 +36,8 @@ SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 """Estimated costs of requests, moves, blocks, and bytes in a cache or not; only ratios matter."""
 
 
-MANY_MOVES = 4096
-"""Moves of the examined blocks after which the search for a better cut ends."""
+MANY_MOVES = 1024
+"""Moves of the examined blocks after which the search for a better cut ends, once all gaps were tried."""
 
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds per byte, where everything is read, moved and written once by long requests; short elements add to it."""
@@ -51,8 +51,8 @@ def chosen(group: MoveGroup, most: int) -> Cut | None:
     """
     best: tuple[float, Cut] | None = None
     looked = 0
-    for cut in _candidates(group, most):
-        if best is not None and looked >= MANY_MOVES:
+    for cut, number in _candidates(group, most):
+        if best is not None and looked >= MANY_MOVES and number:
             break
         cost = _cost(group, cut, most)
         io = _middle_io(group, cut, group.operands(cut.side)[0])
@@ -87,20 +87,28 @@ def _mean(io: BlockIO) -> float:
     return sum(each.bytes for each in io.reads) / max(1, sum(each.file.size for each in io.reads))
 
 
-def _candidates(group: MoveGroup, most: int) -> Iterator[Cut]:
-    """Candidate cuts, the simplest first."""
-    for side in group.sides:
-        yield from _sized(group, Cut(side, 0, 0, 1, 0), most)
+def _candidates(group: MoveGroup, most: int) -> Iterator[tuple[Cut, int]]:
+    """Candidate cuts, the simplest first, and the numbers of the rounds in which they are tried."""
+    sizes = dict.fromkeys((min(GOOD, most), min(GOOD, NEAR, most), most))
+    for number, size in enumerate(sizes):
+        for side in group.sides:
+            for gap in _gaps(side):
+                yield from ((each, number) for each in _sized(group, Cut(side, 0, gap, 1, 0), size, most))
     for side in group.sides:
         for pitch in _pitches(group, side):
-            for gap in GAPS if side == "destination" else GAPS[:1]:
-                if pitch or gap:
-                    yield from _sized(group, Cut(side, pitch, gap, 1, 0), most)
+            for gap in _gaps(side):
+                for size in sizes:
+                    cuts = _sized(group, Cut(side, pitch, gap, 1, 0), size, most)
+                    yield from ((each, len(sizes)) for each in cuts)
+
+
+def _gaps(side: Side) -> Sequence[int]:
+    """Those that are tried."""
+    return GAPS if side == "destination" else GAPS[:1]
 
 
 def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
-    """0, and the pitches by which every operand can be cut."""
-    yield 0
+    """The pitches by which every operand can be cut."""
     if group.copies:
         return
     operands = group.operands(side)
@@ -114,21 +122,18 @@ def _pitches(group: MoveGroup, side: Side) -> Iterator[int]:
             yield step
 
 
-def _sized(group: MoveGroup, cut: Cut, most: int) -> Iterator[Cut]:
-    """The cut with candidate heights and widths."""
+def _sized(group: MoveGroup, cut: Cut, size: int, most: int) -> Iterator[Cut]:
+    """The cut with candidate heights and widths of blocks of a size."""
     operand = group.operands(cut.side)[0]
     unit = max(group.units[each] for each in group.operands(cut.side))
-    for bytes_of_block in dict.fromkeys((min(GOOD, most), min(GOOD, NEAR, most), most)):
-        if not cut.pitch:
-            wide = cut._replace(width=_aligned(group, cut.side, max(unit, bytes_of_block // unit * unit)))
-            yield from _fitting(group, wide, operand, most, unit)
-            continue
-        for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
-            own = width if width == cut.pitch else max(unit, width // unit * unit)
-            if own <= bytes_of_block:
-                yield from _fitting(
-                    group, cut._replace(width=own, height=max(1, bytes_of_block // own)), operand, most, unit
-                )
+    if not cut.pitch:
+        wide = cut._replace(width=_aligned(group, cut.side, max(unit, size // unit * unit)))
+        yield from _fitting(group, wide, operand, most, unit)
+        return
+    for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
+        own = width if width == cut.pitch else max(unit, width // unit * unit)
+        if own <= size:
+            yield from _fitting(group, cut._replace(width=own, height=max(1, size // own)), operand, most, unit)
 
 
 def _aligned(group: MoveGroup, side: Side, width: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,12 @@ import numpy as np
 from anydml.moves import Access, Fill, Move, extent, simplify
 from anydml.stores.formats.store import Array, Numbers
 from anydml.stores.planning.alike import AlikeMoves
-from anydml.stores.planning.copies import RunCopies
+from anydml.stores.planning.copies import FEW, RunCopies
 from anydml.stores.planning.intervals import Interval, Places
+from anydml.stores.planning.transfers import listed
+
+FEW_RUNS = 32
+"""Runs up to which those of many moves are rows, which take no more memory than the moves, and less time."""
 
 
 class JoinedOutputs(NamedTuple):
@@ -122,7 +127,12 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: J
     groups = _groups(np.concatenate([each.outputs for each in writers]), places)
     wholes = [places.interval(int(own[0]), int(own[-1])) for own in groups]
     ends_of = np.array([places.offset[own[-1]] for own in groups])
-    copied, others = [*_rows(writers, places, ends_of)], [*_moves(writers, places, ends_of)]
+    spaced = [*_spaced(writers, places, ends_of)]
+    are_many = sum(len(each.parts) for each in spaced) > FEW
+    are_rows = [are_many and each.are_few_runs for each in spaced]
+    runs = [each for each, is_row in zip(spaced, are_rows, strict=True) if is_row]
+    copied = [*_sorted([*_runs(writers, places, ends_of), *map(_SpacedMoves.runs, runs)])]
+    others = [own for each, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in each.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
     spans: dict[tuple[int, int], tuple[int, int]] = {}
@@ -145,29 +155,80 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: J
         yield move._replace(destination=end, source=source)
 
 
-def _rows(
-    writers: Sequence[_Writers], places: Places, ends_of: Numbers
-) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
-    """Offsets in files, and lengths, of copies between a group and a file."""
-    columns = list[tuple[Numbers, ...]]()
+_Runs = tuple[Numbers, ...]
+"""Numbers of the group and the file that is read, offsets in both files, and bytes, of copies."""
+
+
+def _runs(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iterator[_Runs]:
+    """Copies to outputs that consist of runs."""
     for each in writers:
         own = places.offset[each.outputs]
         group: Numbers = np.searchsorted(ends_of, own)
         for first, source, inside, length in each.runs:
             store = each.sets[:, source]
             read = places.offset[store] + inside
-            columns.append((group, places.file[store], own + first, read, np.full(own.size, length)))
-    if not columns:
+            yield group, places.file[store], own + first, read, np.full(own.size, length)
+
+
+def _sorted(runs: Sequence[_Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
+    """Offsets in files, and lengths, of copies between a group and a file."""
+    if not runs:
         return
-    group, file, to, at, lengths = map(np.concatenate, zip(*columns, strict=True))
+    group, file, to, at, lengths = map(np.concatenate, zip(*runs, strict=True))
     order = np.lexsort((to, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
     for some in np.split(order, begins)[1:]:
         yield (int(group[some[0]]), int(file[some[0]])), *_continued(to[some], at[some], lengths[some])
 
 
-def _moves(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iterator[tuple[GroupAndFile, Move]]:
-    """Moves to some outputs, with offsets in files; those that are evenly spaced are one."""
+class _SpacedMoves(NamedTuple):
+    """A move to each of some outputs, sorted by group, file and offset.
+
+    Attributes:
+        move: with offsets of 0.
+        group: numbers of the groups.
+        file: numbers of the files that are read; −1 for none.
+        to: offsets in the file that is written.
+        at: offsets in the file that is read, or in a constant.
+        parts: those that are evenly spaced, and so one move: the first, and the number of each.
+    """
+
+    move: Move
+    group: Numbers
+    file: Numbers
+    to: Numbers
+    at: Numbers
+    parts: list[tuple[int, int]]
+
+    @property
+    def are_few_runs(self) -> bool:
+        """Whether they read a file by few runs each."""
+        return bool(self.file[0] >= 0) and self.to.size * math.prod(self.move.sizes) <= FEW_RUNS * len(self.parts)
+
+    def runs(self) -> _Runs:
+        """The same as copies."""
+        sizes, end, source, length = self.move.sizes, self.move.destination, self.move.reads, self.move.element_size
+        to, at = listed(0, sizes, end.strides), listed(0, sizes, source.strides)
+        group, file = (np.repeat(each, to.size) for each in (self.group, self.file))
+        places = ((own[:, None] + each).reshape(-1) for own, each in ((self.to, to), (self.at, at)))
+        return group, file, *places, np.full(group.size, length)
+
+    def moves(self) -> Iterator[tuple[GroupAndFile, Move]]:
+        """Moves with offsets in files."""
+        sizes, end, source, length = self.move
+        for k, count in self.parts:
+            step, read_step = (int(each[k + 1] - each[k]) if count > 1 else 0 for each in (self.to, self.at))
+            written = end._replace(offset=int(self.to[k]), strides=(step, *end.strides))
+            read = (
+                source
+                if isinstance(source, Fill)
+                else source._replace(offset=int(self.at[k]), strides=(read_step, *source.strides))
+            )
+            yield (int(self.group[k]), int(self.file[k])), Move((count, *sizes), written, read, length)
+
+
+def _spaced(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iterator[_SpacedMoves]:
+    """The moves to outputs that do not consist of runs."""
     for moves, _, sets, _ in writers:
         for move in moves:
             end, source = move.destination, move.source
@@ -184,15 +245,8 @@ def _moves(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Ite
                 source = source._replace(operand=source.operand - sets.shape[1] + places.size.size)
             order = np.lexsort((to, file, group))
             group, file, to, at = (each[order] for each in (group, file, to, at))
-            for k, count in _even(group, file, to, at):
-                step, read_step = (int(each[k + 1] - each[k]) if count > 1 else 0 for each in (to, at))
-                written = end._replace(offset=int(to[k]), strides=(step, *end.strides))
-                read = (
-                    source
-                    if isinstance(source, Fill)
-                    else source._replace(offset=int(at[k]), strides=(read_step, *source.strides))
-                )
-                yield (int(group[k]), int(file[k])), Move((count, *move.sizes), written, read, move.element_size)
+            parts = [*_even(group, file, to, at)]
+            yield _SpacedMoves(move._replace(source=source), group, file, to, at, parts)
 
 
 def _even(group: Numbers, file: Numbers, to: Numbers, at: Numbers) -> Iterator[tuple[int, int]]:
