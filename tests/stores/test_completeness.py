@@ -258,6 +258,16 @@ def test_shards_that_are_missing_are_told_by_others(tmp_path, lost, shorter):
             stores.reshard(paths, tmp_path / "out.safetensors")
 
 
+@pytest.mark.parametrize("single", [name for name in MODEL if name != DOWN])
+def test_no_end_is_expected_of_numbers_that_are_no_rows(tmp_path, single):
+    said = {name: {"saved_offsets": [0] * (0 if name == single else each.ndim)} for name, each in MODEL.items()}
+    parts = {**MODEL, single: torch.tensor(1.0)}
+    path = tmp_path / "shard-00000-model-00001-of-00001.safetensors"
+    safetensors.save_file(parts, path, {"DCP_SHARDING_INFO": json.dumps(said), "DCP_VERSION": "1.0"})
+    stores.reshard(path, tmp_path / "out.safetensors").run()
+    assert_whole(tmp_path / "out.safetensors", parts)
+
+
 @pytest.fixture
 def distributed(tmp_path):
     """A distributed checkpoint, and a way to change what its metadata say."""

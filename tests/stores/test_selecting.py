@@ -259,5 +259,18 @@ def test_different_metadata_of_files_are_said(tmp_path, capsys):
         assert [each for each in report["remarks"] if "metadata" in each] == said
         assert stores.open(out).metadata == {"format": "pt", "k": "2", "step": "6", "only": "c"}
     assert all(f"  {each}\n" in anydml(capsys, "stores", tmp_path / "m")[1] for each in said)
+    found = stores.open(tmp_path / "m").metadata
+    assert (sorted(found), found["format"], found["only"], found.get("none")) == (
+        ["format", "k", "only", "step"],
+        "pt",
+        "c",
+        None,
+    )
+    with pytest.raises(
+        ModelError, match=r'm: files differ in their metadata "k": a.safetensors says "1", b.safetensors "2"'
+    ):
+        found["k"]
+    with pytest.raises(ModelError, match="differ in their metadata"):
+        stores.create(tmp_path / "z.safetensors", like=stores.open(tmp_path / "m"))
     (tmp_path / "m/c.safetensors").unlink()
     assert stores.reshard([tmp_path / "m"], out, overwrite=True).remarks == said[:1]

@@ -14,6 +14,7 @@ from anydml.stores.checkpoints.remarks import about
 from anydml.stores.checkpoints.sources import is_in_pieces, read_sources
 from anydml.stores.formats.block_types import in_elements, name_of
 from anydml.stores.formats.inside_files import placed
+from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.zarr_array import open_zarr
 from anydml.stores.formats.zarr_groups import ZarrGroup
 from anydml.stores.formats.zarr_metadata import is_zarr_group
@@ -49,7 +50,8 @@ def listed(model: str, follow: bool) -> dict[str, Any]:
     opened = stores.open(path, follow=follow)
     arrays = [opened]
     if isinstance(opened, stores.Checkpoint):
-        arrays, report["remarks"], report["metadata"] = [*opened.stores.values()], about(opened), opened.metadata
+        arrays, report["remarks"] = [*opened.stores.values()], about(opened)
+        report["metadata"] = last_values(opened.file_metadata.values())
     report["arrays"] = [{**array_as_json(tensor), "file": tensor.path.name} for tensor in arrays]
     if isinstance(opened, stores.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")

@@ -150,8 +150,12 @@ def _cast(name: str, tensors: StoredTensors, dtype: np.dtype[Any]) -> tuple[Stor
     for number, count in counts.items():
         texts[known[number].newbyteorder("=")] += count
     remarks = [
-        f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}{_lost(each, dtype)}" for each, n in texts.items()
+        f"casts {counted(n, 'tensor')} from {each} to {dtype} by {by}{_lost(each, dtype)}"
+        for each, n in texts.items()
+        if each != dtype
     ]
+    if swapped := texts[dtype]:
+        remarks.append(f"swaps the bytes of {counted(swapped, 'big-endian tensor')}")
     return _read_as(tensors, kinds), remarks
 
 

@@ -11,6 +11,7 @@ from anydml.stores.checkpoints.composed import StoredTensors
 from anydml.stores.checkpoints.model_config import ModelConfig, config_beside
 from anydml.stores.formats.completeness import PARTS, RANK, RANKS, SHARDING, is_one_of
 from anydml.stores.formats.gguf import SPLIT
+from anydml.stores.formats.joined_metadata import is_other
 from anydml.stores.formats.store import Checkpoint
 from anydml.text import counted
 
@@ -93,15 +94,13 @@ def about(checkpoint: Checkpoint) -> list[str]:
 
 def different_metadata(checkpoints: Sequence[Checkpoint]) -> list[str]:
     """Remarks on keys of metadata of which files say different things; the last file's values are kept."""
-    last, differing = dict[str, tuple[Path, str, object]](), set[str]()
+    last, differing = dict[str, tuple[Path, str]](), set[str]()
     for checkpoint in checkpoints:
         for path, said in checkpoint.file_metadata.items():
             for key, value in said.items():
-                # Texts of arrays in GGUF files only say how long these are.
-                own = path, value, getattr(value, "raw", None)
-                if key not in OWN_KEYS and last.setdefault(key, own)[1:] != own[1:]:
+                if key not in OWN_KEYS and key in last and is_other(last[key][1], value):
                     differing.add(key)
-                last[key] = own
+                last[key] = path, value
     remarks = list[str]()
     for path in {last[key][0]: None for key in sorted(differing)}:
         keys = sorted(key for key in differing if last[key][0] == path)
@@ -137,7 +136,7 @@ def check_ends(tensors: StoredTensors, folder: Path) -> None:
         ModelError: a tensor is shorter.
     """
     for name, rows, why in _expected(tensors, config_beside(folder)):
-        if name in tensors and tensors[name].shape[0] < rows:
+        if name in tensors and tensors[name].ndim and tensors[name].shape[0] < rows:
             there = counted(tensors[name].shape[0], "row")
             raise (JsonPath(str(folder)) / name).error(
                 f"has {there} in these files, where {why} says {rows}: files are missing"

@@ -26,6 +26,7 @@ from anydml.stores.checkpoints.selecting import EVERYTHING, Selection
 from anydml.stores.checkpoints.sharded import tensor_of
 from anydml.stores.checkpoints.trained import is_trained, read_trained, said_of_rank
 from anydml.stores.formats.completeness import RANK, SHARDING, check_numbers, is_one_of, ranks_in_order
+from anydml.stores.formats.joined_metadata import last_values
 from anydml.stores.formats.opening import BIN_INDEX, INDEX, WHOLE_BIN, open, opened_file, safetensors_of, united
 from anydml.stores.formats.safetensors import parse_json
 from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
@@ -249,9 +250,7 @@ def _files(folder: Path, follow: bool) -> list[Checkpoint]:
 
 
 def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
-    every: dict[str, str] = {}
-    for checkpoint in checkpoints:
-        every |= checkpoint.metadata
+    every = last_values(said for checkpoint in checkpoints for said in checkpoint.file_metadata.values())
     return {key: value for key, value in every.items() if key not in OWN_KEYS}
 
 

@@ -12,8 +12,9 @@ from anydml.files import npy
 from anydml.files.addresses import Address
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.formats.completeness import RANK, check_numbers, is_one_of, ranks_in_order, set_of
-from anydml.stores.formats.gguf import SPLIT, read_gguf
+from anydml.stores.formats.gguf import read_gguf
 from anydml.stores.formats.inside_files import Inside, placed
+from anydml.stores.formats.joined_metadata import JoinedMetadata
 from anydml.stores.formats.npz import read_npz
 from anydml.stores.formats.safetensors import MOST_HEADER, parse_json, read_safetensors
 from anydml.stores.formats.store import Checkpoint, FileContent, Store, seen_at, uncollected
@@ -201,7 +202,6 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
         ModelError: two files have a tensor of the same name.
     """
     stores: dict[str, Store] = {}
-    metadata: dict[str, str] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
     others: list[str] = []
     refused: dict[str, ModelError] = {}
@@ -212,11 +212,10 @@ def united(path: Path, files: Iterable[Checkpoint], place: JsonPath) -> Checkpoi
                 "tensor are joined by anydml reshard"
             )
         stores |= file.stores
-        metadata.update((key, each) for key, each in file.metadata.items() if key not in SPLIT)
         by_file |= file.file_metadata
         others += file.others
         refused |= file.refused
-    return Checkpoint(path, stores, metadata, by_file, others, refused)
+    return Checkpoint(path, stores, JoinedMetadata(path, by_file), by_file, others, refused)
 
 
 READERS: Mapping[str, Callable[[Path, JsonPath], FileContent]] = {

@@ -276,7 +276,7 @@ class Checkpoint(Mapping[str, Store]):
     Attributes:
         path: the file or folder.
         stores: the tensors by name.
-        metadata: ``__metadata__`` of all files together.
+        metadata: ``__metadata__`` of all files together; asking for a key in which files differ raises `ModelError`.
         file_metadata: the same by file.
         others: names of what else the files contain, which is not an array.
         refused: errors of tensors that cannot be read, such as sparse ones, by name; asking for one raises its error.

@@ -1,0 +1,57 @@
+"""The metadata of several files as one mapping, which takes no side where files differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.stores.formats.gguf import SPLIT
+
+
+class JoinedMetadata(Mapping[str, str]):
+    """The metadata of files, without the keys that number these.
+
+    Args:
+        folder: of the files, for errors.
+        by_file: the metadata of each.
+
+    Raises:
+        ModelError: on asking for a key of which files say different things.
+    """
+
+    def __init__(self, folder: Path, by_file: Mapping[Path, Mapping[str, str]]) -> None:
+        self._folder, self._by_file, self._values = folder, by_file, last_values(by_file.values())
+
+    def __getitem__(self, key: str) -> str:
+        value = self._values[key]
+        for path, said in self._by_file.items():
+            if key in said and is_other(said[key], value):
+                last = [each.name for each, own in self._by_file.items() if key in own][-1]
+                raise ModelError(
+                    f"{self._folder}: files differ in their metadata {show(key)}: {path.name} says {show(said[key])}, "
+                    f"{last} {show(value)}; file_metadata has what each says"
+                )
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"metadata of {len(self._by_file)} files: {', '.join(map(show, self._values)) or 'none'}"
+
+
+def last_values(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The metadata of files, of the last where they differ; the keys that number files only where there is one."""
+    every = [*files]
+    number = SPLIT if len(every) > 1 else ()
+    return {key: value for said in every for key, value in said.items() if key not in number}
+
+
+def is_other(one: str, other: str) -> bool:
+    """Whether two values differ; texts of arrays in GGUF files only say how long these are."""
+    return one != other or getattr(one, "raw", None) != getattr(other, "raw", None)
