@@ -49,7 +49,7 @@ else:
 
         from anydml.elsewhere import unknown
 
-        known = [*__dir__(), *(each.name for each in iter_modules(_FOLDERS))]
+        known = [*__dir__(), *(module.name for module in iter_modules(_FOLDERS))]
         raise AttributeError(unknown(__name__, name, known))
 
     def __dir__() -> list[str]:

@@ -78,8 +78,8 @@ def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[in
     try:
         return tuple(map(operator.index, items))
     except TypeError:
-        if field == "pads" and items and all(isinstance(each, (tuple, list)) and len(each) == 2 for each in items):
-            around = f"{wanted}, all starts, then all ends: {[each[k] for k in (0, 1) for each in items]}"
+        if field == "pads" and items and all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in items):
+            around = f"{wanted}, all starts, then all ends: {[pair[k] for k in (0, 1) for pair in items]}"
             raise wrong(name, field, values, around) from None
         # Item by item, so that the error names the index.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))

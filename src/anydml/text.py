@@ -34,7 +34,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     similar = difflib.get_close_matches(name.lower(), lower, ALIKE, SIMILAR) if len(name) <= LONGEST else []
     # Among equally close matches, the first in `known` wins.
     similar.sort(key=[key.lower() for key in first].index)
-    return lower[max(similar, key=lambda each: _likeness(each, name.lower()))] if similar else None
+    return lower[max(similar, key=lambda word: _likeness(word, name.lower()))] if similar else None
 
 
 def _likeness(known: str, name: str) -> float:
@@ -84,7 +84,9 @@ def bytes_text(count: int) -> str:
     if count < EXACT_BYTES:
         return f"{count} B"
     letter, unit = next(
-        each for each in zip("PTGMk", (10**15, 10**12, 10**9, 10**6, 10**3), strict=True) if count >= each[1]
+        unit_size
+        for unit_size in zip("PTGMk", (10**15, 10**12, 10**9, 10**6, 10**3), strict=True)
+        if count >= unit_size[1]
     )
     return f"{count / unit:.2f} {letter}B"
 

@@ -228,7 +228,7 @@ def test_operands_of_the_wrong_number_and_type():
     packed = Compiled([Move((), Access(1, 0, ()), Access(0, 0, ()), 1)], 2)
     with pytest.raises(ValueError, match="1 operands, but the moves are between 2"):
         packed.bind([np.zeros(1)])
-    with pytest.raises(TypeError, match="bytearray is no NumPy array"):
+    with pytest.raises(TypeError, match="bytearray is not a NumPy array"):
         packed.bind([np.zeros(1), bytearray(1)])
 
 

@@ -18,7 +18,12 @@ class Command(click.Command):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         output = next(
-            (each for each in self.params if isinstance(each, click.Argument) and each.name == "output"), None
+            (
+                parameter
+                for parameter in self.params
+                if isinstance(parameter, click.Argument) and parameter.name == "output"
+            ),
+            None,
         )
         self._name_of_output = output and (output.metavar or "OUT")
         if output is not None:
@@ -35,9 +40,9 @@ class Command(click.Command):
         others, outputs = list[str](), list[str]()
         with_values = {
             name
-            for each in self.params
-            if isinstance(each, click.Option) and not (each.is_flag or each.count)
-            for name in each.opts
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and not (parameter.is_flag or parameter.count)
+            for name in parameter.opts
         }
         words = iter(args)
         for word in words:
@@ -87,7 +92,7 @@ def document_of_error(group: click.Group, args: Sequence[str], message: str) -> 
     for path, command in all_commands(group):
         if tuple(args[: len(path)]) != path:
             continue
-        options = {name for each in command.params for name in each.opts}
+        options = {name for parameter in command.params for name in parameter.opts}
         asked = (name for name in ("json", "junit", "sarif") if f"--{name}" in options.intersection(args))
         form = next(asked, None)
         if form == "json":

@@ -42,7 +42,7 @@ _memory = click.option(
 @click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
 @click.option("--dtype", metavar="DTYPE", help="Cast A to this dtype first.")
 @click.option("--metadata", is_flag=True, help="Compare the metadata of the files, too.")
-@click.option("--first", "most", type=click.IntRange(1), default=FIRST, show_default=True, metavar="N",
+@click.option("--first", "max_shown", type=click.IntRange(1), default=FIRST, show_default=True, metavar="N",
               help="Print the first N differences.")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="Print all differences.")
 @_memory
@@ -51,7 +51,7 @@ _memory = click.option(
 @quiet_option
 def verify(
     first: str, second: str, layout: str | None, layout_b: str | None, to: LayoutName | None, dtype: str | None,
-    metadata: bool, most: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
+    metadata: bool, max_shown: int, is_all: bool, memory: str, no_follow: bool, as_json: bool, quiet: bool,
     only: tuple[str, ...], drop: tuple[str, ...], strip: tuple[str, ...], rename: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
@@ -64,7 +64,7 @@ def verify(
 
     If they differ, print the first differences and their number, and exit with code 1.
     """
-    exclude("is_all", "most")
+    exclude("is_all", "max_shown")
     from anydml.stores.verifying import compare
     from anydml.stores.verifying_arrays import is_of_arrays
 
@@ -81,7 +81,7 @@ def verify(
         return 0 if is_same else 1
     for remark in () if quiet else comparison.remarks:
         say(printable(remark))
-    shown = comparison.differences if is_all else comparison.differences[:most]
+    shown = comparison.differences if is_all else comparison.differences[:max_shown]
     for difference in shown:
         more = f"; {counted(difference.elements, 'element')} in all" if difference.elements > 1 else ""
         say(printable(f"{difference.text}{more}"))
@@ -93,7 +93,7 @@ def verify(
 
 def _summary(comparison: Comparison, what: str) -> str:
     """How many differences there are, of each kind."""
-    kinds = Counter(each.kind for each in comparison.differences)
+    kinds = Counter(difference.kind for difference in comparison.differences)
     said = ", ".join(f"{count} {_KINDS[kind]}" for kind, count in kinds.items())
     return (
         f"{counted(len(comparison.differences), 'difference')}: {said}; {counted(comparison.compared, what)} compared"

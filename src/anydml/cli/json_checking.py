@@ -41,9 +41,13 @@ def check_json(model: ModelFile, level: FeatureLevel, allow_outside: bool) -> Re
     loaded = dxdispatch.load(model.path, allow_outside=allow_outside, folder=model.folder)
     remarks = [*_remarks(loaded, level)]
     broken = {remark.node for remark in remarks}
-    operators = [each.place.path for each in loaded.dispatchables.values() if isinstance(each, Dispatchable)]
+    operators = [
+        dispatchable.place.path
+        for dispatchable in loaded.dispatchables.values()
+        if isinstance(dispatchable, Dispatchable)
+    ]
     conforming = [place for place in operators if place not in broken]
-    lowest = lowest_level(lambda each: next(loaded.problems(each), None) is None) if operators else None
+    lowest = lowest_level(lambda level: next(loaded.problems(level), None) is None) if operators else None
     return Report(model.path, str(level), conforming, remarks, lowest=str(lowest) if lowest else None)
 
 
@@ -52,7 +56,7 @@ def lines(report: Report, verbose: bool) -> Iterator[str]:
     yield from problem_lines(report.problems, report.model, None if verbose else FIRST)
     if not report.remarks:
         yield f"{printable(report.model)}: no problems at {report.level}"
-    if report.lowest is not None and all(each.operator for each in report.remarks):
+    if report.lowest is not None and all(remark.operator for remark in report.remarks):
         yield f"    {report.lowest} is the lowest level that allows all operators"
 
 

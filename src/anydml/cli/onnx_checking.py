@@ -51,8 +51,12 @@ class Checked:
     def conforming(self) -> list[Finding]:
         """The nodes that DirectML accepts."""
         broken = {remark.node for remark in self.problems} | {*self.emulated}
-        checked = (each for each in self.findings if each.desc is not None and not each.on_host and not each.unchecked)
-        return [each for each in checked if each.node not in broken]
+        checked = (
+            finding
+            for finding in self.findings
+            if finding.desc is not None and not finding.on_host and not finding.unchecked
+        )
+        return [finding for finding in checked if finding.node not in broken]
 
     @property
     def code(self) -> int:
@@ -66,9 +70,9 @@ class Checked:
     @cached_property
     def lowest(self) -> FeatureLevel | None:
         """The lowest feature level that allows all nodes that were checked; None if none does, or none was checked."""
-        checked = [each for each in self.findings if not each.on_host and each.unchecked is None]
-        descs = [each.desc for each in checked if each.desc is not None]
-        if not descs or any(each.error is not None for each in checked):
+        checked = [finding for finding in self.findings if not finding.on_host and finding.unchecked is None]
+        descs = [finding.desc for finding in checked if finding.desc is not None]
+        if not descs or any(finding.error is not None for finding in checked):
             return None
         return lowest_level(lambda level: not any(desc.problems(level) for desc in descs))
 
@@ -84,7 +88,7 @@ class Checked:
         conforming, broken = self.conforming, {remark.node for remark in self.problems}
         nodes = f"{counted(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
         problems = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
-        left, on_host = len(not_looked_at(self.findings)), sum(each.on_host for each in self.findings)
+        left, on_host = len(not_looked_at(self.findings)), sum(finding.on_host for finding in self.findings)
         missing = f"{counted(left, 'movement node')} {'was' if left == 1 else 'were'} not looked at" if left else ""
         apart = _emulation(len(self.emulated), self.level) if self.emulated else ""
         verdict = [missing, *problems, nodes if conforming else "", apart, out_of_scope(self.findings)]
@@ -94,9 +98,9 @@ class Checked:
             verdict.append(f"{counted(on_host, 'node')} of shape arithmetic run{'s' * (on_host == 1)} on the host")
         yield printable(f"{model}: {'; '.join(filter(None, verdict))}")
         yield from problem_lines(self.problems, model, None if verbose else 1)
-        bad = Counter(each.operator for each in self.findings if each.node in broken)
-        good = Counter(each.operator for each in conforming)
-        others = Counter(each.operator for each in self.findings if each.node in self.emulated)
+        bad = Counter(finding.operator for finding in self.findings if finding.node in broken)
+        good = Counter(finding.operator for finding in conforming)
+        others = Counter(finding.operator for finding in self.findings if finding.node in self.emulated)
         for operator in {**good, **others, **bad}:
             parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
             parts += [f"{others[operator]} emulated"] if others[operator] else []
@@ -118,13 +122,13 @@ class Checked:
         """Return the result in the form that machine-readable reports are made of."""
         from anydml.onnx.scope import not_looked_at
 
-        on_host = sum(each.on_host for each in self.findings)
+        on_host = sum(finding.on_host for finding in self.findings)
         counts = {
             "not_looked_at": len(not_looked_at(self.findings)),
             "on_host": on_host,
             "emulated": len(self.emulated),
         }
-        conforming, lowest = [each.node for each in self.conforming], self.lowest
+        conforming, lowest = [finding.node for finding in self.conforming], self.lowest
         return Report(model, str(self.level), conforming, self.remarks, counts, str(lowest) if lowest else None)
 
 
@@ -152,8 +156,12 @@ def check_onnx(model: ModelFile, level: FeatureLevel, sizes: Mapping[str, int]) 
     model_findings = load_onnx(model.path, findings)
     from anydml.onnx.emulation import is_emulated
 
-    asked = [each for each in model_findings if each.desc is not None and not each.on_host and not each.unchecked]
-    emulated = {each.node for each in asked if each.desc is not None and is_emulated(each.desc, level)}
+    asked = [
+        finding
+        for finding in model_findings
+        if finding.desc is not None and not finding.on_host and not finding.unchecked
+    ]
+    emulated = {finding.node for finding in asked if finding.desc is not None and is_emulated(finding.desc, level)}
     remarks = [remark for finding in model_findings for remark in _remarks(finding, level, finding.node in emulated)]
     return Checked(model_findings, remarks, level, emulated)
 

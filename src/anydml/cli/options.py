@@ -36,8 +36,8 @@ def exclude(*names: str, why: str = "") -> None:
     """
     context = click.get_current_context()
     options = [
-        max(each.opts, key=len) for name in names for each in context.command.params
-        if each.name == name and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        max(parameter.opts, key=len) for name in names for parameter in context.command.params
+        if parameter.name == name and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]  # fmt: skip
     if len(options) > 1:
         raise click.UsageError(f"{options[0]} and {options[1]} exclude each other{why and ': '}{why}", context)

@@ -28,7 +28,7 @@ def say_json(report: dict[str, Any]) -> None:
 def values_as_json(values: Any) -> Any:
     """Return nested lists of elements; numbers that JSON has no form for, such as nan, as texts."""
     if isinstance(values, list):
-        return [values_as_json(each) for each in values]
+        return [values_as_json(value) for value in values]
     is_number = isinstance(values, int) or (isinstance(values, float) and math.isfinite(values))
     return values if is_number or isinstance(values, str) else str(values)
 
@@ -132,7 +132,9 @@ class PlanOutput:
 
     def finished(self, plan: Plan) -> None:
         """Report a plan whose tasks have ended."""
-        self._output = ", ".join(str(path) for path in dict.fromkeys(plan.folder or each.path for each in plan.outputs))
+        self._output = ", ".join(
+            str(path) for path in dict.fromkeys(plan.folder or output.path for output in plan.outputs)
+        )
         if self._as_json:
             say_json({**self._report(plan), "written": True, "blocks_resumed": plan.resumed})
         else:
@@ -167,9 +169,10 @@ def _files(plan: Plan, has_arrays: bool) -> Sequence[dict[str, Any]]:
     for file, file_targets in plan.by_file():
         if file is None:
             files += [
-                {"path": str(each.path), **array_as_json(each), "chunks": [*each.chunks]} for each in file_targets
+                {"path": str(target.path), **array_as_json(target), "chunks": [*target.chunks]}
+                for target in file_targets
             ]
         else:
-            arrays = {"arrays": [array_as_json(each) for each in file_targets]} if has_arrays else {}
+            arrays = {"arrays": [array_as_json(target) for target in file_targets]} if has_arrays else {}
             files.append({"path": str(file.path), "bytes": file.size, "count": len(file_targets), **arrays})
     return files

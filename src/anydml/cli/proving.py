@@ -96,9 +96,9 @@ def _code(proof: Proof, rounding: bool) -> int:
 def lines(proof: Proof) -> Iterator[str]:
     """Yield what is known of two models, as text."""
     yield f"{_verdict(proof)}{_where(proof)}"
-    yield from (f"    {each}" for each in (*proof.reasons, *proof.rounding))
+    yield from (f"    {reason}" for reason in (*proof.reasons, *proof.rounding))
     if proof.samples:
-        yield f"    at {'; '.join(_sizes(each) for each in proof.samples)} all results are equal"
+        yield f"    at {'; '.join(_sizes(sample) for sample in proof.samples)} all results are equal"
     shown = proof.shown
     if shown is not None:
         at = f" where {_sizes(shown.sizes)}" if shown.sizes else ""
@@ -135,7 +135,7 @@ def _where(proof: Proof) -> str:
     names = ", ".join(_sizes_of(proof.names))
     fixed_sizes = _sizes(proof.sizes)
     if proof.names:
-        where = "".join(f", where {each}" for each in proof.where)
+        where = "".join(f", where {condition}" for condition in proof.where)
         return f", for all sizes {names} from 1 on{f', and {fixed_sizes}' if fixed_sizes else ''}{where}"
     return f", for {fixed_sizes}" if fixed_sizes else ""
 

@@ -37,7 +37,7 @@ def _json_of(report: Report) -> str:
     problems = [dataclasses.asdict(remark) for remark in report.problems]
     for problem in problems:
         del problem["node"], problem["verdict"]
-    others = [{"place": each.place, "message": each.message} for each in report.unchecked]
+    others = [{"place": note.place, "message": note.message} for note in report.unchecked]
     head = {"model": report.model, "feature_level": report.level, "error": report.error}
     counts = {"conforming": len(report.conforming), **report.counts, "lowest_level": report.lowest}
     return json.dumps({**head, **counts, "problems": problems, "not_checked": others})
@@ -62,7 +62,7 @@ def _suite(report: Report) -> ElementTree.Element:
     failed: dict[str, list[Remark]] = {}
     for remark in report.problems:
         failed.setdefault(remark.node, []).append(remark)
-    skipped = {each.node: each.message for each in report.unchecked if each.node not in failed}
+    skipped = {note.node: note.message for note in report.unchecked if note.node not in failed}
     names = [*report.conforming, *failed, *skipped]
     counts = {"tests": str(len(names)), "failures": str(len(failed)), "skipped": str(len(skipped))}
     if report.error is not None:
@@ -75,7 +75,7 @@ def _suite(report: Report) -> ElementTree.Element:
     for name in names:
         case = ElementTree.SubElement(suite, "testcase", classname=printable(report.model), name=printable(name))
         if name in failed:
-            lines = [line for each in failed[name] for line in each.lines(report.model)]
+            lines = [line for problem in failed[name] for line in problem.lines(report.model)]
             failure = ElementTree.SubElement(case, "failure", message=printable(failed[name][0].message))
             failure.text = "\n".join(lines)
         elif name in skipped:
@@ -88,7 +88,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
     Files that cannot be read are notifications of an execution that was not successful.
     """
-    rules = dict.fromkeys(each.operator or IN_FILE for report in reports for each in report.problems)
+    rules = dict.fromkeys(problem.operator or IN_FILE for report in reports for problem in report.problems)
     driver = {
         "name": "anydml",
         "version": __version__,
@@ -108,7 +108,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
                     "conforming": len(report.conforming),
                     **report.counts,
                     "lowestLevel": report.lowest,
-                    "notChecked": [each.node for each in report.unchecked],
+                    "notChecked": [note.node for note in report.unchecked],
                 }
                 for report in reports
                 if report.level

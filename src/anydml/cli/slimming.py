@@ -80,10 +80,10 @@ def _document(slimmed: Slimmed) -> dict[str, Any]:
 
     before, after = ({"bytes": cost.moved, "nodes": cost.nodes} for cost in movement_of(slimmed))
     regions = [
-        {"title": each.title, "bytes_before": each.before.moved, "bytes_after": each.after.moved}
-        for each in slimmed.changed
+        {"title": region.title, "bytes_before": region.before.moved, "bytes_after": region.after.moved}
+        for region in slimmed.changed
     ]
-    left = [{"title": each.title, "why": each.refused} for each in slimmed.regions if each.refused]
+    left = [{"title": region.title, "why": region.refused} for region in slimmed.regions if region.refused]
     stages = [stage.title for stage in slimmed.stages if stage.title]
     document = {"before": before, "after": after, "is_exact": slimmed.is_exact, "regions": regions}
     return {**document, "stages": stages, "left_alone": left, "notes": slimmed.notes}
@@ -98,7 +98,7 @@ def _proof(loaded: ModelProto, slimmed: Slimmed, folder: Folder) -> list[str]:
     said = [*lines(proof)]
     is_equal = proof.verdict in ("proved", "rounded") or (proof.verdict == "undecided" and bool(proof.samples))
     if not is_equal:
-        raise click.ClickException("\n".join(printable(each) for each in ["nothing is written", *said]))
+        raise click.ClickException("\n".join(printable(line) for line in ["nothing is written", *said]))
     return said
 
 

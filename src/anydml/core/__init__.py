@@ -13,8 +13,8 @@ from typing import Any
 
 
 def _compiled(name: str) -> Any:
-    found = find_spec(f"{__name__}.{name}")
-    if found is None or not isinstance(found.loader, ExtensionFileLoader):
+    spec = find_spec(f"{__name__}.{name}")
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
         # The source is found too, but cannot run uncompiled.
         return None
     try:

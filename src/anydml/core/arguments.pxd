@@ -9,8 +9,8 @@ cdef extern from *:
     """
     bint has_heap_type "anydml_has_heap_type"(object x)
 
-cdef int read_ints(object given, int64_t *found, int most) except -2
-cdef int read_int(object given, int64_t *found) except -1
-cdef int read_single_int(object given, int64_t *found) except -1
+cdef int read_ints(object items, int64_t *values, int max_count) except -2
+cdef int read_int(object number, int64_t *value) except -1
+cdef int read_single_int(object number, int64_t *value) except -1
 cdef int normalize_axis(int64_t axis, int rank) noexcept nogil
-cdef int read_axis(object given, int rank) except -2
+cdef int read_axis(object number, int rank) except -2

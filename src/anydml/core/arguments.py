@@ -10,31 +10,31 @@ from cython.cimports.numpy import import_array
 import_array()
 
 
-def read_int(given, found):
+def read_int(number, value):
     """Read a Python or NumPy integer; returns 1 for anything else, or if it exceeds 64 bits."""
     overflow: cython.int = 0
-    if not isinstance(given, int):
+    if not isinstance(number, int):
         # A subclass may answer otherwise each time, and change arrays that have been read.
-        if not PyArray_IsIntegerScalar(given) or has_heap_type(given):
+        if not PyArray_IsIntegerScalar(number) or has_heap_type(number):
             return 1
-        given = given.__index__()
-    found[0] = PyLong_AsLongLongAndOverflow(given, cython.address(overflow))
+        number = number.__index__()
+    value[0] = PyLong_AsLongLongAndOverflow(number, cython.address(overflow))
     return overflow != 0
 
 
-def read_single_int(given, found):
+def read_single_int(number, value):
     """Read a single integer where a list is allowed, too; returns 1 for anything else, bools included."""
-    return isinstance(given, bool) or read_int(given, found)
+    return isinstance(number, bool) or read_int(number, value)
 
 
-def read_ints(given, found, most):
-    """Read the integers of a list or tuple and return their count; −1 for anything else, or for more than `most`."""
+def read_ints(items, values, max_count):
+    """Read the integers of a list or tuple; returns their count: −1 for anything else, or more than `max_count`."""
     count: cython.int = 0
-    if not (PyTuple_Check(given) or PyList_CheckExact(given)):
+    if not (PyTuple_Check(items) or PyList_CheckExact(items)):
         return -1
     # A list may grow during the loop.
-    while count < PySequence_Fast_GET_SIZE(given):
-        if count == most or read_int(cython.cast(object, PySequence_Fast_GET_ITEM(given, count)), found + count):
+    while count < PySequence_Fast_GET_SIZE(items):
+        if count == max_count or read_int(cython.cast(object, PySequence_Fast_GET_ITEM(items, count)), values + count):
             return -1
         count += 1
     return count
@@ -45,7 +45,7 @@ def normalize_axis(axis, rank):
     return -1 if axis < -rank or axis >= rank else axis + rank if axis < 0 else axis
 
 
-def read_axis(given, rank):
+def read_axis(number, rank):
     """Read an axis; returns as `normalize_axis`, and −1 for anything else."""
     axis: int64_t
-    return -1 if read_int(given, cython.address(axis)) else normalize_axis(axis, rank)
+    return -1 if read_int(number, cython.address(axis)) else normalize_axis(axis, rank)

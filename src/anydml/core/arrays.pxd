@@ -10,8 +10,8 @@ cdef extern from *:
     static inline PyArray_Descr *anydml_descr(PyObject *x) { return PyArray_DESCR((PyArrayObject *)x); }
     static inline PyArrayObject *anydml_array(PyObject *x) { return (PyArrayObject *)x; }
     static inline int anydml_is_alike(PyObject *x, PyObject *descr) {
-        PyArray_Descr *own = anydml_descr(x);
-        return (PyObject *)own == descr || PyArray_EquivTypes(own, (PyArray_Descr *)descr);
+        PyArray_Descr *descr_of_x = anydml_descr(x);
+        return (PyObject *)descr_of_x == descr || PyArray_EquivTypes(descr_of_x, (PyArray_Descr *)descr);
     }
     """
     PyObject *descr_of "(PyObject *)anydml_descr"(object x)

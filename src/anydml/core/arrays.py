@@ -71,17 +71,17 @@ def read_any(x, k, v, dtype):
 
 def read_tensor(x, library, v, dtype):
     """Read an array of another library; returns as `read_array`."""
-    found: DLTensor
-    if read_dltensor(library, x, cython.address(found)):
+    described: DLTensor
+    if read_dltensor(library, x, cython.address(described)):
         return 1
-    dtype[0] = found.dtype
-    v.data = cython.cast(cython.p_char, found.data) + found.byte_offset
-    v.rank = found.ndim
-    v.n = found.shape
-    v.element_strides = found.strides
+    dtype[0] = described.dtype
+    v.data = cython.cast(cython.p_char, described.data) + described.byte_offset
+    v.rank = described.ndim
+    v.n = described.shape
+    v.element_strides = described.strides
     v.s = v.storage
-    for d in range(found.ndim):
-        v.storage[d] = found.strides[d] * (found.dtype.bits >> 3)
+    for d in range(described.ndim):
+        v.storage[d] = described.strides[d] * (described.dtype.bits >> 3)
     return 0
 
 
@@ -106,11 +106,11 @@ def new_result(k, rank, n, v):
     """Return a new packed array of this kind; None if it cannot be allocated."""
     if k.library == cython.NULL:
         try:
-            made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(cnp.dtype, k.descr))
+            result: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(cnp.dtype, k.descr))
         except (MemoryError, ValueError):
             return None
-        read_ndarray(made, v)
-        return made
+        read_ndarray(result, v)
+        return result
     bytes: cython.double = k.element
     for d in range(rank):
         # Sizes of 0 are ignored, as in NumPy.
@@ -163,11 +163,11 @@ def is_disjoint(v, element, w, other):
 
 def array_range(v, element):
     """The address range of an array, from its first to its last byte; empty if it has no elements."""
-    found: Range = range_of(v.data, element, v.rank, v.n, v.s)
+    bounds: Range = range_of(v.data, element, v.rank, v.n, v.s)
     for d in range(v.rank):
         if v.n[d] == 0:
-            found.low = found.high = cython.NULL
-    return found
+            bounds.low = bounds.high = cython.NULL
+    return bounds
 
 
 def numpy_dtype(k):
@@ -179,7 +179,7 @@ def numpy_dtype(k):
 
 def element_count(rank, n):
     """The number of elements of a shape."""
-    found: int64_t = 1
+    count: int64_t = 1
     for d in range(rank):
-        found *= n[d]
-    return found
+        count *= n[d]
+    return count

@@ -25,7 +25,7 @@ cdef int begin(Call *c, object x) except -1
 cdef object make_result(Call *c, object out, int rank, const int64_t *n)
 cdef int add_move(Call *c, char *to, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b) except -1
 cdef int add_fill(Call *c, char *to, int rank, const int64_t *n, const int64_t *a) except -1
-cdef object finish(Call *c, object found)
+cdef object finish(Call *c, object result)
 cdef Move *_next_move(Call *c, char *to, const char *source, int64_t pattern) noexcept nogil
 cdef int _keep_move(Call *c, int simplified) except -1
 cdef int _flush(Call *c) except -1

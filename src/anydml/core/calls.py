@@ -25,16 +25,16 @@ def make_result(c, out, rank, n):
     Otherwise the result is None, no move is run, and `finish` returns None.
     """
     size: int64_t = c.kind.element
-    found = out
+    result = out
     if out is None:
-        found = new_result(c.kind, rank, n, c.to)
+        result = new_result(c.kind, rank, n, c.to)
     elif read_output(out, c.kind, rank, n, c.to) or not (c.is_in_place or is_disjoint(c.to, size, c.x, size)):
-        found = None
+        result = None
     c.has_out = out is not None
-    if found is None:
+    if result is None:
         c.is_unfit = True
         c.to.data, c.to.rank, c.to.n, c.to.s = cython.NULL, rank, n, ZEROS
-    return found
+    return result
 
 
 def add_move(c, to, source, rank, n, a, b):
@@ -78,11 +78,11 @@ def _flush(c):
     return 0
 
 
-def finish(c, found):
+def finish(c, result):
     """Run the pending moves and return the result; None to fall back to Python, which may reject an index."""
     if c.is_unfit:
         return None
     if c.has_out:
-        notify_written(found, c.kind)
+        notify_written(result, c.kind)
     _flush(c)
-    return None if c.refused else found
+    return None if c.refused else result

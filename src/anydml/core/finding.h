@@ -13,7 +13,7 @@ typedef struct {
   const char *from;      /* packed elements */
   int64_t total;         /* number of elements */
   int64_t size;          /* bytes of each: 1, 2, 4 or 8 */
-  uint64_t kept;         /* mask of the bits that make an element nonzero */
+  uint64_t mask;         /* mask of the bits that make an element nonzero */
   int64_t pieces, *rows; /* number of pieces; by piece: number found in it, then in all before it; last: in all */
   int rank;
   const int64_t *n;      /* sizes by dimension */
@@ -29,7 +29,7 @@ typedef struct {
   for (int64_t k = 0; k < count; k++) {                                          \
     type x;                                                                      \
     memcpy(&x, from + k * (int64_t)sizeof x, sizeof x);                          \
-    flags[k] = (x & (type)s->kept) != 0;                                         \
+    flags[k] = (x & (type)s->mask) != 0;                                         \
   }                                                                              \
   break
 static int64_t anydml_flags(const anydml_search *s, int64_t piece, uint8_t *flags) {

@@ -8,7 +8,7 @@ cdef extern from "finding.h" nogil:
         const char *source "from"
         int64_t total
         int64_t size
-        uint64_t kept
+        uint64_t mask
         int64_t pieces
         int64_t *rows
         int rank

@@ -28,12 +28,12 @@ FIND_EFFORT = cython.declare(int64_t, 6)
 """Effort of testing one element, in bytes that a plain copy writes in the same time."""
 
 
-def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
+def coordinates(x: ndarray, mask: uint64_t, kind: dtype):
     """Return the coordinates of nonzero elements, one row each, in row-major order.
 
     Args:
         x: contiguous, of at least one dimension, with elements of 1, 2, 4 or 8 bytes.
-        kept: mask of the bits that make an element nonzero.
+        mask: mask of the bits that make an element nonzero.
         kind: dtype of the coordinates, of 4 or 8 bytes.
     """
     search: Search
@@ -43,7 +43,7 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     search.source, search.rank, search.n = v.data, v.rank, v.n
     search.total = element_count(v.rank, v.n)
     search.size = PyArray_ITEMSIZE(x)
-    search.kept = kept
+    search.mask = mask
     _memory = count_found(cython.address(search))
     shape[0], shape[1] = search.rows[search.pieces], search.rank
     return find_coordinates(cython.address(search), 2, shape, kind)
@@ -52,10 +52,10 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
 def find_coordinates(search, rank, shape, kind):
     """Return the coordinates of elements that were counted, in a new array."""
     search.width = kind.itemsize
-    made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), kind)
-    search.to = PyArray_BYTES(made)
+    rows: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), shape), kind)
+    search.to = PyArray_BYTES(rows)
     write_found(search, anydml_coordinates)
-    return made
+    return rows
 
 
 def compress(condition, x, axis):
@@ -85,7 +85,7 @@ def compress(condition, x, axis):
     search.source = m.data
     search.total = element_count(m.rank, m.n)
     search.size = 1
-    search.kept = 255
+    search.mask = 255
     _memory = count_found(cython.address(search))
     n[0] = search.rows[search.pieces]
     if first or not is_packed(cython.address(v), m.rank, kind.element):
@@ -111,11 +111,11 @@ def compress(condition, x, axis):
             lines[search.rank] = v.n[d]
             steps[search.rank] = v.s[d]
             search.rank += 1
-    made = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
-    if made is not None and search.width:
+    result = new_result(cython.address(kind), v.rank - m.rank + 1, n, cython.address(v))
+    if result is not None and search.width:
         search.to = v.data
         write_found(cython.address(search), anydml_items)
-    return made
+    return result
 
 
 def count_found(search):
@@ -126,9 +126,9 @@ def count_found(search):
     search.rows = cython.cast(cython.pointer(int64_t), PyBytes_AS_STRING(memory))
     run_plan(anydml_count, search, search.pieces, search.total * search.size)
     for k in range(search.pieces):
-        found = search.rows[k]
+        in_row = search.rows[k]
         search.rows[k] = total
-        total += found
+        total += in_row
     search.rows[search.pieces] = total
     return memory
 

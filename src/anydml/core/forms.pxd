@@ -6,6 +6,6 @@ cdef class Form:
     cdef int64_t used, count, lookup_count, size
     cdef bytearray held
     cdef list patterns
-    cdef int64_t make_moves(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
+    cdef int64_t make_moves(self, const int64_t *registers, char **at, Move *moves, int32_t *refused) noexcept nogil
 
 cdef int check_operand(int number, int count) except -1

@@ -42,30 +42,30 @@ class Form:
         codes: list = []
         self.patterns = []
         for sizes, to, source, element in moves:
-            found: list = []
-            add_lookups(found, to.lookups, -2)
+            lookups: list = []
+            add_lookups(lookups, to.lookups, -2)
             pattern = getattr(source, "pattern", None)
             if pattern is None:
-                add_lookups(found, source.lookups, -1)
+                add_lookups(lookups, source.lookups, -1)
                 place = check_operand(source.operand, operand_count), register(source.offset)
                 strides = source.strides
             else:
                 self.patterns.append(pattern)
                 place = cython.cast(cython.size_t, cython.cast(cython.p_char, pattern)), 0
                 strides = (0,) * len(sizes)
-            if len(sizes) > DIMENSIONS or len(found) > ANYDML_LOOKUPS:
-                raise UnfitError(f"{len(sizes)} dimensions, {len(found)} lookups")
+            if len(sizes) > DIMENSIONS or len(lookups) > ANYDML_LOOKUPS:
+                raise UnfitError(f"{len(sizes)} dimensions, {len(lookups)} lookups")
             codes += [len(sizes), register(element), len(pattern or b"")]
-            codes += [check_operand(to.operand, operand_count), register(to.offset), *place, len(found)]
+            codes += [check_operand(to.operand, operand_count), register(to.offset), *place, len(lookups)]
             codes += [register(number) for number in (*sizes, *to.strides, *strides)]
-            for each, into in found:
+            for lookup, into in lookups:
                 codes += [
-                    *(check_operand(each.operand, operand_count), register(each.offset)),
-                    *(register(each.size), register(each.stride), TYPES[each.dtype]),
-                    *(ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP, into, each.outside == "refuse"),
-                    *[register(number) for number in each.strides],
+                    *(check_operand(lookup.operand, operand_count), register(lookup.offset)),
+                    *(register(lookup.size), register(lookup.stride), TYPES[lookup.dtype]),
+                    *(ANYDML_SKIP if lookup.outside == "skip" else ANYDML_CLAMP, into, lookup.outside == "refuse"),
+                    *[register(number) for number in lookup.strides],
                 ]
-            self.lookup_count += len(found)
+            self.lookup_count += len(lookups)
             self.count += 1
         self.used = len(codes)
         self.held = bytearray(8 * self.used)
@@ -75,11 +75,11 @@ class Form:
         # Of the moves of a call, and their lookups.
         self.size = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
 
-    def make_moves(self, found, at, moves, refused):
+    def make_moves(self, registers, at, moves, refused):
         """Make the simplified moves of a call.
 
         Args:
-            found: the registers.
+            registers: the registers.
             at: the operands' addresses.
             moves: memory of `size` bytes.
             refused: set by running the moves if an index that must be in range is not; NULL to check now.
@@ -98,35 +98,35 @@ class Form:
         for _ in range(self.count):
             rank = cython.cast(cython.int, code[0])
             lookup_count = cython.cast(cython.int, code[7])
-            m.element = found[code[1]]
-            m.to = offset_by(at[code[3]], found[code[4]])
+            m.element = registers[code[1]]
+            m.to = offset_by(at[code[3]], registers[code[4]])
             m.lookups = lookup_count
             m.lookup = look
             m.pattern = code[2]
             if m.pattern:
                 m.source = cython.cast(cython.p_char, code[5])
             else:
-                m.source = offset_by(at[code[5]], found[code[6]])
+                m.source = offset_by(at[code[5]], registers[code[6]])
             code += MOVE_HEAD
             for d in range(rank):
-                n[d] = found[code[d]]
-                a[d] = found[code[rank + d]]
-                b[d] = found[code[2 * rank + d]]
+                n[d] = registers[code[d]]
+                a[d] = registers[code[rank + d]]
+                b[d] = registers[code[2 * rank + d]]
             code += 3 * rank
             if lookup_count == 0:
                 result = simplify(m, rank, n, a, b, cython.NULL)
             else:
                 for k in range(lookup_count):
-                    look[k].at = offset_by(at[code[0]], found[code[1]])
-                    look[k].size = found[code[2]]
-                    look[k].stride = found[code[3]]
+                    look[k].at = offset_by(at[code[0]], registers[code[1]])
+                    look[k].size = registers[code[2]]
+                    look[k].stride = registers[code[3]]
                     look[k].type = code[4]
                     look[k].outside = code[5]
                     look[k].into = code[6]
                     look[k].refused = refused if code[7] else cython.NULL
                     columns[k] = strides[k]
                     for d in range(rank):
-                        strides[k][d] = found[code[LOOKUP_HEAD + d]]
+                        strides[k][d] = registers[code[LOOKUP_HEAD + d]]
                     code += LOOKUP_HEAD + rank
                 result = simplify(m, rank, n, a, b, columns)
             if result < 0:
@@ -144,15 +144,15 @@ class Form:
         return m - moves
 
 
-def add_lookups(found, lookups, into):
+def add_lookups(all_lookups, lookups, into):
     """Append lookups, each after those its address depends on, with the address or lookup that it is added to."""
-    for each in lookups:
-        first = len(found)
-        add_lookups(found, each.lookups, -3)
-        for k in range(first, len(found)):
-            if found[k][1] == -3:
-                found[k] = (found[k][0], len(found))
-        found.append((each, into))
+    for lookup in lookups:
+        first = len(all_lookups)
+        add_lookups(all_lookups, lookup.lookups, -3)
+        for k in range(first, len(all_lookups)):
+            if all_lookups[k][1] == -3:
+                all_lookups[k] = (all_lookups[k][0], len(all_lookups))
+        all_lookups.append((lookup, into))
 
 
 def check_operand(number, count):

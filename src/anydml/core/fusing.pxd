@@ -17,13 +17,13 @@ cdef class Call:
     cdef tuple constants, scratch, lent, results
     cdef object tree, change, held
     cdef bint is_one
-    cdef object run(self, Arguments *given, int64_t *found, object out)
+    cdef object run(self, Arguments *arguments, int64_t *registers, object out)
 
 cdef class Calls:
-    cdef dict found
+    cdef dict traces
     cdef int64_t bytes
     cdef public int64_t hits
     cpdef object take(self, tuple arguments, dict keywords, object out)
-    cdef object run(self, Arguments *given, object out)
+    cdef object run(self, Arguments *buffer, object out)
 
-cdef Kind kind_of(Result result, Arguments *given) except *
+cdef Kind kind_of(Result result, Arguments *arguments) except *

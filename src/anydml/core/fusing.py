@@ -77,16 +77,16 @@ class Call:
         self.change = change
         self.is_one = isinstance(tree, Slot)
 
-    def run(self, given, found, out):
+    def run(self, arguments, registers, out):
         """Return the results, or `out`; None to fall back to Python.
 
         Args:
-            given: the arguments.
-            found: registers; those of the first instructions are computed.
+            arguments: the arguments.
+            registers: the registers; those of the first instructions are computed.
             out: the caller's arrays, or None.
         """
-        views: cython.pointer(View) = given.views + given.count
-        at: cython.pointer(cython.p_char) = given.at
+        views: cython.pointer(View) = arguments.views + arguments.count
+        at: cython.pointer(cython.p_char) = arguments.at
         n: int64_t[64]
         kind: Kind
         result: Result
@@ -95,25 +95,25 @@ class Call:
         donated: Range
         form: Form = self.form
         count: cython.int = len(self.results)
-        if given.count + count > ARRAYS or len(self.constants) + len(self.scratch) > ARRAYS:
+        if arguments.count + count > ARRAYS or len(self.constants) + len(self.scratch) > ARRAYS:
             return None
         donated.low = donated.high = cython.NULL
-        made: list = []
-        if out is not None and not match_slots(self.tree, out, made):
+        outputs: list = []
+        if out is not None and not match_slots(self.tree, out, outputs):
             return None
-        after: cython.pointer(int64_t) = found + self.tape.given + self.first
+        after: cython.pointer(int64_t) = registers + self.tape.argument_count + self.first
         for k in range(count):
             result = self.results[k]
-            kind = kind_of(result, given)
+            kind = kind_of(result, arguments)
             for d in range(result.rank):
-                n[d] = found[result.n[d]]
+                n[d] = registers[result.n[d]]
             if out is None:
                 array = new_result(cython.address(kind), result.rank, n, cython.address(views[k]))
                 if array is None:
                     return None
-                made.append(array)
+                outputs.append(array)
             else:
-                fit = check_output(given, made[k], views, k, cython.address(kind), result.rank, n)
+                fit = check_output(arguments, outputs[k], views, k, cython.address(kind), result.rank, n)
                 if fit == 0:
                     return None
                 if fit == 2:
@@ -121,11 +121,11 @@ class Call:
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
-        if not self.tape.run(found, self.tape.first, self.tape.count):
+        if not self.tape.run(registers, self.tape.first, self.tape.count):
             return None
-        for k in range(given.count):
-            at[k] = given.views[k].data
-        j = given.count
+        for k in range(arguments.count):
+            at[k] = arguments.views[k].data
+        j = arguments.count
         for k in range(count):
             at[j] = views[k].data
             j += 1
@@ -136,14 +136,14 @@ class Call:
             number: cython.int = self.lent[k]
             is_lent: cython.bint = number >= 0
             if is_lent and out is not None:
-                kind = kind_of(self.results[number], given)
+                kind = kind_of(self.results[number], arguments)
                 is_lent = is_packed(cython.address(views[number]), 0, kind.element)
             if is_lent:
                 at[j] = views[number].data
             else:
-                size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
+                size: npy_intp = (registers[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
                 array = new_array(1, cython.address(size), WORD)
-                made.append(array)
+                outputs.append(array)
                 at[j] = address(array)
             j += 1
         moves: cython.pointer(Move) = few
@@ -151,7 +151,7 @@ class Call:
             memory = bytearray(form.size)
             moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, memory))
         # New results may be written before indices are checked.
-        filled = form.make_moves(found, at, moves, cython.address(refused) if out is None else cython.NULL)
+        filled = form.make_moves(registers, at, moves, cython.address(refused) if out is None else cython.NULL)
         if filled < 0:
             return None
         if out is not None:
@@ -163,9 +163,9 @@ class Call:
             return None
         if out is not None:
             for k in range(count):
-                notify_written(made[k], given.kinds)
+                notify_written(outputs[k], arguments.kinds)
             return out
-        return made[0] if self.is_one else fill_slots(self.tree, made)
+        return outputs[0] if self.is_one else fill_slots(self.tree, outputs)
 
 
 class Calls:
@@ -175,24 +175,24 @@ class Calls:
     """
 
     def __cinit__(self, *arguments):
-        self.found = {}
+        self.traces = {}
         self.bytes = 0
         self.hits = 0
 
     def __call__(self, *arguments, out=None, **keywords):
         """Return the function's results."""
-        found = Calls.take(self, arguments, keywords, out)
-        return self.slowly(arguments, keywords, out) if found is None else found
+        results = Calls.take(self, arguments, keywords, out)
+        return self.slowly(arguments, keywords, out) if results is None else results
 
     def take(self, arguments: tuple, keywords: dict, out):
         """Return the results by a cached trace; None to fall back to Python."""
-        if not self.found:
+        if not self.traces:
             return None
-        given: cython.pointer(Arguments) = borrow_buffer()
+        buffer: cython.pointer(Arguments) = borrow_buffer()
         try:
-            return None if read_arguments(given, arguments, keywords) else self.run(given, out)
+            return None if read_arguments(buffer, arguments, keywords) else self.run(buffer, out)
         finally:
-            return_buffer(given)
+            return_buffer(buffer)
 
     def form(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return what the arguments have in common with those of similar calls; None if they cannot be read.
@@ -203,50 +203,50 @@ class Calls:
             naming: which floats, texts and other objects similar calls share: 0 for none, 1 for those outside
                 structures, or 2 for all.
         """
-        given: cython.pointer(Arguments) = borrow_buffer()
-        given.naming = naming
+        buffer: cython.pointer(Arguments) = borrow_buffer()
+        buffer.naming = naming
         try:
             return (
                 None
-                if read_arguments(given, arguments, keywords)
-                else PyBytes_FromStringAndSize(given.form, given.formed)
+                if read_arguments(buffer, arguments, keywords)
+                else PyBytes_FromStringAndSize(buffer.form, buffer.formed)
             )
         finally:
-            return_buffer(given)
+            return_buffer(buffer)
 
     def form_without_trace(self, arguments: tuple, keywords: dict, naming: cython.int):
         """Return the `form` of arguments for which no trace is expected to help; None if one may.
 
         That is, none has the same key, or several have it and none fits: the second one has fewer guards.
         """
-        given: cython.pointer(Arguments) = borrow_buffer()
-        given.naming = naming
+        buffer: cython.pointer(Arguments) = borrow_buffer()
+        buffer.naming = naming
         try:
-            if read_arguments(given, arguments, keywords):
+            if read_arguments(buffer, arguments, keywords):
                 return None
-            kept = PyDict_GetItem(self.found, PyBytes_FromStringAndSize(given.key, given.used))
-            if kept != cython.NULL:
-                calls: list = cython.cast(list, kept)
+            entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.used))
+            if entry != cython.NULL:
+                calls: list = cython.cast(list, entry)
                 if len(calls) == 1:
                     return None
                 for call_ in tuple(calls):
                     call: Call = call_
                     memory = bytearray(8 * call.tape.registers)
                     registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
-                    memcpy(registers, given.number, given.numbers * 8)
+                    memcpy(registers, buffer.number, buffer.numbers * 8)
                     if call.tape.begin(registers) and (call.change is None or call.change() is None):
                         return None
-            return PyBytes_FromStringAndSize(given.form, given.formed)
+            return PyBytes_FromStringAndSize(buffer.form, buffer.formed)
         finally:
-            return_buffer(given)
+            return_buffer(buffer)
 
-    def run(self, given, out):
+    def run(self, buffer, out):
         """As `take`, for arguments that have been read."""
         room: int64_t[512]
-        kept = PyDict_GetItem(self.found, PyBytes_FromStringAndSize(given.key, given.used))
-        if kept == cython.NULL:
+        entry = PyDict_GetItem(self.traces, PyBytes_FromStringAndSize(buffer.key, buffer.used))
+        if entry == cython.NULL:
             return None
-        calls: list = cython.cast(list, kept)
+        calls: list = cython.cast(list, entry)
         k: cython.Py_ssize_t = 0
         while k < len(calls):
             call: Call = calls[k]
@@ -254,31 +254,31 @@ class Calls:
             if call.tape.registers > 512:
                 memory = bytearray(8 * call.tape.registers)
                 registers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, memory))
-            memcpy(registers, given.number, given.numbers * 8)
+            memcpy(registers, buffer.number, buffer.numbers * 8)
             if call.tape.begin(registers) and (call.change is None or call.change() is None):
                 # Another thread may have changed the list meanwhile.
                 if 0 < k < len(calls) and calls[k] is call:
                     calls.insert(0, calls.pop(k))
                 self.hits += 1
-                return call.run(given, registers, out)
+                return call.run(buffer, registers, out)
             k += 1
         return None
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):
         """Cache a compiled trace for calls with such arguments."""
-        given: cython.pointer(Arguments) = borrow_buffer()
+        buffer: cython.pointer(Arguments) = borrow_buffer()
         try:
-            if read_arguments(given, arguments, keywords):
+            if read_arguments(buffer, arguments, keywords):
                 return
-            key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
+            key: bytes = PyBytes_FromStringAndSize(buffer.key, buffer.used)
             # No other object gets the identity of one that is kept.
-            call.held = [cython.cast(object, given.object[k]) for k in range(given.objects)]
+            call.held = [cython.cast(object, buffer.object[k]) for k in range(buffer.objects)]
         finally:
-            return_buffer(given)
-        calls: list = self.found.setdefault(key, [])
+            return_buffer(buffer)
+        calls: list = self.traces.setdefault(key, [])
         if len(calls) == MOST_TRACES or self.bytes > MOST_BYTES:
             calls.clear()
-            self.found = {key: calls}
+            self.traces = {key: calls}
             self.bytes = 0
         self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.used + 5 * call.tape.registers)
         for array in call.constants:
@@ -286,9 +286,9 @@ class Calls:
         calls.insert(0, call)
 
 
-def kind_of(result, given):
+def kind_of(result, arguments):
     """The kind of a result: that of the argument it is like, or NumPy's with its dtype."""
-    kind: Kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
+    kind: Kind = arguments.kinds[result.like if arguments.kinds[0].library != cython.NULL else 0]
     if kind.library == cython.NULL:
         kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
         kind.element = cython.cast(dtype, result.dtype).itemsize

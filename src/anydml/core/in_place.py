@@ -29,19 +29,19 @@ def is_noop(m):
     return True
 
 
-def conflicts(moves, count, given):
+def conflicts(moves, count, other):
     """Whether a move may write argument memory that it reads, or that another accesses; true for too many moves.
 
-    No move is a no-op. `given` is the address range of the arguments that are also results, or empty.
+    No move is a no-op. `other` is the address range of the arguments that are also results, or empty.
     """
     written: Range
-    if given.low == given.high:
+    if other.low == other.high:
         return False
     if count > MOST_MOVES:
         return True
     for k in range(count):
         written = write_range(moves + k)
-        if are_disjoint(written, given):
+        if are_disjoint(written, other):
             continue
         for j in range(count):
             if not reads_outside(written, moves + j) or (k != j and not are_disjoint(written, write_range(moves + j))):
@@ -49,27 +49,29 @@ def conflicts(moves, count, given):
     return False
 
 
-def check_output(given, array, views, k, kind, rank, n):
+def check_output(arguments, array, views, k, kind, rank, n):
     """Check the caller's array for result k, of this kind, rank and sizes, and add its view to earlier results'.
 
     Returns 0 to fall back to Python, if it does not fit or may overlap; 2 if it is an argument's memory; else 1.
     """
-    found: cython.int = 1
+    fit: cython.int = 1
     if read_output(array, kind, rank, n, cython.address(views[k])):
         return 0
-    for j in range(given.count):
-        if is_disjoint(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
+    for j in range(arguments.count):
+        if is_disjoint(
+            cython.address(views[k]), kind.element, cython.address(arguments.views[j]), arguments.kinds[j].element
+        ):
             continue
-        if given.kinds[j].element != kind.element or not is_same_view(
-            cython.address(views[k]), cython.address(given.views[j])
+        if arguments.kinds[j].element != kind.element or not is_same_view(
+            cython.address(views[k]), cython.address(arguments.views[j])
         ):
             return 0
-        found = 2
+        fit = 2
     for j in range(k):
         # No result has longer elements than this.
         if not is_disjoint(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
             return 0
-    return found
+    return fit
 
 
 def is_same_view(v, w):

@@ -37,8 +37,8 @@ cdef inline Box *pick(Maker *make, Box *x, Box *indices, int64_t axis, int64_t o
         if axis <= d < axis + indices.rank:
             y.n[d], y.s[d], look.s[d] = indices.n[d - axis], 0, indices.s[d - axis]
         else:
-            own = d if d < axis else d - indices.rank + 1
-            y.n[d], y.s[d], look.s[d] = x.n[own], x.s[own], 0
+            from_axis = d if d < axis else d - indices.rank + 1
+            y.n[d], y.s[d], look.s[d] = x.n[from_axis], x.s[from_axis], 0
     return y
 
 # One index per element.
@@ -61,9 +61,9 @@ cdef inline Box *tuples(Maker *make, Box *x, Box *indices, int64_t batch, int64_
         _refuse()
     y = _looked_up(make, x, count + x.rank - batch - length, length)
     for d in range(y.rank):
-        own = d if d < batch else d - count + batch + length
-        y.n[d] = indices.n[d] if d < count else x.n[own]
-        y.s[d] = 0 if batch <= d < count else x.s[own]
+        from_axis = d if d < batch else d - count + batch + length
+        y.n[d] = indices.n[d] if d < count else x.n[from_axis]
+        y.s[d] = 0 if batch <= d < count else x.s[from_axis]
     for q in range(length):
         look = y.look + q
         look.at, look.type, look.outside = indices.data + q * indices.s[count], indices.type, outside

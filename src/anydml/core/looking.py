@@ -62,19 +62,19 @@ def copy_looked_up(make, to, x):
     strides: cython.pointer(cython.const[int64_t])[16]
     refusing: cython.int = 0
     for k in range(count):
-        given = to.look + k if k < to.lookups else x.look + (k - to.lookups)
+        lookup = to.look + k if k < to.lookups else x.look + (k - to.lookups)
         look: cython.pointer(Lookup) = m.lookup + k
-        look.at, look.type, look.size, look.stride = given.at, given.type, given.size, given.stride
-        look.outside = ANYDML_CLAMP if given.outside == REFUSE else given.outside
+        look.at, look.type, look.size, look.stride = lookup.at, lookup.type, lookup.size, lookup.stride
+        look.outside = ANYDML_CLAMP if lookup.outside == REFUSE else lookup.outside
         # A new result may be written before all indices are checked.
-        look.refused = cython.address(c.refused) if given.outside == REFUSE and not c.has_out else cython.NULL
+        look.refused = cython.address(c.refused) if lookup.outside == REFUSE and not c.has_out else cython.NULL
         look.into = -2 if k < to.lookups else -1
-        if given.outside == REFUSE and c.has_out:
+        if lookup.outside == REFUSE and c.has_out:
             refusing |= 1 << k
         # No index is valid on an empty axis.
-        if given.size == 0 and look.outside == ANYDML_CLAMP:
+        if lookup.size == 0 and look.outside == ANYDML_CLAMP:
             raise REFUSED
-        strides[k] = given.s
+        strides[k] = lookup.s
     c.lookup_count += m.lookups
     simplified: cython.int = simplify(m, cython.cast(cython.int, x.rank), x.n, to.s, x.s, strides)
     if refusing and simplified == 0 and has_invalid_index(m, refusing):

@@ -55,7 +55,7 @@ def trim(is_all, before):
 
     The sizes that were released least recently go first.
     """
-    found: cython.pointer(Block) = cython.NULL
+    surplus: cython.pointer(Block) = cython.NULL
     following: cython.pointer(Block)
     first: cython.pointer(cython.pointer(Block))
     oldest: cython.pointer(cython.pointer(Block))
@@ -66,18 +66,18 @@ def trim(is_all, before):
             first = cache.free_lists + k
             if first[0] and (not oldest or first[0].released_at < oldest[0].released_at):
                 oldest = first
-        move_block(oldest, cython.address(found))
+        move_block(oldest, cython.address(surplus))
     for k in range(SIZE_CLASSES if before else 0):
         first = cache.free_lists + k
         while first[0] and first[0].released_at >= before:
             first = cython.address(first[0].next)
         while first[0]:
-            move_block(first, cython.address(found))
+            move_block(first, cython.address(surplus))
     pages.unlock()
-    while found:
-        following = found.next
-        pages.unmap_pages(cython.cast(cython.p_char, found + 1), found.size)
-        found = following
+    while surplus:
+        following = surplus.next
+        pages.unmap_pages(cython.cast(cython.p_char, surplus + 1), surplus.size)
+        surplus = following
 
 
 def trim_periodically(unused):
@@ -104,25 +104,25 @@ def allocate(unused, size):
     pages.unlock()
     if block:
         return block + 1
-    found: cython.p_char = pages.map_pages(class_size(number))
-    if not found:
+    mapped: cython.p_char = pages.map_pages(class_size(number))
+    if not mapped:
         trim(True, 0)
-        found = pages.map_pages(class_size(number))
-    if found:
-        block = cython.cast(cython.pointer(Block), found) - 1
+        mapped = pages.map_pages(class_size(number))
+    if mapped:
+        block = cython.cast(cython.pointer(Block), mapped) - 1
         block.size = class_size(number)
         block.size_class = number
-    return found
+    return mapped
 
 
 def allocate_zeros(unused, count, size):
     """As calloc."""
     if size and count > pages.MAX_SIZE // size:
         return cython.NULL
-    found: cython.p_void = allocate(unused, count * size)
-    if found:
-        memset(found, 0, count * size)
-    return found
+    memory: cython.p_void = allocate(unused, count * size)
+    if memory:
+        memset(memory, 0, count * size)
+    return memory
 
 
 def reallocate(unused, bytes_, size):
@@ -132,11 +132,11 @@ def reallocate(unused, bytes_, size):
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
     if size <= pages.MAX_SIZE and size_class(max(size, MIN_SIZE)) == block.size_class:
         return bytes_
-    found: cython.p_void = allocate(unused, size)
-    if found:
-        memcpy(found, bytes_, min(size, block.size))
+    memory: cython.p_void = allocate(unused, size)
+    if memory:
+        memcpy(memory, bytes_, min(size, block.size))
         release(unused, bytes_, 0)
-    return found
+    return memory
 
 
 def release(unused, bytes_, size):

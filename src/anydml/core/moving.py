@@ -73,14 +73,14 @@ def run_units(work, plan, units, total):
     if total < SHARED_EFFORT:
         work(plan, 0, units)
         return 0
-    each: int64_t = total // max(units, 1) + 1
-    step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
+    unit_bytes: int64_t = total // max(units, 1) + 1
+    step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // unit_bytes)
     # Enough for all threads, however large the units are.
-    most: int64_t = max(CLAIMS, ROUND_EFFORT // each)
+    max_units: int64_t = max(CLAIMS, ROUND_EFFORT // unit_bytes)
     first: int64_t = 0
     while first < units:
-        last = min(first + most, units)
-        share(work, plan, first, last, step, each * (last - first))
+        last = min(first + max_units, units)
+        share(work, plan, first, last, step, unit_bytes * (last - first))
         first = last
         with cython.gil:
             PyErr_CheckSignals()
@@ -138,7 +138,7 @@ def describe(m, count):
         of units that threads may share.
     """
     stage: Stage
-    found: list = []
+    stages: list = []
     written: int64_t = kernels.written(m, count)
     while count > 0:
         done = kernels.plan_stage(cython.address(stage), m, count, written)
@@ -147,10 +147,10 @@ def describe(m, count):
         for k in range(stage.tasks):
             names[kernels.task_name(cython.address(stage.task[k])).decode()] = None
             is_streamed |= stage.task[k].streamed
-        found.append((tuple(names), done, bool(is_streamed), stage.units))
+        stages.append((tuple(names), done, bool(is_streamed), stage.units))
         m += done
         count -= done
-    return found
+    return stages
 
 
 def run_backwards(m, count):

@@ -33,9 +33,9 @@ class Compiled:
 
     def __cinit__(self, moves, operand_count: cython.int):
         numbers: Registers = Registers()
-        every = [move for move in moves if 0 not in move.sizes and move.element_size]
+        nonempty = [move for move in moves if 0 not in move.sizes and move.element_size]
         self.operand_count = operand_count
-        self.form = Form(every, operand_count, numbers.__getitem__)
+        self.form = Form(nonempty, operand_count, numbers.__getitem__)
         self.held = array("q", numbers).tobytes()
         self.numbers = cython.cast(cython.pointer(int64_t), cython.cast(cython.p_char, self.held))
         self.memory = bytearray(self.form.size)
@@ -62,10 +62,7 @@ class Compiled:
                 is raised.
         """
         # NumPy scalars, which are only read, are copied to arrays.
-        arrays = [
-            each if isinstance(each, ndarray) else np.asarray(each) if isinstance(each, np.generic) else each
-            for each in operands
-        ]
+        arrays = [np.asarray(operand) if isinstance(operand, np.generic) else operand for operand in operands]
         return Bound(self, tuple(arrays), on_invalid_index)
 
 
@@ -82,8 +79,8 @@ class Bound:
         self.refusing = []
         self.memory = bytearray(compiled.form.size)
         self.moves = cython.cast(cython.pointer(Move), cython.cast(cython.p_char, self.memory))
-        found = [cython.cast(cython.size_t, address(each)) for each in operands]
-        self.count = make_moves(compiled, found, self.moves)
+        addresses = [cython.cast(cython.size_t, address(operand)) for operand in operands]
+        self.count = make_moves(compiled, addresses, self.moves)
         for k in range(self.count):
             which: cython.int = 0
             for look in range(self.moves[k].lookups):
@@ -96,9 +93,9 @@ class Bound:
     def requiring_writable(self, arrays, read_only):
         """Return a copy that calls `read_only`, which raises, if one of the arrays has become read-only."""
         bound: Bound = Bound(self.compiled, self.operands, self.on_invalid_index)
-        for each in arrays:
-            if not isinstance(each, ndarray):
-                raise TypeError(f"{type(each).__name__} is no NumPy array")
+        for argument in arrays:
+            if not isinstance(argument, ndarray):
+                raise TypeError(f"{type(argument).__name__} is not a NumPy array")
         bound.written_arrays = tuple(arrays)
         bound.read_only = read_only
         return bound
@@ -142,7 +139,7 @@ def make_moves(compiled, addresses, moves):
 def address(array):
     """The address of an array's first element."""
     if not isinstance(array, ndarray):
-        raise TypeError(f"{type(array).__name__} is no NumPy array")
+        raise TypeError(f"{type(array).__name__} is not a NumPy array")
     return cython.cast(cython.p_char, PyArray_DATA(cython.cast(ndarray, array)))
 
 

@@ -7,10 +7,10 @@ cdef inline bint holds(bint condition) noexcept:
     return condition
 
 # Whether a number is among others.
-cdef inline bint has(const Numbers *given, int64_t number) noexcept:
+cdef inline bint has(const Numbers *values, int64_t number) noexcept:
     cdef int64_t k
-    for k in range(given.count):
-        if given.at[k] == number:
+    for k in range(values.count):
+        if values.at[k] == number:
             return True
     return False
 
@@ -30,7 +30,7 @@ cdef inline bint is_number(Item value) noexcept:
     return True
 
 # Whether no number is open.
-cdef inline bint are_known(Numbers *given) noexcept:
+cdef inline bint are_known(Numbers *values) noexcept:
     return True
 
 cdef extern from *:
@@ -55,26 +55,26 @@ cdef enum:
 
 cdef class Listed:
     cdef Numbers *shape
-    cdef Numbers own
+    cdef Numbers rank_one
     cdef int64_t count
     cdef bint is_integer
     cdef object dtype
     cdef list values
 
-cdef Listed listed(object given)
-cdef object with_counts(object found, list counts)
-cdef object as_indices(object given)
+cdef Listed listed(object items)
+cdef object with_counts(object result, list counts)
+cdef object as_indices(object indices)
 cdef Box *read_one(Maker *make, object x) except? NULL
 cdef int read_first(Maker *make, object x, int64_t count) except -1
 cdef int read_next(Maker *make, object x, int kind) except -1
 cdef Box *_box(Maker *make, const View *v, int type) except NULL
 cdef Item item(Maker *make, object x, object value) except NULL
-cdef int64_t prod(Numbers *given) noexcept
+cdef int64_t prod(Numbers *factors) noexcept
 cdef int read_all(Maker *make, list arrays) except -1
-cdef int64_t integer(Maker *make, object field, object given) except? -1
-cdef Numbers *integers_or_symbols(Maker *make, object field, object given) except NULL
-cdef bint is_single(object given) except -1
-cdef Numbers *one_or_more(Maker *make, object field, object given) except NULL
+cdef int64_t integer(Maker *make, object field, object number) except? -1
+cdef Numbers *integers_or_symbols(Maker *make, object field, object items) except NULL
+cdef bint is_single(object number) except -1
+cdef Numbers *one_or_more(Maker *make, object field, object items) except NULL
 cdef bint are_equal(Numbers *a, Numbers *b) noexcept
-cdef bint are_at_least(int64_t least, Numbers *given) noexcept
-cdef int64_t sum(Numbers *given) noexcept
+cdef bint are_at_least(int64_t minimum, Numbers *values) noexcept
+cdef int64_t sum(Numbers *terms) noexcept

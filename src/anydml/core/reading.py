@@ -39,53 +39,53 @@ class Listed:
     """Integers that are read on the host."""
 
 
-def listed(given):
+def listed(items):
     """Read a 1-D array, list or tuple of integers; None is left to Python."""
-    if type(given) is np.ndarray:
-        if given.ndim != 1 or given.dtype.kind not in "iu" or given.size > MOST_ITEMS:
+    if type(items) is np.ndarray:
+        if items.ndim != 1 or items.dtype.kind not in "iu" or items.size > MOST_ITEMS:
             return None
-        given = given.tolist()
-    if type(given) is not list and type(given) is not tuple:
+        items = items.tolist()
+    if type(items) is not list and type(items) is not tuple:
         return None
-    found: Listed = Listed()
-    found.values = [*given]
-    found.count = len(found.values)
-    found.own.at, found.own.count = cython.address(found.count), 1
-    found.shape = cython.address(found.own)
-    found.is_integer = True
-    for each in found.values:
+    result: Listed = Listed()
+    result.values = [*items]
+    result.count = len(result.values)
+    result.rank_one.at, result.rank_one.count = cython.address(result.count), 1
+    result.shape = cython.address(result.rank_one)
+    result.is_integer = True
+    for item in result.values:
         # NumPy converts bools to arrays of bools, which are not sizes.
-        if isinstance(each, bool):
+        if isinstance(item, bool):
             return None
-    return found
+    return result
 
 
-def with_counts(found, counts):
+def with_counts(result, counts):
     """Return a result and the second one, numbers in the result's library; None if there is no result."""
-    if found is None:
+    if result is None:
         return None
-    library: Library = library_of(found)
-    made = np.array(counts, np.int64)
-    return found, made if library is None else library.from_lengths(made)
+    library: Library = library_of(result)
+    numbers = np.array(counts, np.int64)
+    return result, numbers if library is None else library.from_lengths(numbers)
 
 
-def as_indices(given):
+def as_indices(indices):
     """Return an array of indices: lists are converted, narrow or byte-swapped integers widened or swapped."""
-    if type(given) is not np.ndarray:
+    if type(indices) is not np.ndarray:
         # Other libraries' arrays are returned unchanged.
-        if not isinstance(given, (list, tuple, int)) or isinstance(given, bool):
-            return given
+        if not isinstance(indices, (list, tuple, int)) or isinstance(indices, bool):
+            return indices
         try:
-            given = np.asarray(given)
+            indices = np.asarray(indices)
         except (TypeError, ValueError):
-            return given
-        if given.dtype.kind == "f" and not given.size:
+            return indices
+        if indices.dtype.kind == "f" and not indices.size:
             # An empty list.
-            return in_words(given)
-    dtype = given.dtype
-    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and given.size < MOST_INDICES:
-        return in_words(given)
-    return given
+            return in_words(indices)
+    dtype = indices.dtype
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and indices.size < MOST_INDICES:
+        return in_words(indices)
+    return indices
 
 
 def read_one(make, x):
@@ -174,60 +174,60 @@ def item(make, x, value):
     if make.item_size not in (0, c.kind.element):
         raise REFUSED
     make.item_size = c.kind.element
-    found = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
-    memset(found, 0, c.kind.element)
-    pack(cython.cast(cython.pointer(PyObject), dtype), found, value)
-    return found
+    pattern = cython.cast(cython.p_char, room(make, c.kind.element // 8 + 1))
+    memset(pattern, 0, c.kind.element)
+    pack(cython.cast(cython.pointer(PyObject), dtype), pattern, value)
+    return pattern
 
 
-def integer(make, field, given):
+def integer(make, field, number):
     """Read an integer."""
-    found: int64_t
-    if read_int(given, cython.address(found)) or not -MOST < found < MOST:
+    value: int64_t
+    if read_int(number, cython.address(value)) or not -MOST < value < MOST:
         raise REFUSED
-    return found
+    return value
 
 
-def integers_or_symbols(make, field, given):
+def integers_or_symbols(make, field, items):
     """Read the integers of a list or tuple."""
-    if not (PyTuple_Check(given) or PyList_CheckExact(given)):
+    if not (PyTuple_Check(items) or PyList_CheckExact(items)):
         raise REFUSED
-    found = numbers(make, PySequence_Fast_GET_SIZE(given))
-    if found.count > MOST_ITEMS or read_ints(given, found.at, cython.cast(cython.int, found.count)) != found.count:
+    values = numbers(make, PySequence_Fast_GET_SIZE(items))
+    if values.count > MOST_ITEMS or read_ints(items, values.at, cython.cast(cython.int, values.count)) != values.count:
         raise REFUSED
-    for k in range(found.count):
-        if not -MOST < found.at[k] < MOST:
+    for k in range(values.count):
+        if not -MOST < values.at[k] < MOST:
             raise REFUSED
-    return found
+    return values
 
 
-def is_single(given):
+def is_single(number):
     """Whether there is an integer where a list is allowed, too; bools are left to Python."""
-    found: int64_t
-    return not read_single_int(given, cython.address(found))
+    value: int64_t
+    return not read_single_int(number, cython.address(value))
 
 
-def one_or_more(make, field, given):
+def one_or_more(make, field, items):
     """Read a single integer, or the integers of a list or tuple."""
     number: int64_t
-    if read_single_int(given, cython.address(number)):
-        return integers_or_symbols(make, field, given)
+    if read_single_int(items, cython.address(number)):
+        return integers_or_symbols(make, field, items)
     if not -MOST < number < MOST:
         raise REFUSED
-    found = numbers(make, 1)
-    found.at[0] = number
-    return found
+    values = numbers(make, 1)
+    values.at[0] = number
+    return values
 
 
-def prod(given):
+def prod(factors):
     """The product of sizes, at most 2⁶²."""
-    found: int64_t = 1
-    for k in range(given.count):
-        if given.at[k] == 0:
+    product: int64_t = 1
+    for k in range(factors.count):
+        if factors.at[k] == 0:
             return 0
-        if overflows(found, given.at[k], cython.address(found)) or found > cython.cast(int64_t, 1) << 62:
-            found = cython.cast(int64_t, 1) << 62
-    return found
+        if overflows(product, factors.at[k], cython.address(product)) or product > cython.cast(int64_t, 1) << 62:
+            product = cython.cast(int64_t, 1) << 62
+    return product
 
 
 def are_equal(a, b):
@@ -240,17 +240,17 @@ def are_equal(a, b):
     return True
 
 
-def are_at_least(least, given):
-    """Whether all numbers are `least` or more."""
-    for k in range(given.count):
-        if given.at[k] < least:
+def are_at_least(minimum, values):
+    """Whether all numbers are `minimum` or more."""
+    for k in range(values.count):
+        if values.at[k] < minimum:
             return False
     return True
 
 
-def sum(given):
+def sum(terms):
     """The sum of numbers."""
-    found: int64_t = 0
-    for k in range(given.count):
-        found += given.at[k]
-    return found
+    total: int64_t = 0
+    for k in range(terms.count):
+        total += terms.at[k]
+    return total

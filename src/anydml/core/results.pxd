@@ -12,7 +12,7 @@ cdef extern from "numbers.h" nogil:
 # Begin a call: its `out`, or None, and the list of its results, or None if there is one.
 cdef inline void begin_call(Maker *make, object out, list parts, bint may_update) noexcept:
     make.next, make.left, make.blocks = make.first_room, ROOM, NULL
-    make.made = make.first = NULL
+    make.only_result = make.first = NULL
     make.zeros = NULL
     make.out = NULL if out is None else <PyObject *>out
     make.parts = NULL if parts is None else <PyObject *>parts
@@ -21,10 +21,10 @@ cdef inline void begin_call(Maker *make, object out, list parts, bint may_update
     make.is_trial = False
     make.may_update = may_update
 
-cdef list held(object given)
+cdef list held(object arrays)
 cdef int again(Maker *make) except -1
 cdef object end_call(Maker *make, int done)
-cdef Box *result(Maker *make, Numbers *sizes, Numbers *made) except NULL
+cdef Box *result(Maker *make, Numbers *sizes, Numbers *write_sizes) except NULL
 cdef Box *updated(Maker *make, Box *x) except NULL
 cdef int _begin_result(Maker *make, int rank, const int64_t *n) except -1
 cdef int _check_apart(Maker *make) except -1

@@ -36,13 +36,13 @@ MOST_AXES = cython.declare(int64_t, 130)
 """Of a box that is filled."""
 
 
-def held(given):
+def held(arrays):
     """The items of a list or tuple, which the call keeps alive from here on; None for anything else.
 
     Whoever changes a list while memory is allocated, as a finalizer may, changes no list that is read. `tuple` would
     read the list that it was given.
     """
-    return [*given] if isinstance(given, (list, tuple)) else None
+    return [*arrays] if isinstance(arrays, (list, tuple)) else None
 
 
 def again(make):
@@ -50,12 +50,12 @@ def again(make):
     make.runs += 1
     if make.out == cython.NULL:
         return make.runs == 1
-    given: cython.Py_ssize_t = len(cython.cast(list, make.out))
+    outputs: cython.Py_ssize_t = len(cython.cast(list, make.out))
     make.is_trial = make.runs == 1
     if make.is_trial:
         # A range has an address for each of its ends.
-        make.written = cython.cast(cython.pointer(Range), room(make, 2 * given))
-    elif make.runs == 2 and (make.count != given or not are_all_disjoint(make.written, given)):
+        make.written = cython.cast(cython.pointer(Range), room(make, 2 * outputs))
+    elif make.runs == 2 and (make.count != outputs or not are_all_disjoint(make.written, outputs)):
         raise REFUSED
     make.count = 0
     return make.runs < 3
@@ -65,23 +65,23 @@ def end_call(make, done):
     """Run the pending moves and return the results; None to fall back to Python, if not `done` or after an error."""
     if done < 0:
         PyErr_Clear()
-    found: object = None
+    result: object = None
     if make.parts != cython.NULL:
-        found = cython.cast(object, make.parts)
-    elif make.made != cython.NULL:
-        found = cython.cast(object, make.made)
-        Py_DECREF(found)
+        result = cython.cast(object, make.parts)
+    elif make.only_result != cython.NULL:
+        result = cython.cast(object, make.only_result)
+        Py_DECREF(result)
     if done > 0:
-        found = finish(make.call, found)
+        result = finish(make.call, result)
     while make.blocks != cython.NULL:
         before = cython.cast(cython.pointer(int64_t), make.blocks[0])
         free(make.blocks)
         make.blocks = before
-    return found if done > 0 else None
+    return result if done > 0 else None
 
 
-def result(make, sizes, made):
-    """The place of the next result, in other sizes if `made` has them; the one before is a place no more."""
+def result(make, sizes, write_sizes):
+    """The place of the next result, written as `write_sizes` if not NULL; the place before it ends."""
     if sizes.count > RANK:
         raise REFUSED
     _begin_result(make, sizes.count, sizes.at)
@@ -90,7 +90,7 @@ def result(make, sizes, made):
     place.data, place.rank, place.lookups = to.data, to.rank, 0
     place.n = cython.cast(cython.pointer(int64_t), to.n)
     place.s = cython.cast(cython.pointer(int64_t), to.s)
-    return place if made == cython.NULL else split(make, flat(make, place), 0, made)
+    return place if write_sizes == cython.NULL else split(make, flat(make, place), 0, write_sizes)
 
 
 def updated(make, x):
@@ -107,17 +107,17 @@ def _begin_result(make, rank, n):
     """Make or read the next result, which the call then writes to."""
     c: cython.pointer(Call) = make.call
     if make.parts == cython.NULL:
-        found = make_result(c, None if make.out == cython.NULL else cython.cast(object, make.out), rank, n)
-        if found is None:
+        result = make_result(c, None if make.out == cython.NULL else cython.cast(object, make.out), rank, n)
+        if result is None:
             raise REFUSED
-        Py_INCREF(found)
-        make.made = cython.cast(cython.pointer(PyObject), found)
+        Py_INCREF(result)
+        make.only_result = cython.cast(cython.pointer(PyObject), result)
         return _check_apart(make) if c.has_out else 0
-    found = new_result(c.kind, rank, n, c.to) if make.out == cython.NULL else _next_output(make, rank, n)
-    if found is None:
+    result = new_result(c.kind, rank, n, c.to) if make.out == cython.NULL else _next_output(make, rank, n)
+    if result is None:
         raise REFUSED
     if not make.is_trial:
-        cython.cast(list, make.parts).append(found)
+        cython.cast(list, make.parts).append(result)
     return 0
 
 
@@ -141,17 +141,17 @@ def _next_output(make, rank, n):
     outputs: list = cython.cast(list, make.out)
     if make.count >= len(outputs):
         return None
-    found = outputs[make.count]
-    if read_output(found, c.kind, rank, n, c.to):
+    output = outputs[make.count]
+    if read_output(output, c.kind, rank, n, c.to):
         return None
     if not make.is_trial:
-        notify_written(found, c.kind)
+        notify_written(output, c.kind)
     elif not is_disjoint(c.to, c.kind.element, c.x, c.kind.element):
         return None
     else:
         make.written[make.count] = array_range(c.to, c.kind.element)
     make.count += 1
-    return found
+    return output
 
 
 def copy(make, to, x):

@@ -33,16 +33,16 @@ cdef struct Arguments:
     PyObject *object[4096]
 
 cdef Arguments *borrow_buffer() except NULL
-cdef void return_buffer(Arguments *given) noexcept
-cdef int append_bytes(Arguments *given, const void *bytes, Py_ssize_t count) noexcept
-cdef int append_word(Arguments *given, char kind, int64_t value) noexcept
-cdef int append_choice(Arguments *given, char kind, int64_t value) noexcept
-cdef bint is_named(const Arguments *given) noexcept nogil
-cdef int append_named(Arguments *given, char kind, const void *bytes, Py_ssize_t count) noexcept
-cdef int append_object(Arguments *given, char kind, object item) noexcept
+cdef void return_buffer(Arguments *buffer) noexcept
+cdef int append_bytes(Arguments *buffer, const void *bytes, Py_ssize_t count) noexcept
+cdef int append_word(Arguments *buffer, char kind, int64_t value) noexcept
+cdef int append_choice(Arguments *buffer, char kind, int64_t value) noexcept
+cdef bint is_named(const Arguments *buffer) noexcept nogil
+cdef int append_named(Arguments *buffer, char kind, const void *bytes, Py_ssize_t count) noexcept
+cdef int append_object(Arguments *buffer, char kind, object item) noexcept
 cdef bint is_plain(object kind) except -1
-cdef int append_number(Arguments *given, int64_t value) noexcept
+cdef int append_number(Arguments *buffer, int64_t value) noexcept
 cdef bint is_packed(const View *v, int first, int64_t element) noexcept nogil
-cdef int read_item(Arguments *given, object item) except -1
-cdef int read_item_array(Arguments *given, object item) except -1
-cdef int read_arguments(Arguments *given, tuple arguments, dict keywords) except -1
+cdef int read_item(Arguments *buffer, object item) except -1
+cdef int read_item_array(Arguments *buffer, object item) except -1
+cdef int read_arguments(Arguments *buffer, tuple arguments, dict keywords) except -1

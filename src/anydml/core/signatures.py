@@ -47,177 +47,177 @@ spare = cython.declare(cython.pointer(Arguments))
 
 def borrow_buffer():
     """Return a buffer for a call's arguments."""
-    given: cython.pointer(Arguments) = exchange(cython.address(spare), cython.NULL)
-    if given == cython.NULL:
-        given = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
-    if given == cython.NULL:
+    buffer: cython.pointer(Arguments) = exchange(cython.address(spare), cython.NULL)
+    if buffer == cython.NULL:
+        buffer = cython.cast(cython.pointer(Arguments), PyMem_RawMalloc(cython.sizeof(Arguments)))
+    if buffer == cython.NULL:
         raise MemoryError
-    given.naming = 0
-    return given
+    buffer.naming = 0
+    return buffer
 
 
-def return_buffer(given):
+def return_buffer(buffer):
     """Release the arrays, and keep the buffer for the next call."""
-    for k in range(given.count):
-        Py_DECREF(cython.cast(object, given.arrays[k]))
-    PyMem_RawFree(exchange(cython.address(spare), given))
+    for k in range(buffer.count):
+        Py_DECREF(cython.cast(object, buffer.arrays[k]))
+    PyMem_RawFree(exchange(cython.address(spare), buffer))
 
 
-def append_bytes(given, bytes, count):
+def append_bytes(buffer, bytes, count):
     """Append bytes to the key and to the form; returns 1 if there is no room."""
-    if given.used + count > KEY:
+    if buffer.used + count > KEY:
         return 1
-    memcpy(given.key + given.used, bytes, count)
-    given.used += count
-    memcpy(given.form + given.formed, bytes, count)
-    given.formed += count
+    memcpy(buffer.key + buffer.used, bytes, count)
+    buffer.used += count
+    memcpy(buffer.form + buffer.formed, bytes, count)
+    buffer.formed += count
     return 0
 
 
-def append_word(given, kind, value):
+def append_word(buffer, kind, value):
     """Append a letter and a number to the key and to the form; returns as `append_bytes`."""
-    return append_bytes(given, cython.address(kind), 1) or append_bytes(given, cython.address(value), 8)
+    return append_bytes(buffer, cython.address(kind), 1) or append_bytes(buffer, cython.address(value), 8)
 
 
-def append_choice(given, kind, value):
+def append_choice(buffer, kind, value):
     """As `append_word`, but the form has no number."""
-    before = given.formed
-    refused = append_word(given, kind, value)
-    given.formed = before + 1
+    before = buffer.formed
+    refused = append_word(buffer, kind, value)
+    buffer.formed = before + 1
     return refused
 
 
-def is_named(given):
+def is_named(buffer):
     """Whether the form names floats, texts and other objects here: outside structures, or everywhere."""
-    return given.naming > (1 if given.depth else 0)
+    return buffer.naming > (1 if buffer.depth else 0)
 
 
-def append_named(given, kind, bytes, count):
+def append_named(buffer, kind, bytes, count):
     """Append a letter and bytes, of which the form has none unless it names them; returns as `append_bytes`."""
-    before = given.formed
-    refused = append_word(given, kind, count) or append_bytes(given, bytes, count)
-    if not is_named(given):
-        given.formed = before + 1
+    before = buffer.formed
+    refused = append_word(buffer, kind, count) or append_bytes(buffer, bytes, count)
+    if not is_named(buffer):
+        buffer.formed = before + 1
     return refused
 
 
-def append_object(given, kind, item):
+def append_object(buffer, kind, item):
     """Append an object by its identity, and to the form by its type unless it names it; returns as `append_bytes`."""
-    own = type(item)
+    class_ = type(item)
     of = cython.cast(cython.pointer(PyObject), item)
-    value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
-    before = given.formed
-    if given.objects == OBJECTS or append_word(given, kind, cython.cast(int64_t, of)):
+    value: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
+    before = buffer.formed
+    if buffer.objects == OBJECTS or append_word(buffer, kind, cython.cast(int64_t, of)):
         return 1
-    given.object[given.objects] = of
-    given.objects += 1
-    if not is_named(given):
-        memcpy(given.form + before + 1, cython.address(value), 8)
+    buffer.object[buffer.objects] = of
+    buffer.objects += 1
+    if not is_named(buffer):
+        memcpy(buffer.form + before + 1, cython.address(value), 8)
     return 0
 
 
-def append_number(given, value):
+def append_number(buffer, value):
     """Append a number; returns as `append_bytes`."""
-    if given.numbers == NUMBERS:
+    if buffer.numbers == NUMBERS:
         return 1
-    given.number[given.numbers] = value
-    given.numbers += 1
+    buffer.number[buffer.numbers] = value
+    buffer.numbers += 1
     return 0
 
 
-def read_arguments(given, arguments, keywords):
+def read_arguments(buffer, arguments, keywords):
     """Read a call's arguments; returns 1 to fall back to Python."""
-    given.count = 0
-    given.used = 0
-    given.formed = 0
-    given.numbers = 0
-    given.objects = 0
-    given.depth = 0
-    for each in arguments:
-        if read_item(given, each):
+    buffer.count = 0
+    buffer.used = 0
+    buffer.formed = 0
+    buffer.numbers = 0
+    buffer.objects = 0
+    buffer.depth = 0
+    for argument in arguments:
+        if read_item(buffer, argument):
             return 1
-    for name, each in keywords.items():
-        if append_word(given, ord("k"), 0) or read_item(given, name) or read_item(given, each):
+    for name, argument in keywords.items():
+        if append_word(buffer, ord("k"), 0) or read_item(buffer, name) or read_item(buffer, argument):
             return 1
-    return given.count == 0
+    return buffer.count == 0
 
 
-def read_item(given, item):
+def read_item(buffer, item):
     """Read an argument, or a part of one; returns as `read_arguments`."""
     overflow: cython.int = 0
     number: cython.double
     size: cython.Py_ssize_t
     if PyArray_CheckExact(item):
-        return read_item_array(given, item)
+        return read_item_array(buffer, item)
     if item is None:
-        if append_word(given, ord("n"), 0):
+        if append_word(buffer, ord("n"), 0):
             return 1
-        if given.depth and not is_named(given):
+        if buffer.depth and not is_named(buffer):
             # Beside numbers, it is a choice.
-            given.form[given.formed - 9] = ord("i")
+            buffer.form[buffer.formed - 9] = ord("i")
         return 0
     if type(item) is bool:
-        return append_choice(given, ord("b"), 1 if item else 0)
+        return append_choice(buffer, ord("b"), 1 if item else 0)
     if type(item) is int or type(item) is LONG:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        return overflow != 0 or append_word(given, ord("i"), 0) or append_number(given, value)
+        return overflow != 0 or append_word(buffer, ord("i"), 0) or append_number(buffer, value)
     if type(item) is FLAG:
-        return append_choice(given, ord("B"), 1 if item else 0)
+        return append_choice(buffer, ord("B"), 1 if item else 0)
     # Open numbers of a trace only say that they are.
     if issubclass(type(item), INTEGER) and not issubclass(type(item), SPAN):
         value = PyLong_AsLongLongAndOverflow(int(item), cython.address(overflow))
-        own = type(item)
-        kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), own))
-        if own in SHORT_INTEGERS:
-            return append_word(given, ord("I"), kind) or append_number(given, value)
-        if issubclass(own, SIGNED):
+        class_ = type(item)
+        kind: int64_t = cython.cast(int64_t, cython.cast(cython.pointer(PyObject), class_))
+        if class_ in SHORT_INTEGERS:
+            return append_word(buffer, ord("I"), kind) or append_number(buffer, value)
+        if issubclass(class_, SIGNED):
             # As many bits as sizes have, by another name.
-            return append_word(given, ord("i"), 0) or append_number(given, value)
-        return overflow != 0 or append_word(given, ord("I"), kind) or append_choice(given, ord("v"), value)
+            return append_word(buffer, ord("i"), 0) or append_number(buffer, value)
+        return overflow != 0 or append_word(buffer, ord("I"), kind) or append_choice(buffer, ord("v"), value)
     if type(item) is float or type(item) is DOUBLE:
         # By its bytes, 0 differs from −0, and nan equals itself.
         number = PyFloat_AS_DOUBLE(item)
-        return append_named(given, ord("f") if type(item) is float else ord("F"), cython.address(number), 8)
+        return append_named(buffer, ord("f") if type(item) is float else ord("F"), cython.address(number), 8)
     if type(item) is str:
         try:
             text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
         except UnicodeEncodeError:
             return 1
-        return append_named(given, ord("s"), text, size)
+        return append_named(buffer, ord("s"), text, size)
     letter = ord("t") if PyTuple_Check(item) else ord("l") if PyList_Check(item) else ord("d")
     if letter == ord("d") and not PyDict_Check(item):
-        return append_object(given, ord("o"), item) if is_plain(type(item)) else read_item_array(given, item)
-    own = type(item)
-    if own is not tuple and own is not list and own is not dict and append_object(given, ord("c"), own):
+        return append_object(buffer, ord("o"), item) if is_plain(type(item)) else read_item_array(buffer, item)
+    class_ = type(item)
+    if class_ is not tuple and class_ is not list and class_ is not dict and append_object(buffer, ord("c"), class_):
         return 1
-    if given.depth == DEEPEST or append_choice(given, letter, len(item)):
+    if buffer.depth == DEEPEST or append_choice(buffer, letter, len(item)):
         return 1
-    given.depth += 1
+    buffer.depth += 1
     length: cython.int = 0
     if letter == ord("d"):
-        for name, each in item.items():
-            if type(name) is not str or read_item(given, name) or read_item(given, each):
+        for name, member in item.items():
+            if type(name) is not str or read_item(buffer, name) or read_item(buffer, member):
                 return 1
     else:
         size = len(item)
-        for each in item:
+        for member in item:
             size -= 1
-            before: cython.int = given.formed
-            if read_item(given, each):
+            before: cython.int = buffer.formed
+            if read_item(buffer, member):
                 return 1
             # Of items alike in a row, the form has one.
             if (
-                given.formed - before == length
-                and memcmp(given.form + before - length, given.form + before, length) == 0
+                buffer.formed - before == length
+                and memcmp(buffer.form + before - length, buffer.form + before, length) == 0
             ):
-                given.formed = before
-            length = given.formed - before or length
+                buffer.formed = before
+            length = buffer.formed - before or length
         if size:
             # It changed meanwhile, and the key says how many there were.
             return 1
-    given.depth -= 1
-    given.form[given.formed] = ord("e")
-    given.formed += 1
+    buffer.depth -= 1
+    buffer.form[buffer.formed] = ord("e")
+    buffer.formed += 1
     return 0
 
 
@@ -249,45 +249,45 @@ def is_plain(kind):
     return known
 
 
-def read_item_array(given, item):
+def read_item_array(buffer, item):
     """Read an array; returns as `read_arguments`."""
-    k: cython.int = given.count
+    k: cython.int = buffer.count
     if k == ARRAYS:
         return 1
-    v: cython.pointer(View) = cython.address(given.views[k])
-    kind: cython.pointer(Kind) = cython.address(given.kinds[k])
-    if read_array(item, v, kind) or kind.library != given.kinds[0].library:
+    v: cython.pointer(View) = cython.address(buffer.views[k])
+    kind: cython.pointer(Kind) = cython.address(buffer.kinds[k])
+    if read_array(item, v, kind) or kind.library != buffer.kinds[0].library:
         return 1
     if kind.library == cython.NULL:
         type_number: int64_t = PyArray_TYPE(item)
         # The number does not identify string lengths, date units, structures' fields or byte order.
         if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
-            own = cython.cast(object, kind.descr)
-            number = DTYPES.get(own)
+            descr = cython.cast(object, kind.descr)
+            number = DTYPES.get(descr)
             if number is None:
                 if len(DTYPES) >= MOST_DTYPES:
                     return 1
-                number = DTYPES.setdefault(own, next(UNUSED))
+                number = DTYPES.setdefault(descr, next(UNUSED))
             type_number = 1 << 33 | cython.cast(int64_t, number)
     else:
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
     # Hold a reference, as another thread may remove the array from a list.
     Py_INCREF(item)
-    given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
-    given.count += 1
-    if given.numbers + 2 * v.rank > NUMBERS:
+    buffer.arrays[k] = cython.cast(cython.pointer(PyObject), item)
+    buffer.count += 1
+    if buffer.numbers + 2 * v.rank > NUMBERS:
         return 1
-    memcpy(given.number + given.numbers, v.n, 8 * v.rank)
-    given.numbers += v.rank
+    memcpy(buffer.number + buffer.numbers, v.n, 8 * v.rank)
+    buffer.numbers += v.rank
     if is_packed(v, 0, kind.element):
         step: int64_t = kind.element
         for d in range(v.rank - 1, -1, -1):
-            given.number[given.numbers + d] = step
+            buffer.number[buffer.numbers + d] = step
             step *= v.n[d]
     else:
-        memcpy(given.number + given.numbers, v.s, 8 * v.rank)
-    given.numbers += v.rank
-    return append_word(given, ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
+        memcpy(buffer.number + buffer.numbers, v.s, 8 * v.rank)
+    buffer.numbers += v.rank
+    return append_word(buffer, ord("r"), cython.cast(int64_t, v.rank) << 40 | type_number)
 
 
 def is_packed(v, first, element):

@@ -20,28 +20,28 @@ cdef inline bint is_empty(Maker *make, const Box *x) noexcept:
 
 # A product of sizes, which fits 62 bits.
 cdef inline int64_t times(int64_t a, int64_t b) except? -1:
-    cdef int64_t found
-    if overflows(a, b, &found) or not -(<int64_t>1 << 62) < found < <int64_t>1 << 62:
+    cdef int64_t result
+    if overflows(a, b, &result) or not -(<int64_t>1 << 62) < result < <int64_t>1 << 62:
         _refuse()
-    return found
+    return result
 
 # A quotient, rounded down.
 cdef inline int64_t quotient(int64_t a, int64_t b) except? -1:
-    cdef int64_t found
+    cdef int64_t result
     if b == 1:
         return a
     if b == 0 or b == -1:
         _refuse()
-    found = cython.cdiv(a, b)
-    return found - (found * b != a and (a < 0) != (b < 0))
+    result = cython.cdiv(a, b)
+    return result - (result * b != a and (a < 0) != (b < 0))
 
 
 # The same number several times.
 cdef inline Numbers *repeated(Maker *make, int64_t value, int64_t count) except NULL:
-    found = numbers(make, count)
+    result = numbers(make, count)
     for k in range(count):
-        found.at[k] = value
-    return found
+        result.at[k] = value
+    return result
 
 # Append numbers to a list.
 cdef inline int append_to(list counts, Numbers *numbers) except -1:
@@ -51,56 +51,56 @@ cdef inline int append_to(list counts, Numbers *numbers) except -1:
 
 # Sizes of a rule's own, up to six.
 cdef inline Numbers *ints(Maker *make, int64_t count, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) except NULL:
-    found = numbers(make, 6)
-    found.at[0], found.at[1], found.at[2], found.at[3], found.at[4], found.at[5] = a, b, c, d, e, f
-    found.count = count
-    return found
+    result = numbers(make, 6)
+    result.at[0], result.at[1], result.at[2], result.at[3], result.at[4], result.at[5] = a, b, c, d, e, f
+    result.count = count
+    return result
 
 # The number of x's elements. Those of all inputs together fit 62 bits.
 cdef inline int64_t count(Maker *make, Box *x) except -1:
-    cdef int64_t found = 1
+    cdef int64_t result = 1
     cdef int64_t d
     for d in range(x.rank):
-        found = times(found, x.n[d])
-    times(found, make.inputs.count)
-    return found
+        result = times(result, x.n[d])
+    times(result, make.inputs.count)
+    return result
 
 # The number of elements of these sizes.
 cdef inline int64_t volume(Maker *make, Numbers *sizes) except? -1:
-    cdef int64_t found = 1
+    cdef int64_t result = 1
     for d in range(sizes.count):
-        found = times(found, sizes.at[d])
-    return found
+        result = times(result, sizes.at[d])
+    return result
 
 # The sum of numbers that arguments had, each of which fits 32 bits.
-cdef inline int64_t total(Maker *make, Numbers *given) except? -1:
-    cdef int64_t found = 0
-    for k in range(given.count):
-        found += given.at[k]
-    return found
+cdef inline int64_t total(Maker *make, Numbers *terms) except? -1:
+    cdef int64_t result = 0
+    for k in range(terms.count):
+        result += terms.at[k]
+    return result
 
 # The remainder of a number by a size; 0 if the size is 0.
 cdef inline int64_t wrapped(Maker *make, int64_t number, int64_t size) except? -1:
     if size == 0:
         return 0
-    found = cython.cmod(number, size)
-    return found + size if found < 0 else found
+    result = cython.cmod(number, size)
+    return result + size if result < 0 else result
 
 # The products of numbers, one by one.
 cdef inline Numbers *product(Maker *make, Numbers *a, Numbers *b) except NULL:
-    found = numbers(make, a.count)
+    result = numbers(make, a.count)
     for k in range(a.count):
-        found.at[k] = times(a.at[k], b.at[k])
-    return found
+        result.at[k] = times(a.at[k], b.at[k])
+    return result
 
 # The sums of sizes, one by one, each of which fits 62 bits, and of numbers of 32 bits.
 cdef inline Numbers *sum(Maker *make, Numbers *a, Numbers *b) except NULL:
-    found = numbers(make, a.count)
+    result = numbers(make, a.count)
     for k in range(a.count):
-        found.at[k] = a.at[k] + b.at[k]
-        if not 0 <= found.at[k] < <int64_t>1 << 62:
+        result.at[k] = a.at[k] + b.at[k]
+        if not 0 <= result.at[k] < <int64_t>1 << 62:
             _refuse()
-    return found
+    return result
 
 # A 1 for each axis of x.
 cdef inline Numbers *ones(Maker *make, Box *x) except NULL:
@@ -108,14 +108,14 @@ cdef inline Numbers *ones(Maker *make, Box *x) except NULL:
 
 # X's sizes with another one along an axis.
 cdef inline Numbers *resized(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
-    found = numbers(make, x.rank)
+    result = numbers(make, x.rank)
     for d in range(x.rank):
-        found.at[d] = size if d == axis else x.n[d]
-    return found
+        result.at[d] = size if d == axis else x.n[d]
+    return result
 
 # X's sizes with one more before an axis.
 cdef inline Numbers *inserted(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
-    found = numbers(make, x.rank + 1)
-    for d in range(found.count):
-        found.at[d] = size if d == axis else x.n[d - (d > axis)]
-    return found
+    result = numbers(make, x.rank + 1)
+    for d in range(result.count):
+        result.at[d] = size if d == axis else x.n[d - (d > axis)]
+    return result

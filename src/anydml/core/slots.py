@@ -23,27 +23,27 @@ def fill_slots(tree, results):
     if isinstance(tree, Slot):
         return results[cython.cast(Slot, tree).number]
     if PyList_CheckExact(tree):
-        return [fill_slots(each, results) for each in tree]
+        return [fill_slots(branch, results) for branch in tree]
     if isinstance(tree, tuple):
-        items = [fill_slots(each, results) for each in tree]
+        items = [fill_slots(branch, results) for branch in tree]
         return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
     if isinstance(tree, dict):
-        found = {name: fill_slots(each, results) for name, each in tree.items()}
-        return found if type(tree) is dict else with_items(tree, found)
+        branches = {name: fill_slots(branch, results) for name, branch in tree.items()}
+        return branches if type(tree) is dict else with_items(tree, branches)
     return tree
 
 
-def match_slots(tree, out, found):
-    """Append the caller's objects in place of the slots to `found`; returns False if the structures differ."""
+def match_slots(tree, out, outputs):
+    """Append the caller's objects in place of the slots to `outputs`; returns False if the structures differ."""
     if isinstance(tree, Slot):
-        found.append(out)
+        outputs.append(out)
         return True
     # No user code may run, as arrays have been read.
     if isinstance(tree, (list, tuple)):
         if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
             return False
         for k in range(len(tree)):
-            if not match_slots(tree[k], out[k], found):
+            if not match_slots(tree[k], out[k], outputs):
                 return False
         return True
     if type(tree) is dict:
@@ -52,7 +52,7 @@ def match_slots(tree, out, found):
         for name in out:
             if type(name) is not str:
                 return False
-        for name, each in tree.items():
-            if type(name) is not str or name not in out or not match_slots(each, out[name], found):
+        for name, branch in tree.items():
+            if type(name) is not str or name not in out or not match_slots(branch, out[name], outputs):
                 return False
     return True

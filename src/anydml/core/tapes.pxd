@@ -23,6 +23,6 @@ cdef class Tape:
     cdef Instruction *instructions
     cdef int64_t *constants
     cdef bytearray held
-    cdef int64_t given, first, count, registers
-    cdef bint begin(self, int64_t *found) noexcept nogil
-    cdef bint run(self, int64_t *found, int64_t first, int64_t last) noexcept nogil
+    cdef int64_t argument_count, first, count, registers
+    cdef bint begin(self, int64_t *registers) noexcept nogil
+    cdef bint run(self, int64_t *registers, int64_t first, int64_t last) noexcept nogil

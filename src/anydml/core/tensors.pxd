@@ -30,9 +30,9 @@ cdef extern from *:
     """
     /* The truth value of an attribute by its descriptor, faster than by its name; -1 if it raises. */
     static inline int anydml_attribute_is_true(PyObject *attribute, PyObject *x) {
-        PyObject *found = Py_TYPE(attribute)->tp_descr_get(attribute, x, (PyObject *)Py_TYPE(x));
-        int is_true = found ? PyObject_IsTrue(found) : -1;
-        Py_XDECREF(found);
+        PyObject *value = Py_TYPE(attribute)->tp_descr_get(attribute, x, (PyObject *)Py_TYPE(x));
+        int is_true = value ? PyObject_IsTrue(value) : -1;
+        Py_XDECREF(value);
         return is_true;
     }
     """
@@ -40,7 +40,7 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     void clear_error "PyErr_Clear"()
-    object call "PyObject_Vectorcall"(object function, PyObject **given, size_t count, PyObject *names)
+    object call "PyObject_Vectorcall"(object function, PyObject **arguments, size_t count, PyObject *names)
 
 cdef class Library:
     cdef const Api *api
@@ -53,7 +53,7 @@ cdef class Library:
 
 cdef Library library_of(object x)
 cdef bint is_left_to_python(Library library) except -1
-cdef int read_dltensor(Library library, object x, DLTensor *found) except -1
+cdef int read_dltensor(Library library, object x, DLTensor *described) except -1
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
 cdef int HOST, COMPLEX
 cdef double HUGE_PAGES_FROM

@@ -78,21 +78,21 @@ def is_left_to_python(library):
     return False
 
 
-def read_dltensor(library, x, found):
+def read_dltensor(library, x, described):
     """Read an array's memory and layout; returns 1 to fall back to Python."""
-    if library.api.to_dltensor(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), found):
+    if library.api.to_dltensor(cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), x)), described):
         # It has no memory; the error is left to Python.
         clear_error()
         return 1
-    if found.device != HOST or found.ndim > 64 or found.dtype.lanes != 1:
+    if described.device != HOST or described.ndim > 64 or described.dtype.lanes != 1:
         return 1
-    if found.dtype.code > 7 or found.dtype.bits > 128 or found.dtype.bits & 7:
+    if described.dtype.code > 7 or described.dtype.bits > 128 or described.dtype.bits & 7:
         return 1
-    if not library.known[found.dtype.code][found.dtype.bits >> 3]:
+    if not library.known[described.dtype.code][described.dtype.bits >> 3]:
         return 1
-    if cython.cast(cython.size_t, found.data) < LOWEST_ADDRESS:
-        for d in range(found.ndim):
-            if found.shape[d] == 0:
+    if cython.cast(cython.size_t, described.data) < LOWEST_ADDRESS:
+        for d in range(described.ndim):
+            if described.shape[d] == 0:
                 break
         else:
             # Its storage was freed: this is an offset from a null pointer.
@@ -100,29 +100,29 @@ def read_dltensor(library, x, found):
     # The table reports neither recorded gradients nor lazy negation and conjugation.
     if attribute_is_true(library.requires_grad, x) or library.is_negative(x):
         return 1
-    return 1 if found.dtype.code == COMPLEX and library.is_conjugate(x) else 0
+    return 1 if described.dtype.code == COMPLEX and library.is_conjugate(x) else 0
 
 
 def new_tensor(library, like, rank, n, bytes, data):
     """Return a new packed tensor made by the library, which can be resized; None to fall back to Python."""
-    found: DLTensor
-    given: cython.pointer(PyObject)[65]
+    described: DLTensor
+    parameters: cython.pointer(PyObject)[65]
     sizes: list = []
-    given[0] = cython.cast(cython.pointer(PyObject), like)
+    parameters[0] = cython.cast(cython.pointer(PyObject), like)
     for d in range(rank):
         sizes.append(n[d])
-        given[d + 1] = cython.cast(cython.pointer(PyObject), sizes[d])
+        parameters[d + 1] = cython.cast(cython.pointer(PyObject), sizes[d])
     # Separate sizes are parsed faster than a list of them.
-    made = call(library.new_empty, given, rank + 1, cython.NULL) if rank else library.new_empty(like, ())
-    if library_of(made) is not library:
+    tensor = call(library.new_empty, parameters, rank + 1, cython.NULL) if rank else library.new_empty(like, ())
+    if library_of(tensor) is not library:
         # Made by a mode or a transform.
         return None
     if library.api.to_dltensor(
-        cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), made)), cython.address(found)
+        cython.cast(cython.p_void, cython.cast(cython.pointer(PyObject), tensor)), cython.address(described)
     ):
         clear_error()
         return None
-    data[0] = cython.cast(cython.p_char, found.data) + found.byte_offset
+    data[0] = cython.cast(cython.p_char, described.data) + described.byte_offset
     if bytes >= HUGE_PAGES_FROM:
         advise_huge(data[0], cython.cast(cython.size_t, bytes))
-    return made
+    return tensor

@@ -55,7 +55,7 @@ cdef struct Maker:
     int64_t *blocks    # more memory: each block's first number is the address of the one before
     PyObject *out      # the caller's array, or list of arrays; NULL if results are new
     PyObject *parts    # the list of results; NULL if there is one
-    PyObject *made     # the only result, which the call owns
+    PyObject *only_result # the only result, which the call owns
     PyObject *first    # the first array
     Item zeros         # an element of zeros, or NULL
     int64_t item_size  # bytes of an element among the arguments, or 0
@@ -71,12 +71,12 @@ cdef int _refuse() except -1
 
 # Memory for numbers, as long as the call runs.
 cdef inline int64_t *room(Maker *make, int64_t count) except NULL:
-    cdef int64_t *found = make.next
+    cdef int64_t *memory = make.next
     if count > make.left:
         return _more_room(make, count)
     make.next += count
     make.left -= count
-    return found
+    return memory
 
 # A box at x's address, whose sizes and strides are still to be set. What is looked up is only read or written.
 cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
@@ -90,9 +90,9 @@ cdef inline Box *_box(Maker *make, const Box *x, int64_t rank) except NULL:
 
 # Numbers still to be set.
 cdef inline Numbers *numbers(Maker *make, int64_t count) except NULL:
-    cdef Numbers *found = <Numbers *>room(make, sizeof(Numbers) // 8 + count)
-    found.at, found.count = <int64_t *>(found + 1), count
-    return found
+    cdef Numbers *result = <Numbers *>room(make, sizeof(Numbers) // 8 + count)
+    result.at, result.count = <int64_t *>(result + 1), count
+    return result
 
 cdef int64_t *_more_room(Maker *make, int64_t count) except NULL
 
@@ -125,16 +125,16 @@ cdef inline Box *at(Maker *make, Box *x, int64_t axis, int64_t k) except NULL:
     y = _box(make, x, x.rank - 1)
     y.data = offset_by(x.data, k * x.s[axis])
     for d in range(y.rank):
-        own = d + (d >= axis)
-        y.n[d], y.s[d] = x.n[own], x.s[own]
+        from_axis = d + (d >= axis)
+        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
     return y
 
 # Axis k is x's ``axes[k]``.
 cdef inline Box *permute(Maker *make, Box *x, Numbers *axes) except NULL:
     y = _box(make, x, x.rank)
     for d in range(x.rank):
-        own = axes.at[d]
-        y.n[d], y.s[d] = x.n[own], x.s[own]
+        from_axis = axes.at[d]
+        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
     return y
 
 # One axis as several, in row-major order.
@@ -169,9 +169,9 @@ cdef inline Box *broadcast(Maker *make, Box *x, Numbers *sizes) except NULL:
 cdef inline Box *expand(Maker *make, Box *x, int64_t axis, int64_t size) except NULL:
     y = _box(make, x, x.rank + 1)
     for d in range(y.rank):
-        own = d - (d > axis)
-        y.n[d] = size if d == axis else x.n[own]
-        y.s[d] = 0 if d == axis else x.s[own]
+        from_axis = d - (d > axis)
+        y.n[d] = size if d == axis else x.n[from_axis]
+        y.s[d] = 0 if d == axis else x.s[from_axis]
     return y
 
 # Each axis as two, of these sizes.
@@ -186,9 +186,9 @@ cdef inline Box *split_each(Maker *make, Box *x, Numbers *outer, Numbers *inner)
 cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind) except NULL:
     y = _box(make, x, 2 * x.rank)
     for d in range(x.rank):
-        own = 2 * d + 1 - behind
+        to_axis = 2 * d + 1 - behind
         more = 2 * d + behind
-        y.n[own], y.s[own] = x.n[d], x.s[d]
+        y.n[to_axis], y.s[to_axis] = x.n[d], x.s[d]
         y.n[more], y.s[more] = sizes.at[d], 0
     return y
 
@@ -196,8 +196,8 @@ cdef inline Box *expand_each(Maker *make, Box *x, Numbers *sizes, int64_t behind
 cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t other) except NULL:
     y = _box(make, x, x.rank - 1)
     for d in range(y.rank):
-        own = d + (d >= other)
-        y.n[d], y.s[d] = x.n[own], x.s[own]
+        from_axis = d + (d >= other)
+        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
     y.s[axis] += x.s[other]
     return y
 
@@ -205,8 +205,8 @@ cdef inline Box *diagonal(Maker *make, Box *x, int64_t axis, int64_t other) exce
 cdef inline Box *slide(Maker *make, Box *x, int64_t axis, int64_t count, int64_t step, int64_t length, int64_t apart) except NULL:
     y = _box(make, x, x.rank + 1)
     for d in range(y.rank):
-        own = d - (d > axis)
-        y.n[d], y.s[d] = x.n[own], x.s[own]
+        from_axis = d - (d > axis)
+        y.n[d], y.s[d] = x.n[from_axis], x.s[from_axis]
     y.n[axis], y.s[axis] = count, x.s[axis] * step
     y.n[axis + 1], y.s[axis + 1] = length, x.s[axis] * apart
     return y

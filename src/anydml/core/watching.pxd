@@ -8,33 +8,33 @@ cdef extern from *:
     static PyObject *anydml_code(PyObject *frame) {
         return (PyObject *)PyFrame_GetCode((PyFrameObject *)frame);
     }
-    static void anydml_set_tracer(int (*watch)(PyObject *, PyObject *, int, PyObject *), PyObject *own) {
-        PyEval_SetTrace((Py_tracefunc)watch, own);
+    static void anydml_set_tracer(int (*watch)(PyObject *, PyObject *, int, PyObject *), PyObject *watch_object) {
+        PyEval_SetTrace((Py_tracefunc)watch, watch_object);
     }
     static void anydml_remove_tracer(void) { PyEval_SetTrace(NULL, NULL); }
     static PyThreadState *anydml_pause(int (*watch)(PyObject *, PyObject *, int, PyObject *)) {
-        PyThreadState *own = PyThreadState_Get();
-        if (own->c_tracefunc != (Py_tracefunc)watch) {
+        PyThreadState *thread = PyThreadState_Get();
+        if (thread->c_tracefunc != (Py_tracefunc)watch) {
             return NULL;
         }
-        PyThreadState_EnterTracing(own);
-        return own;
+        PyThreadState_EnterTracing(thread);
+        return thread;
     }
-    static void anydml_resume(PyThreadState *own) {
-        if (own) {
-            PyThreadState_LeaveTracing(own);
+    static void anydml_resume(PyThreadState *thread) {
+        if (thread) {
+            PyThreadState_LeaveTracing(thread);
         }
     }
     """
     ctypedef struct PyThreadState:
         pass
-    ctypedef int (*Tracer)(PyObject *own, PyObject *frame, int what, PyObject *arg) except -1
+    ctypedef int (*Tracer)(PyObject *watch_object, PyObject *frame, int what, PyObject *arg) except -1
     Py_ssize_t instruction "anydml_instruction"(PyObject *frame)
     PyObject *code_of "anydml_code"(PyObject *frame)
-    void set_tracer "anydml_set_tracer"(Tracer watch, PyObject *own)
+    void set_tracer "anydml_set_tracer"(Tracer watch, PyObject *watch_object)
     void remove_tracer "anydml_remove_tracer"()
     PyThreadState *pause "anydml_pause"(Tracer watch)
-    void resume "anydml_resume"(PyThreadState *own)
+    void resume "anydml_resume"(PyThreadState *thread)
     int PyTrace_CALL, PyTrace_OPCODE
 
 cdef class Watch:
@@ -46,4 +46,4 @@ cdef class Watch:
     cdef bint on_call(self, PyObject *frame) except False
     cdef bint on_instruction(self, PyObject *frame) except False
 
-cdef int watch(PyObject *own, PyObject *frame, int what, PyObject *arg) except -1
+cdef int watch(PyObject *watch_object, PyObject *frame, int what, PyObject *arg) except -1

@@ -45,11 +45,11 @@ class Watch:
             return True
         place = cython.cast(object, frame)
         if PyDict_GetItem(self.seen, number) == cython.NULL:
-            found = self.enter(place)
-            if found is None:
+            is_traced = self.enter(place)
+            if is_traced is None:
                 # The code is kept, so that no other has its identity.
                 self.others[number] = key
-            if not found:
+            if not is_traced:
                 place.f_trace_lines = False
                 return True
         # Python 3.13 reports no instructions of a frame without a function, which a debugger may call later.
@@ -63,10 +63,10 @@ class Watch:
             code: cython.pointer(PyObject) = code_of(frame)
             key = cython.cast(object, code)
             Py_DECREF(key)
-            kept = PyDict_GetItem(self.seen, cython.cast(cython.size_t, code))
-            if kept == cython.NULL:
+            entry = PyDict_GetItem(self.seen, cython.cast(cython.size_t, code))
+            if entry == cython.NULL:
                 return True
-            marks: bytearray = cython.cast(bytearray, kept)
+            marks: bytearray = cython.cast(bytearray, entry)
             self.frame, self.marks, self.count = frame, PyByteArray_AS_STRING(marks), len(marks)
         at = instruction(frame)
         if 0 <= at < self.count and not self.marks[at]:
@@ -80,19 +80,19 @@ def ignore(frame, event, arg):
     """Do nothing in a frame."""
 
 
-def watch(own, frame, what, arg):
+def watch(watch_object, frame, what, arg):
     """Be told by the interpreter what happens in a frame."""
     if what == PyTrace_OPCODE:
-        cython.cast(Watch, own).on_instruction(frame)
+        cython.cast(Watch, watch_object).on_instruction(frame)
     elif what == PyTrace_CALL:
-        cython.cast(Watch, own).on_call(frame)
+        cython.cast(Watch, watch_object).on_call(frame)
     return 0
 
 
 def unwatched(function, *arguments):
     """Call a function, whose instructions are not watched, even if the caller's are."""
-    own = pause(watch)
+    thread = pause(watch)
     try:
         return function(*arguments)
     finally:
-        resume(own)
+        resume(thread)

@@ -96,9 +96,9 @@ def lazily(
         return trace.made(value, leaf.dtype, len(inputs) - 1)
 
     places = argument_names(stub or function, len(arguments))
-    traced_arguments = [rebuilt(each, traced, place) for each, place in zip(arguments, places, strict=True)]
-    by_name = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
-    like = [np.empty(0, each.dtype) for each in inputs]
+    traced_arguments = [rebuilt(argument, traced, place) for argument, place in zip(arguments, places, strict=True)]
+    by_name = {key: rebuilt(argument, traced, key) for key, argument in keywords.items()}
+    like = [np.empty(0, source.dtype) for source in inputs]
     try:
         tree, _ = results_of(
             trace, opening.opened(function, trace)(*traced_arguments, **by_name), [None] * len(inputs), like
@@ -106,14 +106,14 @@ def lazily(
     finally:
         trace.is_over = True
 
-    def made(leaf: Any, path: str) -> Any:
+    def build_leaf(leaf: Any, path: str) -> Any:
         if isinstance(leaf, Known):
             return leaf.array
         if not isinstance(leaf, Result):
             return leaf
         return lazy_array(name, trace.composer, leaf.array.value, leaf.array.element, inputs)
 
-    return rebuilt(tree, made, "")
+    return rebuilt(tree, build_leaf, "")
 
 
 def _check_chunks(name: str, path: str, meta: Any) -> None:

@@ -59,16 +59,16 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
                                "so pass indices.compute()", name)  # fmt: skip
         return elements
 
-    layouts = [Layout.packed(tuple(map(int, each.shape)), each.dtype.itemsize) for each in inputs]
+    layouts = [Layout.packed(tuple(map(int, array.shape)), array.dtype.itemsize) for array in inputs]
     packed = Layout.packed(value.sizes, value.element_size)
-    bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
+    bounds = [tuple(_bounds(axis) for axis in array.chunks) for array in inputs]
     hint = "convert the Dask arrays by .compute(), and pass the results"
     mapping = RegionMap(program, len(inputs), packed, layouts, indices, partial(_cell_of, bounds), hint)
     limit = parse_size(dask.config.get("anydml.memory", MEMORY))
-    needs, output_bounds = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
-    declared = [(composer.operand(INPUT + k).name, each.dtype) for k, each in enumerate(inputs)]
+    needs, output_bounds = _within_memory(name, mapping, bounds, [array.dtype.itemsize for array in inputs], limit)
+    declared = [(composer.operand(INPUT + k).name, array.dtype) for k, array in enumerate(inputs)]
     builder = ChunkBuilder(name, mapping, output_bounds, bounds, declared, np.dtype(dtype), constants)
-    names = [each.name for each in inputs]
+    names = [operand.name for operand in inputs]
     moves = [*mapping.moves, *(move for move, _, _ in mapping.picks)]
     token = tokenize(name, repr(moves), [*value.sizes], names, output_bounds, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
@@ -176,10 +176,10 @@ def _chunk_needs(
             regions = mapping.regions(mapping.within(box))
             spans = [
                 (
-                    each.operand,
-                    [_range(starts, *span) for starts, span in zip(bounds[each.operand], each.box, strict=True)],
+                    region.operand,
+                    [_range(starts, *span) for starts, span in zip(bounds[region.operand], region.box, strict=True)],
                 )
-                for each in regions
+                for region in regions
             ]
             yield number, *_summed(spans, itemsizes, math.prod(b - a for a, b in box) * size)
         return
@@ -210,16 +210,16 @@ def _summed(
     for operand, ranges in spans:
         itemsize = itemsizes[operand]
         if len(spans) == 1:
-            held = itemsize * math.prod(each.extent for each in ranges)
-            chunks = [(operand, chunk) for chunk in itertools.product(*(each.chunks for each in ranges))]
+            held = itemsize * math.prod(span.extent for span in ranges)
+            chunks = [(operand, chunk) for chunk in itertools.product(*(span.chunks for span in ranges))]
             # A box that spans several chunks is assembled in a buffer first.
-            part = itemsize * math.prod(each.part for each in ranges)
+            part = itemsize * math.prod(span.part for span in ranges)
             return chunks, written + held + (part if len(chunks) > 1 else 0)
         count = 0
-        for chunk in itertools.product(*(zip(each.chunks, each.sizes, strict=True) for each in ranges)):
+        for chunk in itertools.product(*(zip(span.chunks, span.sizes, strict=True) for span in ranges)):
             count += 1
             sizes[operand, tuple(k for k, _ in chunk)] = itemsize * math.prod(size for _, size in chunk)
-        parts += itemsize * math.prod(each.part for each in ranges) if count > 1 else 0
+        parts += itemsize * math.prod(span.part for span in ranges) if count > 1 else 0
     return [*sizes], written + sum(sizes.values()) + parts
 
 

@@ -83,7 +83,7 @@ class ChunkBuilder:
                 held.append(array)
         part_moves, more = self.mapping.between(parts, box, result.strides, regions, held, self.constants)
         moves = [move for move in simplify(part_moves) if 0 not in move.sizes]
-        flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
+        flat = [array.reshape(-1).view(np.uint8) for array in (*held, result)]
         run_moves(moves, [*flat, *more])
         return result
 

@@ -110,7 +110,7 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
 
 def _without_none(hint: Any) -> Any:
     """Return T for ``T | None``, and any other type unchanged."""
-    return next((each for each in typing.get_args(hint) if each is not types.NoneType), hint)
+    return next((option for option in typing.get_args(hint) if option is not types.NoneType), hint)
 
 
 def _single(hint: Any, value: Any, place: JsonPath) -> Any:

@@ -185,7 +185,7 @@ def load(
         _command(value, resources, dispatchables, base, place / "commands" / i) for i, value in enumerate(raw.commands)
     )
     graphs = {
-        name: [*each.inputs, *each.outputs] for name, each in dispatchables.items() if isinstance(each, OnnxModel)
+        name: [*model.inputs, *model.outputs] for name, model in dispatchables.items() if isinstance(model, OnnxModel)
     }
     return Model(place, resources, dispatchables, commands, unknown_fields(root, place, graphs))
 

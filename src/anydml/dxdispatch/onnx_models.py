@@ -115,7 +115,7 @@ def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxMod
         _override(model, fields.free_dimension_name_overrides, fields.free_dimension_denotation_overrides)
         program = Program(model)
         tensors = [
-            {each.name: _tensor(each) for each in values if each.name not in program.defaults}
+            {value.name: _tensor(value) for value in values if value.name not in program.defaults}
             for values in (model.graph.input, model.graph.output)
         ]
     except ModelError as error:

@@ -105,8 +105,8 @@ def schedule(model: Model) -> Schedule:
 
 
 def _ranges(bound: Sequence[Range | BoundTensor]) -> list[Range]:
-    ranges = [each.at if isinstance(each, BoundTensor) else each for each in bound]
-    return [each for each in ranges if each is not None]
+    ranges = [tensor.at if isinstance(tensor, BoundTensor) else tensor for tensor in bound]
+    return [extent for extent in ranges if extent is not None]
 
 
 def _dispatch(

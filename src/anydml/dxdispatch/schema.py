@@ -208,7 +208,7 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
 
 def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     errors = error.errors(include_url=False)
-    lacks = {each["loc"] for each in errors if each["type"] == "missing"}
+    lacks = {error["loc"] for error in errors if error["type"] == "missing"}
     if error.title == FileFields.__name__ and lacks == {(name,) for name in FileFields.model_fields}:
         return place.error("has none of resources, dispatchables and commands, of which a model file of DxDispatch is")
     first = errors[0]

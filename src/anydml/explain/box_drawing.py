@@ -80,7 +80,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
             ]
             if sheets[k].depth:
                 # Whatever hides others is drawn after them: what is further to the front, above or to the right.
-                drawn.sort(key=lambda each: (-each[2][0], -each[1][1], each[1][0]))
+                drawn.sort(key=lambda rectangle: (-rectangle[2][0], -rectangle[1][1], rectangle[1][0]))
             for n, place, (start, end) in drawn:
                 sheet_svg += _part(moves[n], n % COLOURS, place, end - start if sheets[k].depth else 0)
             sheet_svg += _grid(sheets[k])
@@ -180,7 +180,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
             if isinstance(end, Access):
                 sizes = section.tensors[end.operand].sizes
                 ranges = touched(section, end, move)
-                axes = {k for k, (size, each) in enumerate(zip(sizes, ranges, strict=True)) if each != (0, size - 1)}
+                axes = {k for k, (size, span) in enumerate(zip(sizes, ranges, strict=True)) if span != (0, size - 1)}
                 cut.setdefault(len(sizes), set()).update(axes)
     axes_down = []
     for tensor in section.tensors:
@@ -193,7 +193,7 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
 def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
     """Return the boxes that a move accesses in its destination, source and indices, if they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
-    ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
+    ends += [Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups) for lookup in move.every_lookup()]
     touches = []
     for end in ends:
         if end.operand in sheets:
@@ -212,7 +212,7 @@ def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[
 def _run_bytes(end: Access, move: Move) -> int:
     """Return the length of the contiguous runs of one end of a move, in bytes."""
     run = move.element_size if end in (move.destination, move.source) else 1
-    for size, stride in sorted(zip(move.sizes, map(abs, end.strides), strict=True), key=lambda each: each[1]):
+    for size, stride in sorted(zip(move.sizes, map(abs, end.strides), strict=True), key=lambda extent: extent[1]):
         if 0 < stride <= run:
             run += (size - 1) * stride
     return run

@@ -89,7 +89,7 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
             f"<h1>{escaped(title)}</h1>",
             *(_costs(sections) if len(sections) > 1 else ()),
-            *(line for number, each in enumerate(sections) for line in _section(each, number, title)),
+            *(line for number, section in enumerate(sections) for line in _section(section, number, title)),
             *([f"<p>{escaped(notation(sections))}</p>"] if sections else []),
             *(f"<p>{escaped(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
@@ -111,7 +111,7 @@ class Link(NamedTuple):
 
 def _costs(sections: Sequence[Section]) -> Iterator[str]:
     """Yield a table of the sections that write most bytes."""
-    written = [sum(move.bytes_written for move in each.moves) for each in sections]
+    written = [sum(move.bytes_written for move in section.moves) for section in sections]
     total = sum(written)
     by_cost = sorted(range(len(sections)), key=lambda k: -written[k])
     rows = (
@@ -127,11 +127,11 @@ def _costs(sections: Sequence[Section]) -> Iterator[str]:
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
     """Return HTML for a notebook: pictures and notes, without a script."""
     # IDs must differ between the pictures of a notebook.
-    start = zlib.crc32("".join(each.title for each in sections).encode("utf-8", "surrogatepass"))
+    start = zlib.crc32("".join(section.title for section in sections).encode("utf-8", "surrogatepass"))
     return "\n".join(
         [
             "<div>",
-            *(line for number, each in enumerate(sections) for line in _section(each, number + start, None)),
+            *(line for number, section in enumerate(sections) for line in _section(section, number + start, None)),
             *(f"<p>{escaped(note)}</p>" for note in notes),
             "</div>",
         ]
@@ -186,7 +186,7 @@ def _table(
 ) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(caption)}"><table>'
     yield f"<caption>{escaped(caption)}</caption>"
-    heads = "".join(f'<th scope="col">{escaped(each)}</th>' for each in head)
+    heads = "".join(f'<th scope="col">{escaped(title)}</th>' for title in head)
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for shown, (row, texts) in enumerate(rows):
         if shown == MOST_ROWS:

@@ -97,7 +97,7 @@ def _transposed(place: Place) -> Place:
 def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:
     """Return the stripes of one of `count` lanes in `box`: vertical, and aligned in all `boxes` of its group."""
     x, y, width, height = box
-    origin, narrowest = min(each[0] for each in boxes), min(each[2] for each in boxes)
+    origin, narrowest = min(span[0] for span in boxes), min(span[2] for span in boxes)
     stripes = max(1, min(MOST_STRIPES, narrowest // (count * LEAST_STRIPE)))
     rectangles = []
     for number in itertools.count(lane, count):

@@ -135,7 +135,7 @@ def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Secti
         if (desc := finding.desc) is None:
             continue
         # ONNX has indices of types that no engine reads as indices.
-        wrong = next((each for each in desc.problems() if each.field == "IndicesTensor.DataType"), None)
+        wrong = next((problem for problem in desc.problems() if problem.field == "IndicesTensor.DataType"), None)
         if wrong is None:
             yield _operator(f"{finding.node}: {desc!r}", desc, desc.layouts(), {}, device)
         else:

@@ -118,9 +118,9 @@ class Address(_LocalPath):
         Raises:
             OSError: there is no such object.
         """
-        if (found := self.head()) is None:
+        if (metadata := self.head()) is None:
             raise FileNotFoundError(2, "there is no such object", str(self))
-        return AddressStat(int(found["size"]))
+        return AddressStat(int(metadata["size"]))
 
     def read_range(self, start: int, stop: int) -> tuple[memoryview, int]:
         """Bytes of the object, and the size of all of it.
@@ -143,12 +143,12 @@ class Address(_LocalPath):
 
         at = 0
         try:
-            found = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
-            parts = iter(found.stream(min_chunk_size=max(1, len(view) // PARTS_HELD)))
+            response = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
+            parts = iter(response.stream(min_chunk_size=max(1, len(view) // PARTS_HELD)))
             while (part := next(parts, None)) is not None:
                 view[at : at + len(part)] = memoryview(part)
                 at += len(part)
-            return at, int(found.meta["size"])
+            return at, int(response.meta["size"])
         except Exception as error:
             raise self._error(error) from None
 
@@ -164,8 +164,8 @@ class Address(_LocalPath):
         import obstore
 
         try:
-            found = obstore.get(self.store, self.key, options=None if span is None else {"range": span})
-            return memoryview(found.bytes()), int(found.meta["size"])
+            response = obstore.get(self.store, self.key, options=None if span is None else {"range": span})
+            return memoryview(response.bytes()), int(response.meta["size"])
         except Exception as error:
             raise self._error(error) from None
 
@@ -302,10 +302,10 @@ class Address(_LocalPath):
             return
         self._check_listed()
         try:
-            found = obstore.list_with_delimiter(self.store, self.key)
+            listing = obstore.list_with_delimiter(self.store, self.key)
         except Exception as error:
             raise self._error(error) from None
-        for name in (*found["common_prefixes"], *(each["path"] for each in found["objects"])):
+        for name in (*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])):
             yield self / name.rstrip("/").rpartition("/")[2]
 
     def inside(self) -> Iterator[Any]:
@@ -326,8 +326,8 @@ class Address(_LocalPath):
     def files(self) -> Iterator[Address]:
         """The addresses of all objects in the folder, and in folders in it."""
         start = len(self.key) + 1 if self.key else 0
-        for each in self.inside():
-            yield self / each["path"][start:]
+        for entry in self.inside():
+            yield self / entry["path"][start:]
 
     def state(self) -> tuple[Any, ...]:
         """A value that changes with the object, or with anything in the folder; of http only with metadata of Zarr.
@@ -336,16 +336,16 @@ class Address(_LocalPath):
             OSError: it cannot be read.
         """
         count = total = 0
-        for each in self.inside() if self.is_listed else ():
+        for entry in self.inside() if self.is_listed else ():
             # A sum, for the names may not fit in memory.
-            text = repr((each["path"], *_state_of(each)))
+            text = repr((entry["path"], *_state_of(entry)))
             count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
         if count:
             return count, total % (1 << 256)
-        if (own := self.head()) is not None:
-            return _state_of(own)
+        if (metadata := self.head()) is not None:
+            return _state_of(metadata)
         heads = [(self / name).head() for name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")]
-        return tuple(_state_of(each) for each in heads if each)
+        return tuple(_state_of(entry) for entry in heads if entry)
 
     def _check_listed(self) -> None:
         if not self.is_listed:
@@ -388,15 +388,15 @@ class _Read(io.RawIOBase):
         stop = min(self._size, self._at + len(buffer))
         if stop <= self._at:
             return 0
-        found, _ = self._path.read_range(self._at, stop)
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        data, _ = self._path.read_range(self._at, stop)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
-def _state_of(found: Any) -> tuple[Any, ...]:
+def _state_of(metadata: Any) -> tuple[Any, ...]:
     """What changes with an object, by its properties."""
-    return found["size"], found["e_tag"], str(found["last_modified"])
+    return metadata["size"], metadata["e_tag"], str(metadata["last_modified"])
 
 
 def check_written(path: Address) -> None:

@@ -178,10 +178,10 @@ def _copy_attributes(target: Path, beside: Path) -> bool:
         return True
     whole = True
     try:
-        found = os.listxattr(target)
+        names = os.listxattr(target)
     except OSError:
         return True
-    for name in found:
+    for name in names:
         if name == ACCESS_LIST or name.startswith("user."):
             copied = _try(lambda name=name: os.setxattr(beside, name, os.getxattr(target, name)))
             whole = whole and (copied or name != ACCESS_LIST)

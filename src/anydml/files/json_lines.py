@@ -49,10 +49,10 @@ class JsonLines:
             return None
         at = _past(_SPACE, self._text, 0)
         for key in keys:
-            found = self._child(at, key)
-            if found is None:
+            child = self._child(at, key)
+            if child is None:
                 break
-            at = found
+            at = child
         return self._line_at(at)
 
     def _child(self, start: int, key: str | int) -> int | None:

@@ -39,25 +39,25 @@ def located(name: str, value: object) -> Path:
     """
     if isinstance(value, Address):
         return value
-    found = str(value) if isinstance(value, Path) else value
-    if isinstance(found, str) and _FILE.match(found):
-        return _local(name, found)
-    if isinstance(found, str) and (model := _HUB.fullmatch(found)):
-        found = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
-    known = KNOWN.match(found) if isinstance(found, str) else None
-    if not isinstance(found, str) or known is None:
-        if isinstance(found, str) and address(found) is not None:
+    text = str(value) if isinstance(value, Path) else value
+    if isinstance(text, str) and _FILE.match(text):
+        return _local(name, text)
+    if isinstance(text, str) and (model := _HUB.fullmatch(text)):
+        text = f"{hub()}/{model[1]}/resolve/{model[2] or 'main'}{model[3]}"
+    known = KNOWN.match(text) if isinstance(text, str) else None
+    if not isinstance(text, str) or known is None:
+        if isinstance(text, str) and address(text) is not None:
             raise ModelError(
-                f"{name}: {found[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
+                f"{name}: {text[:200]!r} is an address that is not read or written, for only those of {KINDS} are: "
                 "copy it to this machine first; a folder of this name needs its whole path"
             )
-        return Path(path_text(name, found))
+        return Path(path_text(name, text))
     # No error shows a password.
-    rest = found[known.end() :]
+    rest = text[known.end() :]
     place = JsonPath(f"{name}: {known[1].lower()}://{rest.partition('/')[0].rpartition('@')[2]}/…")
     if "@" in rest.partition("/")[0]:
         raise place.error("has a name or password before its host, where only obstore's own settings may have them")
-    if "?" in found or "#" in found:
+    if "?" in text or "#" in text:
         raise place.error("has a query or fragment, which is not read: name the folder or object alone")
     if any(part in ("", ".", "..") for part in rest.rstrip("/").split("/")):
         raise place.error("has a part that is empty, or one or two dots")
@@ -94,14 +94,14 @@ def size_at(path: Path) -> int:
     """
     if not isinstance(path, Address):
         return path.stat().st_size
-    if (found := path.head()) is None:
+    if (metadata := path.head()) is None:
         raise FileNotFoundError(2, "there is no such object", str(path))
-    return int(found["size"])
+    return int(metadata["size"])
 
 
-def _local(name: str, found: str) -> Path:
+def _local(name: str, uri: str) -> Path:
     """The local path of a file:// address."""
-    parts = urlsplit(found)
+    parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
-        raise ModelError(f"{name}: {found[:200]!r} {address(found)}, without a host, a query or a fragment")
+        raise ModelError(f"{name}: {uri[:200]!r} {address(uri)}, without a host, a query or a fragment")
     return Path(url2pathname(parts.path))

@@ -27,23 +27,23 @@ def allowed_by(sources: Iterable[Path], folder: Path) -> int:
         return ALL
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    found = ALL
+    permissions = ALL
     # What lies at an address has no permissions of this machine.
-    for path in {each for each in sources if not isinstance(each, Address)}:
-        for each, state in _all_of(path):
-            found &= _given(each, state, _group_in(folder))
-    return found | 0o700
+    for path in {source for source in sources if not isinstance(source, Address)}:
+        for entry, state in _all_of(path):
+            permissions &= _given(entry, state, _group_in(folder))
+    return permissions | 0o700
 
 
 def narrow(path: Path, allowed: int) -> None:
     """Take from a file or folder, and all that is in it, what is not allowed."""
     if sys.platform == "win32" or allowed == ALL:
         return
-    for each, state in _all_of(path):
-        own = stat.S_IMODE(state.st_mode)
-        most = searchable(allowed) if stat.S_ISDIR(state.st_mode) else allowed
-        if own & 0o777 & ~most:
-            each.chmod(own & (most | 0o7000))
+    for entry, state in _all_of(path):
+        mode = stat.S_IMODE(state.st_mode)
+        max_mode = searchable(allowed) if stat.S_ISDIR(state.st_mode) else allowed
+        if mode & 0o777 & ~max_mode:
+            entry.chmod(mode & (max_mode | 0o7000))
 
 
 def searchable(allowed: int) -> int:
@@ -58,9 +58,9 @@ def _all_of(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
         # Links may form a circle, and lead to what is none of this folder's.
         for inside, folders, files in os.walk(path):
             for name in (*folders, *files):
-                each = Path(inside, name)
-                if not each.is_symlink() or each.is_file():
-                    yield each, each.stat()
+                entry = Path(inside, name)
+                if not entry.is_symlink() or entry.is_file():
+                    yield entry, entry.stat()
 
 
 def _given(path: Path, state: os.stat_result, group: int) -> int:

@@ -109,13 +109,13 @@ def read_header(
         raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MOST_DIMENSIONS:
         raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
-    found = NpyFile(path, dtype, tuple(shape), fortran_order, start + offset)
-    if size - offset != found.byte_count:
+    npy_file = NpyFile(path, dtype, tuple(shape), fortran_order, start + offset)
+    if size - offset != npy_file.byte_count:
         raise place.error(
-            f"{path} has a header that says shape {found.shape} of {dtype}, {found.byte_count} bytes, "
+            f"{path} has a header that says shape {npy_file.shape} of {dtype}, {npy_file.byte_count} bytes, "
             f"but {size - offset} bytes follow it"
         )
-    return found
+    return npy_file
 
 
 def _parse(start: bytes | bytearray) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

@@ -20,7 +20,9 @@ def store_of(scheme: str, root: str) -> Any:
     if scheme == "memory":
         return _memory(root)
     # Credentials and servers may change while a process runs.
-    return _store_by(scheme, root, tuple([each for each in os.environ.items() if each[0].startswith(_SETTINGS)]))
+    return _store_by(
+        scheme, root, tuple([variable for variable in os.environ.items() if variable[0].startswith(_SETTINGS)])
+    )
 
 
 _SETTINGS = ("AWS_", "AZURE_", "GOOGLE_", "SERVICE_ACCOUNT", "HF_")

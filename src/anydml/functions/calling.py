@@ -52,7 +52,7 @@ class CallPlan(NamedTuple):
     @property
     def weight(self) -> int:
         """Approximate size in bytes."""
-        if any(isinstance(each, Element) and not each.pattern for each in self.inferred.parameters):
+        if any(isinstance(parameter, Element) and not parameter.pattern for parameter in self.inferred.parameters):
             # It holds a caller's object, which a cache would keep alive.
             return sys.maxsize
         return 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
@@ -172,7 +172,7 @@ def _plan(
     layouts = [Layout.of(array) for array in inputs]
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
-    dtypes = [type_name(each.dtype) for each in inputs[function.data_count(len(inputs)) :]]
+    dtypes = [type_name(array.dtype) for array in inputs[function.data_count(len(inputs)) :]]
     program = lowered(name, function, layouts, dtypes, results, inferred.parameters, is_in_place)
     if program.constant_bytes >= 1 << 63:
         raise MemoryError(f"{name}: its constants take {program.constant_bytes} bytes, 2⁶³ or more")

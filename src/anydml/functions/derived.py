@@ -90,13 +90,13 @@ def general(function: Function, *values: Any) -> Any:
         values: all arguments in order, `out` last.
     """
     label, out = function.label, values[-1]
-    by_name = {each.name: value for each, value in zip(function.parameters, values, strict=False)}
+    by_name = {parameter.name: value for parameter, value in zip(function.parameters, values, strict=False)}
     # The first array determines the library and dtype of the results.
     first, *others = function.arrays
     if function.is_of_lists:
         by_name[first.name] = items_of(label, first.name, by_name[first.name], "a list of arrays")
     x = by_name[first.name]
-    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[each.name] for each in others]]
+    all_arrays = [*(x if function.is_of_lists else [x]), *[by_name[parameter.name] for parameter in others]]
     registered = fused_functions(*all_arrays)
     if registered is None and all_arrays:
         registered = registered_for(all_arrays[0])
@@ -107,11 +107,14 @@ def general(function: Function, *values: Any) -> Any:
         inputs = x
     else:
         x, adapter = read_argument(label, x, first.name)
-        inputs = x, *[checks.secondary_array(label, each, by_name[each.name], x, adapter) for each in others]
+        inputs = (
+            x,
+            *[checks.secondary_array(label, parameter, by_name[parameter.name], x, adapter) for parameter in others],
+        )
     count = function.data_count(len(inputs))
     arguments = checked_arguments(function, by_name, x, inputs[count:])
     if not function.is_of_lists:
-        checks.check_data(label, [each.name for each in function.arrays[:count]], inputs[:count])
+        checks.check_data(label, [parameter.name for parameter in function.arrays[:count]], inputs[:count])
     if function.has_parts:
         checks.check_out_list(label, out)
         return call(label, function, inputs, arguments, out, adapter)
@@ -125,7 +128,7 @@ def general(function: Function, *values: Any) -> Any:
 def _call_traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
     """Run a function on traced or lazy arrays."""
     count, label = function.stub.__code__.co_argcount, function.label
-    names = [each.name for each in function.parameters]
+    names = [parameter.name for parameter in function.parameters]
     named = {name: by_name[name] for name in names[count:]}
     results = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
     if out is None:
@@ -154,8 +157,8 @@ def checked_arguments(function: Function, by_name: Mapping[str, Any], x: Any, in
     """
     dtype = None if function.is_of_lists else x.dtype
     checked = [
-        checks.converted(function.label, each, by_name[each.name], dtype)
-        for each in function.parameters
-        if not each.is_array
+        checks.converted(function.label, parameter, by_name[parameter.name], dtype)
+        for parameter in function.parameters
+        if not parameter.is_array
     ]
-    return (*checked, *[each.dtype for each in indices])
+    return (*checked, *[array.dtype for array in indices])

@@ -31,7 +31,7 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
             _by_numbers(function, inputs, inferred, outputs)
     except MemoryError:
         # NumPy's message would be about a temporary array.
-        shapes = " and ".join([str(each.shape) for each in inputs])
+        shapes = " and ".join([str(operand.shape) for operand in inputs])
         message = f"there is no memory to move {outputs[0].dtype} elements of arrays of shapes {shapes}"
         raise MemoryError(f"{function.label}: {message}") from None
 
@@ -39,9 +39,9 @@ def by_numpy(function: Function, inputs: Sequence[Array], inferred: Inferred, ou
 def _by_views(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> bool:
     """Move elements from view to view; return False if there are indices, fills, or dtypes that views do not have."""
     operands = [*inputs, *outputs]
-    if any(each.dtype.kind not in "OUS" for each in operands):
+    if any(operand.dtype.kind not in "OUS" for operand in operands):
         return False
-    layouts = [Layout.of(each) for each in operands]
+    layouts = [Layout.of(operand) for operand in operands]
     lowering = function.lowered(layouts[: len(inputs)], (), layouts[len(inputs) :], inferred.parameters)
     if lowering.scratch or any(isinstance(move.source, Fill) or move.has_lookups for move in lowering.moves):
         return False
@@ -67,17 +67,17 @@ def _viewed(operands: Sequence[Array], access: Access, sizes: tuple[int, ...]) -
 def _by_numbers(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
     """Move elements by their numbers, which are addresses of a program whose elements have 8 bytes."""
     count = function.data_count(len(inputs))
-    parameters = [ZERO if isinstance(each, Element) else each for each in inferred.parameters]
+    parameters = [ZERO if isinstance(parameter, Element) else parameter for parameter in inferred.parameters]
     filler = np.empty(1, inputs[0].dtype)
     for parameter in inferred.parameters:
         if isinstance(parameter, Element):
             # An object is one element, even if it is a list or an array.
             filler.fill(parameter.value if not parameter.pattern else np.frombuffer(parameter.pattern, filler.dtype)[0])
-    layouts = [Layout.packed(each.shape, ZERO_SIZE) for each in inputs[:count]] + [*map(Layout.of, inputs[count:])]
-    names = [type_name(each.dtype) for each in inputs[count:]]
-    results = [Layout.packed(each.shape, ZERO_SIZE) for each in outputs]
+    layouts = [Layout.packed(array.shape, ZERO_SIZE) for array in inputs[:count]] + [*map(Layout.of, inputs[count:])]
+    names = [type_name(operand.dtype) for operand in inputs[count:]]
+    results = [Layout.packed(output.shape, ZERO_SIZE) for output in outputs]
     program = lowered(function.label, function, layouts, names, results, tuple(parameters))
-    scratch = [each.size // ZERO_SIZE for each in program.operands if each.role == "scratch"]
+    scratch = [operand.size // ZERO_SIZE for operand in program.operands if operand.role == "scratch"]
     more = [np.empty(size, outputs[0].dtype) for size in scratch]
     move_references(program, [*inputs, *outputs, *program.constants, *more], filler)
 

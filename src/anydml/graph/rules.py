@@ -152,7 +152,7 @@ def _ends_of_nodes(
     for number, node in enumerate(desc.nodes):
         label, place = node_label(desc, number), f"Nodes[{number}]"
         is_constant = isinstance(node, ConstantDataGraphNodeDesc)
-        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in each] for each in tensors[number])
+        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in ends] for ends in tensors[number])
         for k, name in enumerate(inputs):
             if problem := _not_one(ends["Input", number, k]):
                 rule = "one edge must lead to each input of a node"

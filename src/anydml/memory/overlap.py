@@ -106,7 +106,7 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
     pair = next(meeting(lattices), None)
     if pair is None:
         return None
-    first, second = sorted(each.number for each in pair)
+    first, second = sorted(access.number for access in pair)
     return first, second
 
 
@@ -119,7 +119,7 @@ def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterat
     pending, compared = [[*lattices]], 0
     while pending:
         group = pending.pop()
-        written = sum(each.is_written for each in group)
+        written = sum(access.is_written for access in group)
         if not written:
             continue
         if written * len(group) > FEW_PAIRS:
@@ -143,15 +143,15 @@ def meeting(lattices: Sequence[Lattice], most_pairs: float = math.inf) -> Iterat
 
 def _divide(group: list[Lattice]) -> list[list[Lattice]]:
     """Divide a set by bounds or by one of the largest steps, into sets that share nothing; one set if impossible."""
-    steps = sorted({step for each in group for step, _ in each.dimensions}, reverse=True)
+    steps = sorted({step for access in group for step, _ in access.dimensions}, reverse=True)
     divisions = (_divide_by(group, min_step) for min_step in (math.inf, *steps[:STEPS]))
     return next((parts for parts in divisions if len(parts) > 1), [group])
 
 
 def _divide_by(group: list[Lattice], min_step: float) -> list[list[Lattice]]:
     """Divide a set modulo the greatest common divisor of all steps of at least `min_step`; by bounds without any."""
-    outer = [sum(step >= min_step for step, _ in each.dimensions) for each in group]
-    period = math.gcd(*(step for each, k in zip(group, outer, strict=True) for step, _ in each.dimensions[:k]))
+    outer = [sum(step >= min_step for step, _ in access.dimensions) for access in group]
+    period = math.gcd(*(step for access, k in zip(group, outer, strict=True) for step, _ in access.dimensions[:k]))
     period = period or ADDRESSES
     # Addresses modulo the period count from the first; intervals that cross the end continue at 0.
     origin = min(group).low

@@ -10,8 +10,8 @@ from anydml.tensor import Layout
 
 def operand_of(value: Value) -> tuple[int, Layout] | None:
     """Return the operand and layout of a value that one operand holds from its first byte on, else None."""
-    found = strided(value)
-    return None if found is None or found[0].offset else (found[0].operand, found[1])
+    strided_value = strided(value)
+    return None if strided_value is None or strided_value[0].offset else (strided_value[0].operand, strided_value[1])
 
 
 def strided(value: Value) -> tuple[Access, Layout] | None:

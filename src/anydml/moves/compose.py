@@ -79,15 +79,15 @@ class Composer:
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
         """Reshape in row-major order."""
-        return self._try(value, lambda each: each.reshape(sizes))
+        return self._try(value, lambda source: source.reshape(sizes))
 
     def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Value:
         """One axis as several, in row-major order."""
-        return self._try(value, lambda each: split(each, axis, sizes))
+        return self._try(value, lambda source: split(source, axis, sizes))
 
     def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
         """``result[c] = value[starts + steps·c]``."""
-        return self._try(value, lambda each: each.slice(starts, sizes, steps))
+        return self._try(value, lambda source: source.slice(starts, sizes, steps))
 
     def cut(self, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
         """Slice one axis."""
@@ -97,20 +97,20 @@ class Composer:
 
     def broadcast(self, value: Value, sizes: Sequence[int]) -> Value:
         """Broadcast by NumPy's rules."""
-        return self._try(value, lambda each: each.broadcast(sizes))
+        return self._try(value, lambda source: source.broadcast(sizes))
 
     def windows(self, value: Value, axis: int, count: int, length: int, step: int, apart: int = 1) -> Value:
         """``result[…, i, …, j] = value[…, step·i + apart·j, …]``."""
-        return self._try(value, lambda each: windows(each, axis, count, length, step, apart))
+        return self._try(value, lambda source: windows(source, axis, count, length, step, apart))
 
     def diagonal(self, value: Value, axis: int, other: int) -> Value:
         """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `other`."""
-        return self._try(value, lambda each: each.diagonal(axis, other))
+        return self._try(value, lambda source: source.diagonal(axis, other))
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Select elements along an axis by integers."""
         indices = self.without_fills(indices)
-        return self._try(value, lambda each: each.pick(indices, dtype, axis, outside))
+        return self._try(value, lambda source: source.pick(indices, dtype, axis, outside))
 
     def pick_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
         """Select elements by one index along each of several axes at once.
@@ -126,14 +126,14 @@ class Composer:
         known = [(axis, self.without_fills(indices), dtype) for axis, indices, dtype in picks]
         count = len(known[0][1].sizes)
 
-        def points(each: Value) -> Value:
+        def points(source: Value) -> Value:
             place = 0
             for number, (axis, indices, dtype) in enumerate(reversed(known)):
-                each = each.pick(indices, dtype, axis, outside)
+                source = source.pick(indices, dtype, axis, outside)
                 for k in reversed(range(count if number else 0)):
-                    each = each.diagonal(axis + k, place + count - 1 + k)
+                    source = source.diagonal(axis + k, place + count - 1 + k)
                 place = axis
-            return each
+            return source
 
         return self._try(value, points)
 
@@ -141,15 +141,15 @@ class Composer:
         """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``; all other sizes are equal."""
         indices = self.without_fills(indices)
 
-        def along(each: Value, by: Value) -> Value:
-            rank = len(each.sizes)
-            found = each.pick(by, dtype, axis, outside)
+        def along(source: Value, by: Value) -> Value:
+            rank = len(source.sizes)
+            result = source.pick(by, dtype, axis, outside)
             # Axes: leading, the indices', trailing. Every axis but `axis` occurs twice.
             for k in reversed(range(axis + 1, rank)):
-                found = found.diagonal(axis + k, rank + k - 1)
+                result = result.diagonal(axis + k, rank + k - 1)
             for k in reversed(range(axis)):
-                found = found.diagonal(k, axis + k)
-            return found
+                result = result.diagonal(k, axis + k)
+            return result
 
         try:
             return along(value, indices)
@@ -172,7 +172,7 @@ class Composer:
 
     def pad(self, value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
         """Pad with elements of `pattern`."""
-        return self._try(value, lambda each: pad(each, before, after, pattern))
+        return self._try(value, lambda source: pad(source, before, after, pattern))
 
     def stored(self, value: Value, reason: str) -> Value:
         """Store a value in new scratch."""
@@ -181,7 +181,7 @@ class Composer:
 
     def bytes_stored(self) -> int:
         """Total bytes of scratch."""
-        return sum(each.size for each in self._operands.values() if each.role == "scratch")
+        return sum(operand.size for operand in self._operands.values() if operand.role == "scratch")
 
     def program(self, is_simple: bool = True) -> Program:
         """Return the program; its moves are simplified if `is_simple`, which needs sizes that are not open."""
@@ -228,7 +228,7 @@ class Composer:
         """The elements of a value whose byte of a mask is 0, which the others do not have."""
         if are_none(value.sizes):
             return Value(value.sizes, value.element_size, ())
-        source, by = (self.access_of(self.without_fills(each), reason) for each in (value, mask))
+        source, by = (self.access_of(self.without_fills(operand), reason) for operand in (value, mask))
         if by.lookups:
             by = self.access_of(self.stored(mask, reason), reason)
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
@@ -258,10 +258,10 @@ class Composer:
         value = self.without_counting(value)
         if (simple := strided(value)) is not None:
             return simple[0]._replace(strides=simple[1].strides)
-        found = single_access(value) or single_access(self.stored(value, reason))
-        if found is None:
+        access = single_access(value) or single_access(self.stored(value, reason))
+        if access is None:
             raise AssertionError("a stored value is one access")
-        return found
+        return access
 
     def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
         try:

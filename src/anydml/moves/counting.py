@@ -31,11 +31,11 @@ def is_counting(source: Access | Fill) -> bool:
 def numbers(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Compute the elements of an arithmetic sequence; one axis per factor."""
     assert isinstance(piece.source, Access), "an arithmetic sequence"
-    found = np.full([int(factor.size) for factor in piece.factors], int(piece.source.offset) // ITEM, np.int64)
+    values = np.full([int(factor.size) for factor in piece.factors], int(piece.source.offset) // ITEM, np.int64)
     for k, (factor, stride) in enumerate(zip(piece.factors, piece.source.strides, strict=True)):
         along = np.arange(int(factor.size)) * (int(stride) // ITEM)
-        found += along.reshape(-1, *(1,) * (len(piece.factors) - k - 1))
-    return found
+        values += along.reshape(-1, *(1,) * (len(piece.factors) - k - 1))
+    return values
 
 
 def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | Fill:
@@ -47,29 +47,29 @@ def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | 
     by = index.source
     assert isinstance(by, Access), "an arithmetic sequence"
     steps = [stride // ITEM for stride in by.strides]
-    least = most = first = by.offset // ITEM
+    lowest = highest = first = by.offset // ITEM
     for factor, step in zip(index.factors, steps, strict=True):
         reach = (factor.size - 1) * step
-        least, most = (least + reach, most) if reach < 0 else (least, most + reach)
-    if most < 0:
-        least, most, first = least + size, most + size, first + size
-    if least < 0 or most >= size:
-        raise IndexError(f"indices {least} to {most} are out of range for an axis of size {size}")
+        lowest, highest = (lowest + reach, highest) if reach < 0 else (lowest, highest + reach)
+    if highest < 0:
+        lowest, highest, first = lowest + size, highest + size, first + size
+    if lowest < 0 or highest >= size:
+        raise IndexError(f"indices {lowest} to {highest} are out of range for an axis of size {size}")
     if isinstance(piece.source, Fill):
         return piece.source
-    kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
-    own = next((k for k, factor in enumerate(piece.factors) if factor.axis == axis and not is_one(factor.size)), None)
+    others = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
+    digit = next((k for k, factor in enumerate(piece.factors) if factor.axis == axis and not is_one(factor.size)), None)
 
     def along(offset: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        stride = 0 if own is None else strides[own]
-        return offset + first * stride, (*(strides[k] for k in kept), *(step * stride for step in steps))
+        stride = 0 if digit is None else strides[digit]
+        return offset + first * stride, (*(strides[k] for k in others), *(step * stride for step in steps))
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
-        found = []
-        for each in lookups:
-            offset, strides = along(each.offset, each.strides)
-            found.append(each._replace(offset=offset, strides=strides, lookups=nested(each.lookups)))
-        return tuple(found)
+        moved = []
+        for lookup in lookups:
+            offset, strides = along(lookup.offset, lookup.strides)
+            moved.append(lookup._replace(offset=offset, strides=strides, lookups=nested(lookup.lookups)))
+        return tuple(moved)
 
     offset, strides = along(piece.source.offset, piece.source.strides)
     return Access(piece.source.operand, offset, strides, nested(piece.source.lookups))

@@ -31,11 +31,11 @@ def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
 def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
     """Restrict a tidy piece to elements with equal coordinates along two axes, and remove the second axis."""
     factors: list[int | None] = []
-    for each in (axis, other):
-        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and not is_one(factor.size)]
-        if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
+    for d in (axis, other):
+        digits = [k for k, factor in enumerate(piece.factors) if factor.axis == d and not is_one(factor.size)]
+        if len(digits) > 1 or any(piece.factors[k].step != 1 for k in digits):
             raise NotComposableError(f"the elements that axes {axis} and {other} have in common have no common stride")
-        factors.append(own[0] if own else None)
+        factors.append(digits[0] if digits else None)
     lengths = [1 if k is None else piece.factors[k].size for k in factors]
     starts = [piece.start[axis], piece.start[other]]
     low = max(starts)
@@ -47,12 +47,12 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
             piece = _digits(piece, k, low - start, size)
     first, second = factors
     if first is not None and second is not None:
-        kept = [k for k in range(len(piece.factors)) if k != second]
+        remaining = [k for k in range(len(piece.factors)) if k != second]
 
         def both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-            return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in kept)
+            return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in remaining)
 
-        piece = Piece(piece.start, tuple(piece.factors[k] for k in kept), on_strides(piece.source, both))
+        piece = Piece(piece.start, tuple(piece.factors[k] for k in remaining), on_strides(piece.source, both))
     closed = tuple(
         factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
         for factor in piece.factors
@@ -62,13 +62,13 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
 
 def flip(piece: Piece, axis: int, length: int) -> Piece:
     """Reverse an axis of a value; `length` is the axis' size."""
-    own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
+    digits = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
 
     def reversed_strides(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        shift = sum((piece.factors[k].size - 1) * strides[k] for k in own)
-        return shift, tuple(-stride if k in own else stride for k, stride in enumerate(strides))
+        shift = sum((piece.factors[k].size - 1) * strides[k] for k in digits)
+        return shift, tuple(-stride if k in digits else stride for k, stride in enumerate(strides))
 
-    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
+    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in digits)
     start = (*piece.start[:axis], length - 1 - piece.start[axis] - reach, *piece.start[axis + 1 :])
     return Piece(start, piece.factors, on_strides(piece.source, reversed_strides))
 
@@ -82,25 +82,25 @@ def _count(first: int, last: int) -> Iterator[int]:
 
 def crop(piece: Piece, axis: int, low: int, high: int, length: int) -> Iterator[Piece]:
     """Restrict a piece to coordinates in [low, high) along an axis of a value, whose size is `length`."""
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)]
+    digits = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)]
     first = piece.start[axis]
-    if len(own) == 1:
-        _, size, step = piece.factors[own[0]]
+    if len(digits) == 1:
+        _, size, step = piece.factors[digits[0]]
         if is_one(step) and is_none(first) and are_same(size, length):
-            yield _digits(piece, own[0], low, high - low)
+            yield _digits(piece, digits[0], low, high - low)
             return
         if is_clamped(first, low, high, size, step) and not is_one(high - low):
             begin = larger(0, -((first - low) // step))
             end = smaller((high - 1 - first) // step + 1, size)
-            yield _digits(piece, own[0], begin, larger(0, end - begin))
+            yield _digits(piece, digits[0], begin, larger(0, end - begin))
             return
-    if any(piece.factors[k].size == 0 for k in own):
+    if any(piece.factors[k].size == 0 for k in digits):
         return
-    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
+    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in digits)
     if first >= low and first + reach < high:
         yield piece
     elif first < high and first + reach >= low:
-        k = max(own, key=lambda k: piece.factors[k].step)
+        k = max(digits, key=lambda k: piece.factors[k].step)
         _, size, step = piece.factors[k]
         rest = reach - (size - 1) * step
         # First the digits for which all elements of the smaller factors lie inside, then those for which some do.
@@ -120,16 +120,16 @@ def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]
     if is_one(by):
         yield piece._replace(start=(*piece.start[:axis], piece.start[axis] - origin, *piece.start[axis + 1 :]))
         return
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size) and f.step % by]
+    digits = [k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size) and f.step % by]
     offset = origin - piece.start[axis]
-    if not own:
+    if not digits:
         if offset % by == 0:
             start = (*piece.start[:axis], -offset // by, *piece.start[axis + 1 :])
             factors = tuple(f._replace(step=f.step // by) if f.axis == axis else f for f in piece.factors)
             yield piece._replace(start=start, factors=factors)
         return
-    if len(own) == 1:
-        (k,) = own
+    if len(digits) == 1:
+        (k,) = digits
         _, size, step = piece.factors[k]
         common = math.gcd(step, by)
         if offset % common:
@@ -139,7 +139,7 @@ def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]
         if first < size:
             yield from take_every(_digits(piece, k, first, -(-(size - first) // period), period), axis, origin, by)
         return
-    k = min(own, key=lambda k: piece.factors[k].size)
+    k = min(digits, key=lambda k: piece.factors[k].size)
     if piece.factors[k].size > MOST_DIGITS:
         raise NotComposableError(
             f"a step of {by} along axis {axis} does not align with the axes that were merged into it"
@@ -152,9 +152,9 @@ def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
     """Split an axis in two, the second of size `inner`."""
     first = piece.start[axis]
     low = first % inner
-    own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size))
+    digits = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size))
     reach = low
-    for step, k in own:
+    for step, k in digits:
         size = piece.factors[k].size
         if step % inner == 0:
             if reach >= inner:

@@ -41,12 +41,12 @@ def without_fills(program: Program) -> Program:
     for move in program.moves:
         if not isinstance(move.source, Fill):
             continue
-        least = whole[move.source.pattern]
+        min_bytes = whole[move.source.pattern]
         if may_write_twice(move):
             # With lookups, elements are written in order, so none may be divided.
-            least = max(least, move.element_size)
-        whole[move.source.pattern] = least
-    blocks = [_block(pattern, least) for pattern, least in whole.items()]
+            min_bytes = max(min_bytes, move.element_size)
+        whole[move.source.pattern] = min_bytes
+    blocks = [_block(pattern, min_bytes) for pattern, min_bytes in whole.items()]
     constants = tuple(
         Operand("constant", f"pattern of {len(pattern)} B", value=block)
         for pattern, block in zip(patterns, blocks, strict=True)
@@ -56,12 +56,12 @@ def without_fills(program: Program) -> Program:
     numbers = {n: n + (len(constants) if n >= first else 0) for n in range(len(program.operands))}
     moves: list[Move] = []
     for move in program.moves:
-        each = renumbered(move, numbers)
-        if isinstance(each.source, Fill):
-            number = patterns[each.source.pattern]
-            moves += _rows(each, first + number, blocks[number].size)
+        new_move = renumbered(move, numbers)
+        if isinstance(new_move.source, Fill):
+            number = patterns[new_move.source.pattern]
+            moves += _rows(new_move, first + number, blocks[number].size)
         else:
-            moves.append(each)
+            moves.append(new_move)
     return replace(
         program,
         operands=(*program.operands[:first], *constants, *program.operands[first:]),
@@ -69,12 +69,12 @@ def without_fills(program: Program) -> Program:
     )
 
 
-def _block(pattern: bytes, least: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Repeat a pattern to a multiple of the cache line, within `FILL_BLOCK` bytes if possible, and at least `least`."""
+def _block(pattern: bytes, min_bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Repeat a pattern to a multiple of the cache line, within `FILL_BLOCK` bytes if possible, at least `min_bytes`."""
     period = math.lcm(len(pattern), 64)
     if period > FILL_BLOCK:
         period = len(pattern)
-    count = max(max(1, FILL_BLOCK // period) * (period // len(pattern)), least // len(pattern))
+    count = max(max(1, FILL_BLOCK // period) * (period // len(pattern)), min_bytes // len(pattern))
     return np.frombuffer(pattern * count, np.uint8)
 
 

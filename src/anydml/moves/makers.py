@@ -51,26 +51,26 @@ class MoveMaker(Maker):
             numbers.update({SCRATCH + k: self._constant + k for k in range(len(self.scratch))})
             self.moves = [renumbered(move, numbers) for move in self.moves]
 
-    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
+    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """The next operand, or scratch if its strides do not have the sizes in which it is made."""
         to = self._next()
-        if made is None:
+        if write_sizes is None:
             return to
-        found = _reshaped(to, made.at)
-        if found is None:
-            found = self._scratch(to, made.at, "the result is made flat, and its elements lie apart")
-            self._later.append((to, _reshaped(found, to.n) or to))
-        return found
+        view = _reshaped(to, write_sizes.at)
+        if view is None:
+            view = self._scratch(to, write_sizes.at, "the result is made flat, and its elements lie apart")
+            self._later.append((to, _reshaped(view, to.n) or to))
+        return view
 
     def flat(self, x: Any) -> Any:
         """One axis of the same memory, or of scratch."""
         sizes = (self.count(x),)
-        found = _reshaped(x, sizes)
-        if found is None:
+        view = _reshaped(x, sizes)
+        if view is None:
             packed = self._scratch(x, x.n, "the array is read flat, and its elements lie apart")
             self.copy(packed, x)
-            found = _reshaped(packed, sizes)
-        return found
+            view = _reshaped(packed, sizes)
+        return view
 
     def _scratch(self, x: View, sizes: Sizes, reason: str) -> View:
         layout = Layout.packed(sizes, x.element_size)
@@ -112,8 +112,8 @@ class MoveMaker(Maker):
         (operand, offset, strides, lookups), by = x.access, indices.access
         if lookups:
             return super().along(x, indices, axis, outside)
-        own = Lookup(by.operand, indices.dtype, by.offset, by.strides, x.n[axis], strides[axis], outside, by.lookups)
-        access = Access(operand, offset, (*strides[:axis], 0, *strides[axis + 1 :]), (own,))
+        lookup = Lookup(by.operand, indices.dtype, by.offset, by.strides, x.n[axis], strides[axis], outside, by.lookups)
+        access = Access(operand, offset, (*strides[:axis], 0, *strides[axis + 1 :]), (lookup,))
         return View(indices.n, access, x.element_size, x.dtype)
 
     def constant(self, array: Constant) -> Any:
@@ -145,6 +145,6 @@ def _reshaped(x: View, sizes: Sizes) -> View | None:
         value = Value.stored(access.operand, x.n, access.strides, x.element_size).reshape(sizes)
     except NotComposableError:
         return None
-    if (found := strided(value)) is None:
+    if (strided_value := strided(value)) is None:
         return None if math.prod(sizes) else View(sizes, access._replace(strides=(0,) * len(sizes)), x.element_size)
-    return View(sizes, access._replace(strides=found[1].strides), x.element_size, x.dtype)
+    return View(sizes, access._replace(strides=strided_value[1].strides), x.element_size, x.dtype)

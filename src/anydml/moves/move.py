@@ -147,7 +147,7 @@ class Move(NamedTuple):
             elements = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
             total = elements * self.element_size
         for lookup in self.every_lookup():
-            used = [each.strides for each in every_lookup((lookup,))]
+            used = [inner.strides for inner in every_lookup((lookup,))]
             reads = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
             total += reads * np.dtype(lookup.dtype).itemsize
         return total
@@ -183,7 +183,7 @@ def reordered(move: Move, order: Sequence[int]) -> Move:
         return access._replace(strides=tuple(access.strides[d] for d in order), lookups=lookups)
 
     def permuted_lookup(lookup: Lookup) -> Lookup:
-        lookups = tuple(permuted_lookup(each) for each in lookup.lookups)
+        lookups = tuple(permuted_lookup(inner) for inner in lookup.lookups)
         return lookup._replace(strides=tuple(lookup.strides[d] for d in order), lookups=lookups)
 
     source = move.source if isinstance(move.source, Fill) else permuted(move.source)

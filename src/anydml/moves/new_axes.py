@@ -26,8 +26,10 @@ def split(value: Value, axis: int, sizes: Sequence[int]) -> Value:
 
 def _is_whole(piece: Piece, axis: int, size: int) -> bool:
     """Whether an axis of this size is known to be one factor of a piece."""
-    own = [factor for factor in piece.factors if factor.axis == axis]
-    return len(own) == 1 and is_one(own[0].step) and is_none(piece.start[axis]) and are_same(own[0].size, size)
+    factors = [factor for factor in piece.factors if factor.axis == axis]
+    return (
+        len(factors) == 1 and is_one(factors[0].step) and is_none(piece.start[axis]) and are_same(factors[0].size, size)
+    )
 
 
 def _split(piece: Piece, axis: int, sizes: Sequence[int]) -> Piece:
@@ -38,9 +40,9 @@ def _split(piece: Piece, axis: int, sizes: Sequence[int]) -> Piece:
     def apart(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         return 0, (*strides[:k], *[strides[k] * step for step in steps], *strides[k + 1 :])
 
-    own = [Factor(axis + d, size, 1) for d, size in enumerate(sizes)]
+    digits = [Factor(axis + d, size, 1) for d, size in enumerate(sizes)]
     start = (*piece.start[:axis], *(0,) * len(sizes), *piece.start[axis + 1 :])
-    return Piece(start, (*factors[:k], *own, *factors[k + 1 :]), on_strides(piece.source, apart))
+    return Piece(start, (*factors[:k], *digits, *factors[k + 1 :]), on_strides(piece.source, apart))
 
 
 def expand(value: Value, axis: int, size: int) -> Value:

@@ -14,13 +14,13 @@ Number = Callable[[Any], int]
 def numbers_of(move: Move) -> list[Any]:
     """Return the numbers of a move that may be open."""
     ends = [move.destination] if isinstance(move.source, Fill) else [move.destination, move.source]
-    found = [*move.sizes, move.element_size]
+    numbers = [*move.sizes, move.element_size]
     for end in ends:
-        found += end.strides
-        found.append(end.offset)
+        numbers += end.strides
+        numbers.append(end.offset)
     for lookup in move.every_lookup():
-        found += [lookup.offset, *lookup.strides, lookup.size, lookup.stride]
-    return found
+        numbers += [lookup.offset, *lookup.strides, lookup.size, lookup.stride]
+    return numbers
 
 
 def with_numbers(move: Move, number: Number) -> Move:
@@ -38,13 +38,13 @@ def with_numbers(move: Move, number: Number) -> Move:
         strides = tuple(map(number, access.strides))
         return Access(access.operand, number(access.offset), strides, tuple(map(lookup, access.lookups)))
 
-    def lookup(each: Lookup) -> Lookup:
-        return each._replace(
-            offset=number(each.offset),
-            strides=tuple(map(number, each.strides)),
-            size=number(each.size),
-            stride=number(each.stride),
-            lookups=tuple(map(lookup, each.lookups)),
+    def lookup(original: Lookup) -> Lookup:
+        return original._replace(
+            offset=number(original.offset),
+            strides=tuple(map(number, original.strides)),
+            size=number(original.size),
+            stride=number(original.stride),
+            lookups=tuple(map(lookup, original.lookups)),
         )
 
     source = move.source if isinstance(move.source, Fill) else end(move.source)

@@ -109,10 +109,10 @@ def _touches(number: int, move: Move) -> list[tuple[int, Lattice]]:
         dimensions = [(stride, count) for count, stride in components(access, sizes)]
         return access.operand, Lattice.of(ORIGIN + access.offset, size, dimensions, number, is_written)
 
-    found = [touch(to, True, element_size)]
+    touches = [touch(to, True, element_size)]
     if isinstance(source, Access):
-        found.append(touch(source, False, element_size))
-    return found + [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
+        touches.append(touch(source, False, element_size))
+    return touches + [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
 
 
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:

@@ -49,8 +49,8 @@ def on_strides(source: Source, change: Callable[[tuple[int, ...]], tuple[int, tu
         shift, strides = change(access.strides)
         lookups = []
         for lookup in access.lookups:
-            offset, own, inner = changed(lookup)
-            lookups.append(lookup._replace(offset=offset, strides=own, lookups=inner))
+            offset, strides_now, inner = changed(lookup)
+            lookups.append(lookup._replace(offset=offset, strides=strides_now, lookups=inner))
         return access.offset + shift, strides, tuple(lookups)
 
     return Access(source.operand, *changed(source))
@@ -63,8 +63,8 @@ def with_zero_strides(source: Source, count: int) -> Source:
 
 def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | Fill:
     """Return a piece's source restricted to the kept factors; all others are at digit 0."""
-    kept = [k for k, factor in enumerate(piece.factors) if keep(factor)]
-    return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in kept)))
+    remaining = [k for k, factor in enumerate(piece.factors) if keep(factor)]
+    return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in remaining)))
 
 
 def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor, ...]:
@@ -78,18 +78,18 @@ def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor,
 
 def is_whole(piece: Piece, axis: int, size: int) -> bool:
     """Whether a piece covers an axis of this size by at most one factor."""
-    own = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
-    if not is_none(piece.start[axis]) or len(own) > 1:
+    factors = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
+    if not is_none(piece.start[axis]) or len(factors) > 1:
         return False
-    return is_one(own[0].step) and are_same(own[0].size, size) if own else is_one(size)
+    return is_one(factors[0].step) and are_same(factors[0].size, size) if factors else is_one(size)
 
 
 def becomes_whole(piece: Piece, axis: int, size: int) -> bool:
     """Whether a piece `is_whole`, decided by comparisons if it is not known."""
     if is_whole(piece, axis, size):
         return True
-    own = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
-    return not piece.start[axis] and (own == [Factor(axis, size, 1)] if own else size == 1)
+    factors = [factor for factor in piece.factors if factor.axis == axis and not is_one(factor.size)]
+    return not piece.start[axis] and (factors == [Factor(axis, size, 1)] if factors else size == 1)
 
 
 def tidy(piece: Piece) -> Piece:
@@ -163,17 +163,17 @@ def with_ones(piece: Piece, places: dict[int, int], rank: int, is_only: bool) ->
     Raises:
         NotComposableError: it may be empty, and there is no axis left to say so.
     """
-    source, kept = piece.source, places
+    source, new_axes = piece.source, places
     if any(factor.axis not in places for factor in piece.factors):
         others = () if is_only else [f.axis for f in piece.factors if f.axis not in places and not is_one(f.size)]
         if others and not rank:
             raise NotComposableError("one of its pieces may be empty")
-        kept = {**places, **dict.fromkeys(others, 0)}
-        source = source_by_factors(piece, lambda factor: factor.axis in kept)
+        new_axes = {**places, **dict.fromkeys(others, 0)}
+        source = source_by_factors(piece, lambda factor: factor.axis in new_axes)
     start = [0] * rank
     for old, new in places.items():
         start[new] = piece.start[old]
-    factors = tuple([Factor(kept[axis], size, step) for axis, size, step in piece.factors if axis in kept])
+    factors = tuple([Factor(new_axes[axis], size, step) for axis, size, step in piece.factors if axis in new_axes])
     return Piece(tuple(start), factors, source)
 
 
@@ -193,16 +193,18 @@ def lookup_source(
     """
     if isinstance(piece.source, Fill):
         return piece.source
-    kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
+    others = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
     replaced = next((k for k, f in enumerate(piece.factors) if f.axis == axis and not is_one(f.size)), None)
-    zeros = (0,) * len(kept)
+    zeros = (0,) * len(others)
 
     def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         return tuple(
             lookup._replace(strides=zeros + lookup.strides, lookups=nested(lookup.lookups)) for lookup in lookups
         )
 
-    found = Lookup(index.operand, dtype, index.offset, zeros + index.strides, size, 0, outside, nested(index.lookups))
+    new_lookup = Lookup(
+        index.operand, dtype, index.offset, zeros + index.strides, size, 0, outside, nested(index.lookups)
+    )
     used = False
 
     def through(lookups: tuple[Lookup, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
@@ -213,11 +215,11 @@ def lookup_source(
             inner.append(lookup._replace(strides=own_strides, lookups=own_lookups))
         if replaced is not None and strides[replaced]:
             used = True
-            inner.append(found._replace(stride=strides[replaced]))
-        return (*(strides[k] for k in kept), *(0,) * count), tuple(inner)
+            inner.append(new_lookup._replace(stride=strides[replaced]))
+        return (*(strides[k] for k in others), *(0,) * count), tuple(inner)
 
     strides, lookups = through(piece.source.lookups, piece.source.strides)
     if not used and outside != "clamp":
         # The index does not change the address, but may be out of range.
-        lookups = (*lookups, found)
+        lookups = (*lookups, new_lookup)
     return Access(piece.source.operand, piece.source.offset, strides, lookups)

@@ -159,9 +159,9 @@ class Program(Record):
         if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
             yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
         for lookup in move.every_lookup():
-            for each in every_lookup((lookup,)) if lookup.outside == "refuse" else ():
-                if each.operand in written:
-                    yield f"the indices in #{each.operand} are refused before anything is written, but they are written"
+            for read in every_lookup((lookup,)) if lookup.outside == "refuse" else ():
+                if read.operand in written:
+                    yield f"the indices in #{read.operand} are refused before anything is written, but they are written"
         if reads_what_it_writes(move):
             yield "it reads what it writes"
         to = move.destination
@@ -172,8 +172,8 @@ class Program(Record):
 
     def with_moves(self, moves: Sequence[Move]) -> Program:
         """Return the program with other moves."""
-        every = moves if isinstance(moves, tuple) else tuple(moves)
-        return Program(self.name, self.operands, every, self.formula, self.host_kernel)
+        all_moves = moves if isinstance(moves, tuple) else tuple(moves)
+        return Program(self.name, self.operands, all_moves, self.formula, self.host_kernel)
 
     def __repr__(self) -> str:
         return f"Program({self.name}: {counted(len(self.operands), 'operand')}, {counted(len(self.moves), 'move')})"
@@ -211,8 +211,8 @@ def renumbered(move: Move, numbers: Mapping[int, int], offsets: Mapping[int, int
 
     def inside(lookup: Lookup) -> Lookup:
         offset = lookup.offset + more.get(lookup.operand, 0)
-        own = tuple(map(inside, lookup.lookups))
-        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=own)
+        inner = tuple(map(inside, lookup.lookups))
+        return lookup._replace(operand=numbers[lookup.operand], offset=offset, lookups=inner)
 
     source = move.source
     return Move(move.sizes, at(move.destination), source if isinstance(source, Fill) else at(source), move.element_size)

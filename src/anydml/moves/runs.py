@@ -13,15 +13,15 @@ Run = tuple[int, int, int]
 """First integer, count, and step; the step is 0 if the integers are equal."""
 
 
-def runs_of(integers: np.ndarray[Any, Any], most: int) -> list[Run] | None:
-    """Divide a 1-D array of integers into runs; None if there are more than `most`."""
+def runs_of(integers: np.ndarray[Any, Any], max_runs: int) -> list[Run] | None:
+    """Divide a 1-D array of integers into runs; None if there are more than `max_runs`."""
     if not integers.size:
         return [(0, 0, 1)]
     steps = np.diff(integers)
     runs: list[Run] = []
     at = 0
     while at < integers.size:
-        if len(runs) == most:
+        if len(runs) == max_runs:
             return None
         step = int(steps[at]) if at < steps.size else 1
         others = np.flatnonzero(steps[at:] != step)

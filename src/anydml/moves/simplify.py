@@ -83,19 +83,19 @@ def _simplify(move: Move) -> Move:
         return Move(
             columns[-1], destination, Access(source.operand, source.offset + shift[1], columns[1]), element_size
         )
-    each = iter(zip(shift[count:], columns[count:-1], strict=True))
+    rebuilding = iter(zip(shift[count:], columns[count:-1], strict=True))
     rebuilt = [
-        Access(end.operand, end.offset + by, own, tuple(_rebuilt(end.lookups, each)))
-        for end, by, own in zip(ends, shift, columns, strict=False)
+        Access(end.operand, end.offset + by, along, tuple(_rebuilt(end.lookups, rebuilding)))
+        for end, by, along in zip(ends, shift, columns, strict=False)
     ]
     return Move(columns[-1], rebuilt[0], source if isinstance(source, Fill) else rebuilt[1], element_size)
 
 
-def _rebuilt(lookups: Sequence[Lookup], each: Iterator[tuple[int, tuple[int, ...]]]) -> Iterator[Lookup]:
-    """Yield lookups with new offsets and strides from `each`, in the order of `every_lookup`."""
+def _rebuilt(lookups: Sequence[Lookup], rebuilding: Iterator[tuple[int, tuple[int, ...]]]) -> Iterator[Lookup]:
+    """Yield lookups with new offsets and strides from `rebuilding`, in the order of `every_lookup`."""
     for lookup in lookups:
-        inner = tuple(_rebuilt(lookup.lookups, each))
-        by, strides = next(each)
+        inner = tuple(_rebuilt(lookup.lookups, rebuilding))
+        by, strides = next(rebuilding)
         yield lookup._replace(offset=lookup.offset + by, strides=strides, lookups=inner)
 
 

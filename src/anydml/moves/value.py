@@ -184,7 +184,7 @@ class Value:
         Raises:
             NotComposableError: the new axes cut a factor at unequal places.
         """
-        before, after = ([k for k, size in enumerate(each) if not is_one(size)] for each in (self.sizes, sizes))
+        before, after = ([k for k, size in enumerate(shape) if not is_one(size)] for shape in (self.sizes, sizes))
         pairs = [*zip(before, after, strict=False)]
         if len(before) == len(after) and all(are_same(self.sizes[i], sizes[j]) for i, j in pairs):
             # Only axes of size 1 come and go.

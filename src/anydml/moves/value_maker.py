@@ -44,10 +44,10 @@ class Lazy:
 class _Result:
     """A result: its sizes, those in which it is made, and what is written to it, in order."""
 
-    __slots__ = ("made", "sizes", "writes")
+    __slots__ = ("sizes", "write_sizes", "writes")
 
-    def __init__(self, sizes: Sizes, made: Sizes) -> None:
-        self.sizes, self.made = sizes, made
+    def __init__(self, sizes: Sizes, write_sizes: Sizes) -> None:
+        self.sizes, self.write_sizes = sizes, write_sizes
         self.writes: list[tuple[View | None, Value]] = []
 
     @property
@@ -117,13 +117,13 @@ class ValueMaker(Maker):
         parts = value.sizes[len(count) :]
         single = [1 if is_none(by) else size for size, by in zip(count, step, strict=True)]
         steps = [1 if is_none(by) else by for by in step]
-        found = self._seen(
+        window = self._seen(
             x,
             self._composer.slice(
                 value, (*first, *[0 for _ in parts]), (*single, *parts), (*steps, *[1 for _ in parts])
             ),
         )
-        return self.broadcast(found, Numbers(count)) if any(is_none(by) for by in step) else found
+        return self.broadcast(window, Numbers(count)) if any(is_none(by) for by in step) else window
 
     def permute(self, x: Any, axes: Numbers) -> Any:
         """Permute the axes of a place or a value."""
@@ -141,8 +141,8 @@ class ValueMaker(Maker):
     def expand(self, x: Any, axis: int, size: int) -> Any:
         """Add an axis to a value, or to what is read of a place."""
         self._check((*x.n[:axis], size, *x.n[axis:]))
-        found = self._read(x)
-        return self._seen(found, expand(self.value_of(found), axis, size))
+        source = self._read(x)
+        return self._seen(source, expand(self.value_of(source), axis, size))
 
     def expand_each(self, x: Any, sizes: Numbers, behind: int) -> Any:
         """Add axes to a value."""
@@ -167,9 +167,9 @@ class ValueMaker(Maker):
         if isinstance(x, View):
             return super().slide(x, axis, count, step, length, apart)
         value = self.value_of(x)
-        found = self._composer.windows(value, axis, count, length, step, apart)
+        slid = self._composer.windows(value, axis, count, length, step, apart)
         rest = range(len(value.sizes))
-        return self._seen(x, found.permute((*rest[: axis + 1], len(rest), *rest[axis + 1 :])))
+        return self._seen(x, slid.permute((*rest[: axis + 1], len(rest), *rest[axis + 1 :])))
 
     def at(self, x: Any, axis: int, k: int) -> Any:
         """A coordinate of a place or a value."""
@@ -247,11 +247,11 @@ class ValueMaker(Maker):
         pattern = bytes(self._element_size) if value is None else value.pattern
         return Lazy(Value.filled((*sizes.at, *(1,) * self.parts), pattern), parts=self.parts)
 
-    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
+    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """A place in coordinates."""
-        number, own = len(self._results), made or sizes
-        self._results.append(_Result(sizes.at, own.at))
-        return View(own.at, Access(number, Steps({}), units(own.count)))  # type: ignore[arg-type]  # in coordinates
+        number, written = len(self._results), write_sizes or sizes
+        self._results.append(_Result(sizes.at, written.at))
+        return View(written.at, Access(number, Steps({}), units(written.count)))  # type: ignore[arg-type]  # in coordinates
 
     def copy(self, to: Any, x: Any) -> None:
         """Remember what is written."""
@@ -279,11 +279,11 @@ class ValueMaker(Maker):
             value, *_ = result.writes[0][1:]
             operand, strides = self._composer.begun(value, self._reason)
             self.write_again(result, operand, strides)
-            return Value.stored(operand, result.made, strides, self._element_size)
+            return Value.stored(operand, result.write_sizes, strides, self._element_size)
         value = self._composed(result)
         if len(value.pieces) > MOST_PIECES:
             value = self._composer.stored(value, f"it would be {len(value.pieces)} pieces")
-        return value if result.sizes is result.made else self._composer.reshape(value, result.sizes)
+        return value if result.sizes is result.write_sizes else self._composer.reshape(value, result.sizes)
 
     def _composed(self, result: _Result) -> Value:
         """Return what is written to a result so far, which is not overwritten."""
@@ -294,10 +294,10 @@ class ValueMaker(Maker):
         for (to, _), value in zip(result.writes, values, strict=True):
             if to is None:
                 raise AssertionError("only the first write is of a whole result")
-            pieces += [_placed(to, piece, len(result.made)) for piece in value.pieces]
+            pieces += [_placed(to, piece, len(result.write_sizes)) for piece in value.pieces]
         size = values[0].element_size if values else self._element_size
         parts = values[0].sizes[len(values[0].sizes) - self.parts :] if values and self.parts else (1,) * self.parts
-        return Value((*result.made, *parts), size, tuple(pieces))
+        return Value((*result.write_sizes, *parts), size, tuple(pieces))
 
     def of_one_size(self, values: list[Value]) -> list[Value]:
         """Return values of elements of one size."""
@@ -309,24 +309,27 @@ class ValueMaker(Maker):
             if to is None or are_none(to.n):
                 continue
             parts = value.sizes[len(to.n) :]
-            own = (*[in_bytes(along, strides) for along in to.access.strides], *[value.element_size for _ in parts])
-            target = Access(operand, in_bytes(to.access.offset, strides), own)
+            written = (
+                *[in_bytes(along, strides) for along in to.access.strides],
+                *[value.element_size for _ in parts],
+            )
+            target = Access(operand, in_bytes(to.access.offset, strides), written)
             if not to.access.lookups:
                 self._composer.write(target, value)
                 continue
             source = self._composer.access_of(self._composer.without_fills(value), self._reason)
-            lookups = tuple([self._lookup(each, strides, len(parts)) for each in to.access.lookups])
+            lookups = tuple([self._lookup(inner, strides, len(parts)) for inner in to.access.lookups])
             box, source = last_written((*to.n, *parts), target._replace(lookups=lookups), source)
             self._composer.add(Move(box, target._replace(lookups=lookups), source, value.element_size))
 
     def _lookup(self, lookup: Lookup, strides: Sizes, parts: int) -> Lookup:
         """Return a lookup in bytes, by the strides of the result that is written."""
         indices = self._composer.without_fills(self.index_of(self._indices[lookup.operand]))
-        found = self._composer.access_of(indices, self._reason)
+        access = self._composer.access_of(indices, self._reason)
         return lookup._replace(
-            operand=found.operand,
-            offset=found.offset + in_bytes(lookup.offset, found.strides),
-            strides=(*[in_bytes(along, found.strides) for along in lookup.strides], *(0,) * parts),
+            operand=access.operand,
+            offset=access.offset + in_bytes(lookup.offset, access.strides),
+            strides=(*[in_bytes(along, access.strides) for along in lookup.strides], *(0,) * parts),
             stride=in_bytes(lookup.stride, strides),
         )
 
@@ -361,7 +364,7 @@ def _placed(to: View, piece: Piece, rank: int) -> Piece:
     for first, (axis, step) in zip(piece.start, steps, strict=False):
         start[axis] += first * step
     factors = []
-    for own, size, step in piece.factors:
-        axis, by = steps[own] if own < own_rank else (rank + own - own_rank, 1)
+    for old_axis, size, step in piece.factors:
+        axis, by = steps[old_axis] if old_axis < own_rank else (rank + old_axis - own_rank, 1)
         factors.append(Factor(axis, size, step * by))
     return Piece((*start, *piece.start[own_rank:]), tuple(factors), piece.source)

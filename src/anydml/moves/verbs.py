@@ -61,9 +61,9 @@ new: Any = tuple.__new__
 
 def _woven(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return elements of one and of the other in turn."""
-    found = [*a, *b]
-    found[::2], found[1::2] = a, b
-    return tuple(found)
+    woven = [*a, *b]
+    woven[::2], woven[1::2] = a, b
+    return tuple(woven)
 
 
 def views_of(layouts: Sequence[Layout], dtypes: Sequence[str] = ()) -> list[View]:
@@ -132,11 +132,11 @@ class Maker(Sizing):
         """One axis as several, in row-major order; their product is its size."""
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            found, by = [], strides[axis]
+            new_strides, by = [], strides[axis]
             for size in reversed(sizes.at):
-                found.append(by)
+                new_strides.append(by)
                 by = by * size
-            return 0, (*strides[:axis], *reversed(found), *strides[axis + 1 :])
+            return 0, (*strides[:axis], *reversed(new_strides), *strides[axis + 1 :])
 
         return x.seen((*x.n[:axis], *sizes.at, *x.n[axis + 1 :]), change)
 
@@ -170,8 +170,8 @@ class Maker(Sizing):
         more = sizes.count - len(x.n)
 
         def change(strides: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-            each = zip(x.n, strides, sizes.at[more:], strict=True)
-            return 0, (*(0,) * more, *[along if own == size else 0 for own, along, size in each])
+            columns = zip(x.n, strides, sizes.at[more:], strict=True)
+            return 0, (*(0,) * more, *[along if old == size else 0 for old, along, size in columns])
 
         return x.seen(sizes.at, change)
 
@@ -213,15 +213,15 @@ class Maker(Sizing):
         if type(x.access) is Access and not x.access.lookups and not indices.access.lookups:
             operand, offset, strides, _ = x.access
             by, before, behind = indices.access, (0,) * axis, (0,) * (rank - axis - 1)
-            own = (*before, *by.strides, *behind)
-            lookup = Lookup(by.operand, indices.dtype, by.offset, own, x.n[axis], strides[axis], outside)
+            index_strides = (*before, *by.strides, *behind)
+            lookup = Lookup(by.operand, indices.dtype, by.offset, index_strides, x.n[axis], strides[axis], outside)
             at = Access(operand, offset, (*strides[:axis], *(0,) * count, *strides[axis + 1 :]), (lookup,))
             return View(n, at, x.element_size, x.dtype)
         piece = Piece((0,) * rank, tuple([Factor(k, size, 1) for k, size in enumerate(x.n)]), x.access)
-        found = lookup_source(piece, indices.access, axis, x.n[axis], indices.dtype, outside, count)
+        looked_up = lookup_source(piece, indices.access, axis, x.n[axis], indices.dtype, outside, count)
         # The indices' axes are last.
         order = (*range(axis), *range(rank - 1, rank - 1 + count), *range(axis, rank - 1))
-        access = on_strides(found, lambda strides: (0, tuple([strides[k] for k in order])))
+        access = on_strides(looked_up, lambda strides: (0, tuple([strides[k] for k in order])))
         return View(n, access, x.element_size, x.dtype)
 
     def along(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
@@ -262,18 +262,18 @@ class Maker(Sizing):
         if x.access is None:
             return x
         (operand, offset, strides, lookups), by = x.access, mask.access
-        own = unless(by.operand, by.strides)._replace(offset=by.offset)
-        return View(x.n, Access(operand, offset, strides, (*lookups, own)), x.element_size, x.dtype)
+        lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
+        return View(x.n, Access(operand, offset, strides, (*lookups, lookup)), x.element_size, x.dtype)
 
     def updated(self, x: Any) -> Any:
         """The place of the next result, which holds x already; parts of it are then written again, in order."""
         self.shapes.append(x.n)
         return View(x.n)
 
-    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
-        """The place of the next result, in other sizes of the same row-major order if `made` has them."""
+    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
+        """The place of the next result, written in `write_sizes`, of the same row-major order, if given."""
         self.shapes.append(sizes.at)
-        return View((made or sizes).at)
+        return View((write_sizes or sizes).at)
 
     def copy(self, to: Any, x: Any) -> None:
         """Write a view to a place of the same sizes, in row-major order where indices say where to: later ones win."""

@@ -24,16 +24,18 @@ def windows(value: Value, axis: int, count: int, length: int, step: int, apart: 
     size, rank = value.sizes[axis], len(value.sizes)
     pieces = []
     for piece in map(tidy, value.without_empty().pieces):
-        own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
+        merged = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
         if not becomes_whole(piece, axis, size):
             raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
-        kept = [k for k in range(len(piece.factors)) if k not in own]
+        others = [k for k in range(len(piece.factors)) if k not in merged]
 
-        def seen(strides: tuple[int, ...], own: list[int] = own, kept: list[int] = kept) -> tuple[int, tuple[int, ...]]:
-            along = strides[own[0]] if own else 0
-            return 0, (*(strides[k] for k in kept), along * step, along * apart)
+        def seen(
+            strides: tuple[int, ...], merged: list[int] = merged, others: list[int] = others
+        ) -> tuple[int, tuple[int, ...]]:
+            along = strides[merged[0]] if merged else 0
+            return 0, (*(strides[k] for k in others), along * step, along * apart)
 
-        factors = (*(piece.factors[k] for k in kept), Factor(axis, count, 1), Factor(rank, length, 1))
+        factors = (*(piece.factors[k] for k in others), Factor(axis, count, 1), Factor(rank, length, 1))
         pieces.append(piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, seen)))
     sizes = (*value.sizes[:axis], count, *value.sizes[axis + 1 :], length)
     return Value(sizes, value.element_size, () if are_none(sizes) else tuple(pieces))

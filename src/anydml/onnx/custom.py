@@ -55,11 +55,11 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
             arguments[name] = None if sizes is None else ctx.known(node, sizes, name)
         else:
             arguments[name] = node.get(name)
-    arrays = [arguments[each.name] for each in function.arrays]
+    arrays = [arguments[parameter.name] for parameter in function.arrays]
     tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
     ctx.stored(*tensors)
-    indices = [arguments[each.name] for each in function.arrays if each.is_index]
-    shapes = [each.shape for each in tensors]
+    indices = [arguments[parameter.name] for parameter in function.arrays if parameter.is_index]
+    shapes = [tensor.shape for tensor in tensors]
     inferred = function.infer(function.label, shapes, checked_arguments(function, arguments, tensors[0], indices))
     waiting: list[Array] = []
 
@@ -72,7 +72,7 @@ def run(node: Node, ctx: LoweringContext, *inputs: Tensor | None) -> list[Tensor
 
     dtype, count = tensors[0].dtype, sum(map(math.prod, inferred.shapes))
     # Strings are moved by position, which takes index arrays; and all parts are allocated at once.
-    more = 8 * (count + 2 * sum(each.size for each in tensors)) if dtype.hasobject else 0
+    more = 8 * (count + 2 * sum(tensor.size for tensor in tensors)) if dtype.hasobject else 0
     more += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
     results = [
         ctx.computed_result(node, shape, dtype, make, 0 if number else more)
@@ -94,16 +94,19 @@ def describe(known: Described, *_: Tensor | None) -> OperatorDesc | None:
 
 
 def _entry(function: Function) -> Entry:
-    inputs = [each for each in function.parameters if each.is_array or each.kind == HOST]
+    inputs = [parameter for parameter in function.parameters if parameter.is_array or parameter.kind == HOST]
     formals = (
-        Formal(each.name, each.is_array or not each.has_default, is_variadic=each.kind == "Arrays") for each in inputs
+        Formal(parameter.name, parameter.is_array or not parameter.has_default, is_variadic=parameter.kind == "Arrays")
+        for parameter in inputs
     )
     attributes = {
-        each.name: Attribute(_TYPES.get(each.kind, (AttributeProto.STRING,)), not each.has_default, each.default)
-        for each in function.parameters
-        if each not in inputs
+        parameter.name: Attribute(
+            _TYPES.get(parameter.kind, (AttributeProto.STRING,)), not parameter.has_default, parameter.default
+        )
+        for parameter in function.parameters
+        if parameter not in inputs
     }
-    decisive = tuple(number for number, each in enumerate(inputs) if not each.is_array)
+    decisive = tuple(number for number, parameter in enumerate(inputs) if not parameter.is_array)
     return Entry((1,), run, describe, decisive, Signature(tuple(formals), attributes))
 
 
@@ -129,4 +132,4 @@ NODES: Mapping[tuple[str, str], Entry] = {(DOMAIN, name): _entry(function) for n
 def _stored(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.array
-    return [_stored(each) for each in value] if isinstance(value, list) else value
+    return [_stored(item) for item in value] if isinstance(value, list) else value

@@ -213,12 +213,12 @@ class _Descriptions:
 
     def _described(self, known: Described, inputs: Sequence[GraphValue | None]) -> Finding | None:
         node = known.node
-        outputs = [each for each in known.outputs if isinstance(each, Tensor)]
-        is_skipped = all(not each.size for each in outputs) or all(each.array is not None for each in outputs)
+        outputs = [output for output in known.outputs if isinstance(output, Tensor)]
+        is_skipped = all(not output.size for output in outputs) or all(output.array is not None for output in outputs)
         if node.entry.describe is None:
             return apart(node.name, ON_THE_CPU) if node.operator in MOVING and self._skips_empty else None
         if self._skips_empty and is_skipped:
-            return None if any(each.size for each in outputs) or not outputs else apart(node.name, NO_ELEMENTS)
+            return None if any(output.size for output in outputs) or not outputs else apart(node.name, NO_ELEMENTS)
         if (error := outside(node, inputs)) is not None:
             return Finding(node.name, error=error)
         try:
@@ -262,7 +262,7 @@ class _Descriptions:
 
     def _foreign(self, proto: NodeProto, name: str, error: ModelError) -> Finding:
         """Note the results of a node that anydml does not implement, as far as onnx can infer them."""
-        inputs = [self._values.get(each) for each in proto.input]
+        inputs = [self._values.get(name) for name in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [None if isinstance(value, Unknown) else value for value in inputs]
         for output, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):

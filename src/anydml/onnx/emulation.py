@@ -28,7 +28,7 @@ def is_emulated(desc: OperatorDesc, level: FeatureLevel) -> bool:
 def _narrowed(value: Any, is_index: bool) -> Any:
     """Return a tensor's desc, or several, with 32-bit integers; anything else as it is."""
     if isinstance(value, tuple):
-        return tuple(_narrowed(each, is_index) for each in value)
+        return tuple(_narrowed(item, is_index) for item in value)
     if not isinstance(value, TensorDesc) or value.data_type not in NARROW:
         return value
     kind = DataType.UINT32 if is_index else NARROW[value.data_type]

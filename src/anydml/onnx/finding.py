@@ -60,6 +60,8 @@ def apart(name: str, why: str) -> Finding:
 
 def movement_in(proto: NodeProto) -> str:
     """Count the movement nodes in the bodies of a node, such as those of If and Loop."""
-    entries = (NODES.get((plain_domain(each.domain), each.op_type)) for each in nodes(subgraphs(proto)))
+    entries = (
+        NODES.get((plain_domain(inner_node.domain), inner_node.op_type)) for inner_node in nodes(subgraphs(proto))
+    )
     count = sum(entry is not None and entry.describe is not None for entry in entries)
     return counted(count, "movement node") if count else ""

@@ -108,7 +108,7 @@ class FoldingContext(ShapeContext):
 
     def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """See `LoweringContext.constant_result`."""
-        is_external = any(each.t.data_location == TensorProto.EXTERNAL for each in node.attributes.values())
+        is_external = any(attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values())
         if tensor.dtype.hasobject or tensor.size > self._most or is_external:
             raise UnknownElementsError(node.label)
         return LoweringContext.constant_result(self, node, tensor, make, cost)

@@ -260,5 +260,5 @@ def read_as_data(nodes: Sequence[tuple[NodeProto, Node | ModelError]], graph: Gr
         names.update(name for k, name in enumerate(proto.input) if k not in by)
         for body in bodies(subgraphs(proto)):
             names.update(name for inner in body.node for name in inner.input)
-            names.update(each if isinstance(each, str) else each.name for each in body.output)
+            names.update(output if isinstance(output, str) else output.name for output in body.output)
     return names

@@ -109,7 +109,7 @@ def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None])
         elif name:
             return {}
     imports = [helper.make_opsetid(key, version) for key, version in opsets.items()]
-    found: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
+    output_types: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
         schema, node, types, input_data=data, opset_imports=imports
     )
-    return found
+    return output_types

@@ -59,7 +59,7 @@ class Program:
         self.outputs = tuple(value.name for value in graph.output)
         self.programs = 0
         self._is_fused = is_fused
-        has_text = any(each.dtype.hasobject for each in self.inputs.values())
+        has_text = any(value.dtype.hasobject for value in self.inputs.values())
         self._moved: Fused[..., Any] | None = fuse(self._traced) if is_fused and not has_text else None
         self._last_use = last_use([(node.inputs, node.outputs) for node in self.nodes], self.outputs)
         self._decisive = decisive(self.nodes)
@@ -119,7 +119,7 @@ class Program:
 
     def _traced(self, *arguments: Any) -> tuple[Any, ...]:
         """Trace the graph on the arguments of `_arguments`; the function that is fused."""
-        trace = next((each.trace for each in leaves(arguments) if isinstance(each, TracedArray)), None)
+        trace = next((leaf.trace for leaf in leaves(arguments) if isinstance(leaf, TracedArray)), None)
         if trace is None:
             raise UnknownElementsError("an array")
         tracing = TracingContext(trace)
@@ -130,7 +130,7 @@ class Program:
             values[name] = graph_input.traced(value)
         self._evaluate(values, tracing.run)
         results = tuple([tracing.traced_output(values[name]) for name in self.outputs])
-        tracing.check_memory([each for each in leaves(results) if isinstance(each, TracedArray)])
+        tracing.check_memory([leaf for leaf in leaves(results) if isinstance(leaf, TracedArray)])
         return results
 
     def _run(self, arrays: Mapping[str, Any], log: Callable[[str], object] | None) -> tuple[Any, ...]:
@@ -232,7 +232,7 @@ class Input:
             if not isinstance(value, (list, tuple)):
                 message = f"input {show(self.name)} is a {type(value).__name__}, but the graph has a sequence"
                 raise ModelError(message, field=self.name, rule="a sequence must be a list of arrays")
-            return [self._check(each, budget) for each in value]
+            return [self._check(item, budget) for item in value]
         return self._check(value, budget)
 
     def _check(self, value: Any, budget: Budget) -> Array:
@@ -274,7 +274,7 @@ class Input:
             self.check_fit(value.element, value.shape)
             return Tensor(value.element, value.shape, value=value.value)
         if self.is_sequence:
-            return TensorSequence(self.traced(each) for each in value)  # type: ignore[misc]  # a sequence has tensors
+            return TensorSequence(self.traced(item) for item in value)  # type: ignore[misc]  # a sequence has tensors
         elements = value if isinstance(value, list) else [value]
         shape = (len(elements),) if isinstance(value, list) else ()
         return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))

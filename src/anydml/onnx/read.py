@@ -68,7 +68,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
         raise ModelError(f"{label(name, domain, kind)}: {domains}", kind, "opset_import")
-    version = max((each for each in known if each <= opset), default=None)
+    version = max((since for since in known if since <= opset), default=None)
     declared = None if domain else onnx_signature(kind, opset)
     # A version between ours and the opset's is one that anydml does not have.
     if declared is not None and version is not None and declared[0] > version:

@@ -204,4 +204,4 @@ def _factors(tensor: Tensor) -> int:
 
 def tensors_in(values: Sequence[GraphValue]) -> list[Tensor]:
     """Return all tensors, including those in sequences."""
-    return [tensor for each in values for tensor in (each if isinstance(each, TensorSequence) else (each,))]
+    return [tensor for value in values for tensor in (value if isinstance(value, TensorSequence) else (value,))]

@@ -20,7 +20,9 @@ def counts(operators: Iterable[str]) -> str:
 def out_of_scope(findings: Sequence[Finding]) -> str:
     """Return ``"37 nodes compute and are out of scope: MatMul 12, …"``; an empty string if there are none."""
     computing = [
-        each.operator for each in findings if each.unchecked is not None and each.computes and not each.on_host
+        finding.operator
+        for finding in findings
+        if finding.unchecked is not None and finding.computes and not finding.on_host
     ]
     if not computing:
         return ""
@@ -30,28 +32,29 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
 
 def not_looked_at(findings: Iterable[Finding]) -> list[Finding]:
     """Return the movement nodes that would run on the device and were not checked."""
-    left = (each for each in findings if each.unchecked is not None and not each.apart)
-    return [each for each in left if not each.computes and not each.on_host]
+    left = (finding for finding in findings if finding.unchecked is not None and not finding.apart)
+    return [finding for finding in left if not finding.computes and not finding.on_host]
 
 
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield a line on each kind of movement nodes that were not checked, if there are any."""
     left = not_looked_at(findings)
-    bodies = [each for each in left if each.operator in WITH_BODIES]
-    left = [each for each in left if each.operator not in WITH_BODIES]
-    waiting, others = ([each for each in left if bool(each.sizes) is waits] for waits in (True, False))
+    bodies = [finding for finding in left if finding.operator in WITH_BODIES]
+    left = [finding for finding in left if finding.operator not in WITH_BODIES]
+    waiting, others = ([finding for finding in left if bool(finding.sizes) is waits] for waits in (True, False))
     if bodies:
-        yield f"bodies are not looked at: {counts(each.operator for each in bodies)}"
+        yield f"bodies are not looked at: {counts(finding.operator for finding in bodies)}"
     if waiting:
         missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
         count, verb = counted(len(waiting), "node"), "is" if len(waiting) == 1 else "are"
         hints = " ".join(f"--size {name}=4" for name in missing)
-        which = counts(each.operator for each in waiting)
+        which = counts(finding.operator for finding in waiting)
         yield f"{count} {verb} not looked at, because sizes are symbolic ({which}): give {hints}"
     if others:
         verb = "is" if len(others) == 1 else "are"
         count = counted(len(others), "node")
-        yield f"{count} {verb} not looked at, because sizes are not known: {counts(each.operator for each in others)}"
-    for why in dict.fromkeys(each.apart for each in findings if each.apart and not each.on_host):
-        operators = [each.operator for each in findings if each.apart == why]
+        which = counts(finding.operator for finding in others)
+        yield f"{count} {verb} not looked at, because sizes are not known: {which}"
+    for why in dict.fromkeys(finding.apart for finding in findings if finding.apart and not finding.on_host):
+        operators = [finding.operator for finding in findings if finding.apart == why]
         yield f"{counted(len(operators), 'node')} not on the device ({counts(operators)}): {why}"

@@ -85,9 +85,9 @@ def onnx_signature(operator: str, opset: int) -> tuple[int, Signature] | None:
         schema = onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
         return None
-    attributes = {name: _attribute(each) for name, each in schema.attributes.items()}
-    uses, moved = Counter(each.type_str for each in schema.inputs), {each.type_str for each in schema.outputs}
-    return schema.since_version, Signature(tuple(_formal(each, uses, moved) for each in schema.inputs), attributes)
+    attributes = {name: _attribute(attribute) for name, attribute in schema.attributes.items()}
+    uses, moved = Counter(formal.type_str for formal in schema.inputs), {formal.type_str for formal in schema.outputs}
+    return schema.since_version, Signature(tuple(_formal(formal, uses, moved) for formal in schema.inputs), attributes)
 
 
 def _attribute(declared: Any) -> Attribute:

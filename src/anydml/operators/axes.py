@@ -15,14 +15,14 @@ from anydml.symbols import are_at_least, are_equal, integers_or_symbols, one_or_
 from anydml.text import counted
 
 
-def _distinct(name: str, field: str, rank: int, given: Sizes) -> Sizes:
+def _distinct(name: str, field: str, rank: int, axes: Sizes) -> Sizes:
     """Normalize distinct axes to 0 … rank − 1."""
-    found: Sizes = tuple([infer.normalized(name, rank, given[k]) for k in range(len(given))])
-    for k in range(len(found)):
+    distinct: Sizes = tuple([infer.normalized(name, rank, axes[k]) for k in range(len(axes))])
+    for k in range(len(distinct)):
         for j in range(k):
-            if found[j] == found[k]:
-                raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must occur once")
-    return found
+            if distinct[j] == distinct[k]:
+                raise DescError(f"{name}: {field} is {list(axes)}", name, field, "each axis must occur once")
+    return distinct
 
 
 @rule
@@ -34,11 +34,11 @@ def permute_rule(make: Maker, x: View, axes: Numbers) -> None:
 @front
 def check_permute(name: str, shape: Sizes, axes: Any) -> tuple[Sizes]:
     """Return the axes from 0 on."""
-    found: Sizes = _distinct(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
-    if len(found) != len(shape):
-        message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
+    order: Sizes = _distinct(name, "axes", len(shape), integers_or_symbols(name, "axes", axes))
+    if len(order) != len(shape):
+        message = f"{name}: axes has {counted(len(order), 'entry')}, but x has {counted(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry per dimension")
-    return (found,)
+    return (order,)
 
 
 @function(check_permute, rule=permute_rule)
@@ -133,8 +133,8 @@ def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, b
     if axis is None:
         return (sum(shifts),) * 1, True
     rank: int = len(shape)
-    given: Sizes = one_or_more(name, "axis", axis)
-    axes: Sizes = tuple([infer.normalized(name, rank, given[k]) for k in range(len(given))])
+    named_axes: Sizes = one_or_more(name, "axis", axis)
+    axes: Sizes = tuple([infer.normalized(name, rank, named_axes[k]) for k in range(len(named_axes))])
     if len(shifts) != 1 and len(shifts) != len(axes):
         message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
         raise DescError(message, name, "shift", "one entry per axis, or one for all")
@@ -144,11 +144,11 @@ def check_roll(name: str, shape: Sizes, shift: Any, axis: Any) -> tuple[Sizes, b
 
 def _shifted(shifts: Sizes, axes: Sizes, axis: int) -> int:
     """Return by how much an axis is shifted in all."""
-    found: int = 0
+    shift: int = 0
     for k in range(len(axes)):
         if axes[k] == axis:
-            found += shifts[k if len(shifts) > 1 else 0]
-    return found
+            shift += shifts[k if len(shifts) > 1 else 0]
+    return shift
 
 
 @function(check_roll, rule=roll_rule)

@@ -127,7 +127,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = ValueStart + k · ValueDelta`` for the k-th coordinate."""
-        start, delta = (each.number for each in self._ends())
+        start, delta = (scalar.number for scalar in self._ends())
         for k, at in enumerate(itertools.product(*map(range, self.output_tensor.sizes))):
             if self.value_data_type.dtype.kind == "f":
                 value = scalar_bytes(float(start) + k * float(delta), self.value_data_type)

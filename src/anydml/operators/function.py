@@ -118,9 +118,9 @@ class _SizesMaker(Maker):
         _InferredError: they are.
     """
 
-    def result(self, sizes: Numbers, made: Numbers | None = None) -> Any:
+    def result(self, sizes: Numbers, write_sizes: Numbers | None = None) -> Any:
         """Stop."""
-        super().result(sizes, made)
+        super().result(sizes, write_sizes)
         raise _InferredError
 
     def updated(self, x: Any) -> Any:
@@ -162,8 +162,8 @@ class Function:
     @property
     def arrays(self) -> tuple[Parameter, ...]:
         """The parameters that are operands, in the order of operands: data, then indices and masks."""
-        found = [each for each in self.parameters if each.is_array]
-        return tuple(sorted(found, key=lambda each: each.is_index))
+        arrays = [parameter for parameter in self.parameters if parameter.is_array]
+        return tuple(sorted(arrays, key=lambda parameter: parameter.is_index))
 
     @property
     def is_of_lists(self) -> bool:
@@ -172,11 +172,15 @@ class Function:
 
     def input_names(self, count: int) -> list[str]:
         """The names of `count` inputs in errors."""
-        return [f"arrays[{i}]" for i in range(count)] if self.is_of_lists else [each.name for each in self.arrays]
+        return (
+            [f"arrays[{i}]" for i in range(count)]
+            if self.is_of_lists
+            else [parameter.name for parameter in self.arrays]
+        )
 
     def data_count(self, inputs: int) -> int:
         """The number of data inputs among `inputs` inputs."""
-        return inputs - sum(each.is_index for each in self.parameters)
+        return inputs - sum(parameter.is_index for parameter in self.parameters)
 
     @property
     def has_parts(self) -> bool:
@@ -189,11 +193,11 @@ class Function:
         Raises:
             DescError: the call breaks a rule.
         """
-        found = self.checked(label, shapes, arguments)
+        checked = self.checked(label, shapes, arguments)
         make = Maker() if self.has_parts else _SizesMaker()
         with suppress(_InferredError):
-            self.apply(make, [View(tuple(shape)) for shape in shapes], found)
-        return Inferred(found, make.shapes)
+            self.apply(make, [View(tuple(shape)) for shape in shapes], checked)
+        return Inferred(checked, make.shapes)
 
     def checked(self, label: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
         """Check a call; return the rule's numbers.
@@ -205,7 +209,7 @@ class Function:
 
     def apply(self, make: Maker, inputs: Sequence[Any], parameters: Parameters) -> None:
         """Make the results of a call, from views of its inputs."""
-        numbers = [Numbers(each) if type(each) is tuple else each for each in parameters]
+        numbers = [Numbers(value) if type(value) is tuple else value for value in parameters]
         self.rule(make, *([inputs] if self.is_of_lists else inputs), *numbers)
 
     def lowered(
@@ -232,11 +236,11 @@ class Function:
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter of a name."""
-        return next(each for each in self.parameters if each.name == name)
+        return next(parameter for parameter in self.parameters if parameter.name == name)
 
     def bound(self, arguments: Sequence[Any]) -> list[Any]:
         """Append the defaults of missing arguments to positional ones."""
-        return [*arguments, *(each.default for each in self.parameters[len(arguments) :])]
+        return [*arguments, *(parameter.default for parameter in self.parameters[len(arguments) :])]
 
 
 def treatment(out_of_range: str) -> Outside:
@@ -285,12 +289,12 @@ def described(
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
     code, kinds = stub.__code__, stub.__annotations__
-    count, most = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    count, total = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     defaults: dict[str, Any] = dict(stub.__kwdefaults__ or {})
-    given = stub.__defaults__ or ()
-    defaults.update(zip(code.co_varnames[count - len(given) : count], given, strict=True))
-    found = []
-    for name in code.co_varnames[:most]:
+    default_values = stub.__defaults__ or ()
+    defaults.update(zip(code.co_varnames[count - len(default_values) : count], default_values, strict=True))
+    parameters = []
+    for name in code.co_varnames[:total]:
         if name == "out":
             continue
         kind = str(kinds[name]).replace("Sequence[Array]", ARRAYS)
@@ -298,5 +302,5 @@ def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
         if kind.startswith("Literal["):
             words = ast.literal_eval(f"({kind[8:-1]},)")
             kind = "Literal"
-        found.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
-    return tuple(found)
+        parameters.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
+    return tuple(parameters)

@@ -82,12 +82,12 @@ class GatherOperatorDesc(OperatorDesc):
             yield self.problem("IndicesTensor.Sizes", message, rule)
             return
         whole, count = self._logical_sizes(), len(self.output_tensor.sizes)
-        kept = self._kept()
-        if len(kept) > count:
+        remaining = self._kept()
+        if len(remaining) > count:
             message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {counted(count, 'dimension')}"
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
             return
-        expected = (1,) * (count - len(kept)) + tuple(whole[d] for d in kept)
+        expected = (1,) * (count - len(remaining)) + tuple(whole[d] for d in remaining)
         if expected != self.output_tensor.sizes:
             message = f"OutputTensor.Sizes is {list(self.output_tensor.sizes)}, but must be {list(expected)}"
             rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
@@ -108,13 +108,13 @@ class GatherOperatorDesc(OperatorDesc):
         Those of the input's leading part are dropped first, then those of the index part (example 3 of the document).
         """
         sizes = self._logical_sizes()
-        kept = list(range(len(sizes)))
+        remaining = list(range(len(sizes)))
         for first, last in ((0, self.axis), (self.axis, self.axis + self.index_dimensions)):
             for d in range(first, last):
-                if len(kept) <= len(self.output_tensor.sizes) or sizes[d] != 1:
+                if len(remaining) <= len(self.output_tensor.sizes) or sizes[d] != 1:
                     break
-                kept.remove(d)
-        return tuple(kept)
+                remaining.remove(d)
+        return tuple(remaining)
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Pick, without the indices' ignored dimensions, and with the output's leading 1s."""
@@ -122,22 +122,22 @@ class GatherOperatorDesc(OperatorDesc):
         for _ in range(len(self.indices_tensor.sizes) - self.index_dimensions):
             indices = make.at(indices, 0, 0)
         picked = make.pick(x, indices, self.axis, "clamp")
-        kept = self._kept()
+        remaining = self._kept()
         for d in reversed(range(picked.rank)):
-            if d not in kept:
+            if d not in remaining:
                 picked = make.at(picked, d, 0)
-        for _ in range(len(self.output_tensor.sizes) - len(kept)):
+        for _ in range(len(self.output_tensor.sizes) - len(remaining)):
             picked = make.expand(picked, 0, 1)
         make.store(picked)
 
     def element(self, at: Coordinate, read: ReadIndex) -> Source:
         """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
-        axis, count, kept = self.axis, self.index_dimensions, self._kept()
+        axis, count, remaining = self.axis, self.index_dimensions, self._kept()
         size = self.input_tensor.sizes[axis]
-        padding = len(self.output_tensor.sizes) - len(kept)
+        padding = len(self.output_tensor.sizes) - len(remaining)
         ignored = len(self.indices_tensor.sizes) - count
         logical = [0] * len(self._logical_sizes())
-        for d, c in zip(kept, at[padding:], strict=True):
+        for d, c in zip(remaining, at[padding:], strict=True):
             logical[d] = c
         index = read(1, (*[0] * ignored, *logical[axis : axis + count]))
         if index < 0:

@@ -77,31 +77,31 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
                 yield self.problem(
                     f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", f"{name} must be UINT32"
                 )
-        count, found = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
+        count, shape = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
         yield from self.sizes_are(
             "OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes must be 1"
         )
         name = "OutputCoordinatesTensor"
-        if len(found) < 2:
-            message = f"{name} has {len(found)} dimensions"
+        if len(shape) < 2:
+            message = f"{name} has {len(shape)} dimensions"
             yield self.problem(f"{name}.Sizes", message, "there must be at least two dimensions: rows and coordinates")
             return
         rows = math.prod(self.input_tensor.sizes)
-        expected = (*(1,) * (len(found) - 2), rows, found[-1])
+        expected = (*(1,) * (len(shape) - 2), rows, shape[-1])
         rule = "rows must be InputTensor's elements, and sizes before them 1"
         yield from self.sizes_are(name, self.output_coordinates_tensor, expected, rule)
         sizes = self.input_tensor.sizes
-        least = max(1, len([*itertools.dropwhile(lambda size: size == 1, sizes)]))
-        if not least <= found[-1] <= len(sizes):
-            message = f"{name} has {found[-1]} coordinates in a row, but InputTensor.Sizes is {list(sizes)}"
-            rule = f"there must be {least} to {len(sizes)}: dimensions, with or without leading sizes of 1"
+        min_rows = max(1, len([*itertools.dropwhile(lambda size: size == 1, sizes)]))
+        if not min_rows <= shape[-1] <= len(sizes):
+            message = f"{name} has {shape[-1]} coordinates in a row, but InputTensor.Sizes is {list(sizes)}"
+            rule = f"there must be {min_rows} to {len(sizes)}: dimensions, with or without leading sizes of 1"
             yield self.problem(f"{name}.Sizes", message, rule)
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
         """All bytes, and a mask of those with bits other than a float's sign."""
-        every = np.arange(256, dtype=np.uint8)
-        return every, (every & 127 != 0).astype(np.uint8)
+        all_bytes = np.arange(256, dtype=np.uint8)
+        return all_bytes, (all_bytes & 127 != 0).astype(np.uint8)
 
     @property
     def scratch(self) -> tuple[tuple[int, str], ...]:
@@ -151,32 +151,32 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         size = source.element_size
         top = size - 1 if sys.byteorder == "little" else 0
         for k in range(size):
-            own = unless(INPUT, source.strides)._replace(offset=k)
+            mask = unless(INPUT, source.strides)._replace(offset=k)
             if k == top and self.input_tensor.data_type.dtype.kind == "f":
                 still = (0,) * len(source.sizes)
-                byte = own._replace(size=256, stride=1, outside="clamp")
-                own = unless(IS_VALUE, still)._replace(lookups=(byte,))
-            yield own
+                byte = mask._replace(size=256, stride=1, outside="clamp")
+                mask = unless(IS_VALUE, still)._replace(lookups=(byte,))
+            yield mask
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The coordinates of each nonzero element, and their number."""
         rows = self.output_coordinates_tensor.sizes
-        before, found = (0,) * (len(rows) - 2), 0
+        before, nonzero = (0,) * (len(rows) - 2), 0
         for at in itertools.product(*map(range, self.input_tensor.sizes)):
             if read(INPUT, at) != 0:
                 for k, place in enumerate(at[len(at) - rows[-1] :]):
-                    yield COORDINATES, (*before, found, k), _word(place), ()
-                found += 1
-        yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(found), ()
+                    yield COORDINATES, (*before, nonzero, k), _word(place), ()
+                nonzero += 1
+        yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(nonzero), ()
 
 
 def _found(tensors: Sequence[np.ndarray[Any, Any]], find: FindNonzero) -> None:
     x, count, rows = tensors[: COORDINATES + 1]
     width = rows.shape[-1]
     # Leading dimensions of size 1 may be omitted from the coordinates.
-    found = find(x.reshape(x.shape[x.ndim - width :]), np.dtype(np.uint32))
-    rows[(0,) * (rows.ndim - 2)][: len(found)] = found
-    count[...] = len(found)
+    coordinates = find(x.reshape(x.shape[x.ndim - width :]), np.dtype(np.uint32))
+    rows[(0,) * (rows.ndim - 2)][: len(coordinates)] = coordinates
+    count[...] = len(coordinates)
 
 
 def _word(number: int) -> bytes:
@@ -209,7 +209,7 @@ def _numbers(count: int) -> Iterator[Move]:
                 yield Move(sizes, Access(NUMBERS, offset, strides), Access(BYTES, value, by), 1)
 
 
-def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, most: int) -> Iterator[Move]:
+def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, last_index: int) -> Iterator[Move]:
     """Compute inclusive prefix sums.
 
     Args:
@@ -217,28 +217,30 @@ def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, most: int
         sums: the destination; may be the source.
         count: number of elements.
         scratch: first free byte of `SUMS`.
-        most: upper bound of the sums.
+        last_index: upper bound of the sums.
     """
     partial, blocks = (SUMS, scratch, WIDTH), -(-count // BLOCK)
     yield _copied(numbers, partial, blocks, BLOCK)
     for k in range(1, min(BLOCK, count)):
         # The last block may be shorter.
         many = -(-(count - k) // BLOCK)
-        yield _added(_from(partial, k - 1), _from(numbers, k), _from(partial, k), (many,), (BLOCK,), (BLOCK,), most)
+        yield _added(
+            _from(partial, k - 1), _from(numbers, k), _from(partial, k), (many,), (BLOCK,), (BLOCK,), last_index
+        )
     yield _copied(partial, sums, min(BLOCK, count), 1)
     if count <= BLOCK:
         return
     free = scratch + count * WIDTH
     ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
     # The last block's sum is not needed.
-    yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, most)
+    yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, last_index)
     whole, rest = divmod(count - BLOCK, BLOCK)
-    to, own = _from(sums, BLOCK), _from(partial, BLOCK)
+    to, sums_within = _from(sums, BLOCK), _from(partial, BLOCK)
     if whole:
-        yield _added(before, own, to, (whole, BLOCK), (1, 0), (BLOCK, 1), most)
+        yield _added(before, sums_within, to, (whole, BLOCK), (1, 0), (BLOCK, 1), last_index)
     if rest:
         skip = whole * BLOCK
-        yield _added(_from(before, whole), _from(own, skip), _from(to, skip), (rest,), (0,), (1,), most)
+        yield _added(_from(before, whole), _from(sums_within, skip), _from(to, skip), (rest,), (0,), (1,), last_index)
 
 
 def _from(numbers: Numbers, k: int) -> Numbers:
@@ -258,11 +260,11 @@ def _added(
     sizes: tuple[int, ...],
     a_steps: tuple[int, ...],
     steps: tuple[int, ...],
-    most: int,
+    last_index: int,
 ) -> Move:
     """Return the move ``to = a + b``, by two lookups into the table. `steps` applies to b and to the sums."""
     lookups = tuple(
-        Lookup(operand, "uint32", offset, tuple(stride * k for k in by), most + 1, WIDTH)
+        Lookup(operand, "uint32", offset, tuple(stride * k for k in by), last_index + 1, WIDTH)
         for (operand, offset, stride), by in ((a, a_steps), (b, steps))
     )
     operand, offset, stride = to

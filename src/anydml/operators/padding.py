@@ -263,12 +263,12 @@ class Padding1OperatorDesc(_Padding):
 def check_pad(name: str, shape: Sizes, pads: Any, mode: Word, value: Item) -> tuple[Sizes, Sizes, Word, Item]:
     """Return the numbers of elements before and after each dimension, the mode, and the value."""
     rank: int = len(shape)
-    given: Sizes = integers_or_symbols(name, "pads", pads)
-    if len(given) != 2 * rank:
-        message = f"{name}: pads has {counted(len(given), 'entry')}, but x has {counted(rank, 'dimension')}"
+    widths: Sizes = integers_or_symbols(name, "pads", pads)
+    if len(widths) != 2 * rank:
+        message = f"{name}: pads has {counted(len(widths), 'entry')}, but x has {counted(rank, 'dimension')}"
         raise DescError(message, name, "pads", "one start per dimension, then one end per dimension")
-    start: Sizes = tuple([given[d] for d in range(rank)])
-    end: Sizes = tuple([given[rank + d] for d in range(rank)])
+    start: Sizes = tuple([widths[d] for d in range(rank)])
+    end: Sizes = tuple([widths[rank + d] for d in range(rank)])
     for i in range(rank):
         before, after = start[i], end[i]
         if not holds((before >= 0) & (after >= 0)):

@@ -47,13 +47,13 @@ from anydml.operators.function import FUNCTIONS as FUNCTIONS
 
 
 
-def _is_desc(found: _Any, module: str) -> bool:
+def _is_desc(value: _Any, module: str) -> bool:
     """Whether a name of a module is a desc that it defines, not a base class."""
     return (
-        isinstance(found, type)
-        and issubclass(found, _OperatorDesc)
-        and found.__module__ == module
-        and hasattr(found, "OPERATOR")
+        isinstance(value, type)
+        and issubclass(value, _OperatorDesc)
+        and value.__module__ == module
+        and hasattr(value, "OPERATOR")
     )
 
 
@@ -61,10 +61,10 @@ for _file in sorted(_os.listdir(_os.path.dirname(__file__))):
     _stem = _file.removesuffix(".py")
     _name = f"{__package__}.{_stem}"
     if _stem != _file and _stem[0] != "_" and _name not in _sys.modules and _stem != "computing":
-        globals().update({name: each for name, each in vars(_import_module(_name)).items() if _is_desc(each, _name)})
+        globals().update({name: value for name, value in vars(_import_module(_name)).items() if _is_desc(value, _name)})
 
 DESCS: dict[str, type[_OperatorDesc]] = {
-    name: found for name, found in globals().items() if isinstance(found, type) and issubclass(found, _OperatorDesc)
+    name: value for name, value in globals().items() if isinstance(value, type) and issubclass(value, _OperatorDesc)
 }
 """The desc classes, by name."""
 del DESCS["_OperatorDesc"]

@@ -49,11 +49,11 @@ def _places(counts: Sizes) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 @front
-def check_repeat(name: str, shape: Sizes, given: Any, axis: Any) -> tuple[Sizes, int]:
+def check_repeat(name: str, shape: Sizes, repeats: Any, axis: Any) -> tuple[Sizes, int]:
     """Return the counts, and the axis."""
-    counts: Sizes = one_or_more(name, "repeats", given)
+    counts: Sizes = one_or_more(name, "repeats", repeats)
     if len(counts) != 0 and not are_at_least(0, counts):
-        raise DescError(f"{name}: repeats is {given}", name, "repeats", "repeats must be 0 or more")
+        raise DescError(f"{name}: repeats is {repeats}", name, "repeats", "repeats must be 0 or more")
     along: int = FLAT if axis is None else infer.axis_of(name, len(shape), axis)
     if len(counts) != 1 and not holds(len(counts) == (math.prod(shape) if along < 0 else shape[along])):
         size = math.prod(shape) if along < 0 else shape[along]
@@ -68,10 +68,10 @@ def check_repeat(name: str, shape: Sizes, given: Any, axis: Any) -> tuple[Sizes,
 @front
 def check_scales(name: str, shape: Sizes, scales: Any) -> tuple[Sizes]:
     """Return the factors."""
-    given: Sizes = infer.vector(name, "scales", scales, len(shape))
-    if len(given) != 0 and not are_at_least(1, given):
-        raise DescError(f"{name}: scales is {list(given)}", name, "scales", "each must be at least 1")
-    return (given,)
+    factors: Sizes = infer.vector(name, "scales", scales, len(shape))
+    if len(factors) != 0 and not are_at_least(1, factors):
+        raise DescError(f"{name}: scales is {list(factors)}", name, "scales", "each must be at least 1")
+    return (factors,)
 
 
 @function(check_repeat, rule=repeat_rule)

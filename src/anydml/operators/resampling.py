@@ -56,7 +56,7 @@ class ResampleBase(OperatorDesc):
     def grids(self) -> list[Grid]:
         """The coordinate map of each dimension."""
         of_input, of_output, direction = self._offsets()
-        return [Grid(*each, direction) for each in zip(self.scales, of_input, of_output, strict=True)]
+        return [Grid(*axis, direction) for axis in zip(self.scales, of_input, of_output, strict=True)]
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
@@ -80,8 +80,8 @@ class ResampleBase(OperatorDesc):
         yield from self.nearest_only(self.interpolation_mode)
 
     def _axes(self) -> list[GridAxis]:
-        each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
-        return [grid_axis(grid, count, size) for grid, count, size in each]
+        axes = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
+        return [grid_axis(grid, count, size) for grid, count, size in axes]
 
     def apply(self, make: Maker, *inputs: View) -> None:
         """Steps where positions have a constant step or repeat, lookups of constants elsewhere."""

@@ -62,8 +62,8 @@ def window_problems(
         if stride == 0 or not INT_MIN <= stride <= INT_MAX:
             message = f"InputWindowStrides[{i}] is {stride}"
             yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride must be an INT and never 0")
-        elif size >= 1 and n > (most := max_copied_elements(size, stride)):
-            message = f"{taken[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {most}"
+        elif size >= 1 and n > (max_n := max_copied_elements(size, stride)):
+            message = f"{taken[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {max_n}"
             name = taken[0].removesuffix("Tensor")
             rule = f"1 <= {name}Sizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
             yield desc.problem(f"{taken[0]}.Sizes[{i}]", message, rule)
@@ -161,9 +161,9 @@ def check_taken(name: str, taken: Sizes, sizes: Sizes, steps: Sizes) -> None:
     """
     for i in range(len(taken)):
         # Floor division makes this 0 for an empty window.
-        most: int = max_copied_elements(sizes[i], steps[i])
-        if not holds((taken[i] >= 0) & (taken[i] <= most)):
-            message = f"{name}: output_sizes[{i}] is {taken[i]}, but the window gives at most {most}"
+        max_n: int = max_copied_elements(sizes[i], steps[i])
+        if not holds((taken[i] >= 0) & (taken[i] <= max_n)):
+            message = f"{name}: output_sizes[{i}] is {taken[i]}, but the window gives at most {max_n}"
             raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
 
 
@@ -176,8 +176,8 @@ def check_slice1(
     rank: int = len(shape)
     starts: Sizes = tuple([first_copied(offsets[i], sizes[i], steps[i]) for i in range(rank)])
     if output_sizes is None:
-        most: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
-        return starts, most, steps
+        max_ns: Sizes = tuple([max_copied_elements(sizes[i], steps[i]) for i in range(rank)])
+        return starts, max_ns, steps
     taken: Sizes = infer.vector(name, "output_sizes", output_sizes, rank)
     check_taken(name, taken, sizes, steps)
     return starts, taken, steps

@@ -71,13 +71,13 @@ class TileOperatorDesc(OperatorDesc):
 @front
 def check_tile(name: str, shape: Sizes, repeats: Any) -> tuple[Sizes]:
     """Return one number for each dimension of the result."""
-    given: Sizes = integers_or_symbols(name, "repeats", repeats)
-    if len(given) != 0 and not are_at_least(0, given):
-        raise DescError(f"{name}: repeats is {list(given)}", name, "repeats", "each must be 0 or more")
-    rank: int = max(len(given), len(shape))
-    more: int = rank - len(given)
+    counts: Sizes = integers_or_symbols(name, "repeats", repeats)
+    if len(counts) != 0 and not are_at_least(0, counts):
+        raise DescError(f"{name}: repeats is {list(counts)}", name, "repeats", "each must be 0 or more")
+    rank: int = max(len(counts), len(shape))
+    more: int = rank - len(counts)
     check_dimensions(name, "the result", rank)
-    times: Sizes = tuple([1 if d < more else given[d - more] for d in range(rank)])
+    times: Sizes = tuple([1 if d < more else counts[d - more] for d in range(rank)])
     return (times,)
 
 

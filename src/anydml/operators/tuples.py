@@ -49,14 +49,14 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
             message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
             kind = field.removesuffix("Tensor")
             yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount must be 1")
-    own, index = _sizes(data, indices, counts)
-    if own[: counts.batch] != index[: counts.batch]:
+    whole, index = _sizes(data, indices, counts)
+    if whole[: counts.batch] != index[: counts.batch]:
         message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
-        message += f"{list(own[: counts.batch])}"
+        message += f"{list(whole[: counts.batch])}"
         yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
-    most = counts.input - counts.batch
-    if index[-1] > most:
-        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {counted(most, 'dimension')}"
+    max_length = counts.input - counts.batch
+    if index[-1] > max_length:
+        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {counted(max_length, 'dimension')}"
         yield desc.problem(
             "IndicesTensor.Sizes", message, "an index must have at most as many coordinates as there are"
         )
@@ -64,8 +64,8 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
 
 def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
     """Return ``I[:-1] ++ X[b+t:]``, before right-alignment."""
-    own, index = _sizes(data, indices, counts)
-    return (*index[:-1], *own[counts.batch + index[-1] :])
+    whole, index = _sizes(data, indices, counts)
+    return (*index[:-1], *whole[counts.batch + index[-1] :])
 
 
 def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: tuple[int, ...]) -> Iterator[Problem]:
@@ -100,15 +100,15 @@ def picked_elements(
     Coordinates are right-aligned in DimensionCount; those in the input may be out of range.
     """
     rank = len(data.sizes)
-    own, index = _sizes(data, indices, counts)
+    whole, index = _sizes(data, indices, counts)
     length = index[-1]
-    rest = own[counts.batch + length :]
+    rest = whole[counts.batch + length :]
     for c in itertools.product(*map(range, index[:-1])):
         place = (0,) * (rank - counts.indices)
         coordinates = []
         for q in range(length):
             i = read(1, (*place, *c, q))
-            coordinates.append(i + own[counts.batch + q] if i < 0 else i)
+            coordinates.append(i + whole[counts.batch + q] if i < 0 else i)
         for r in itertools.product(*map(range, rest)):
             at = (*c, *r)
             inside = (*c[: counts.batch], *coordinates, *r)

@@ -27,7 +27,7 @@ def support_table(levels: Levels, tensors: Sequence[str], selecting: str) -> Sup
     return tuple(
         SupportRow(
             FeatureLevel.parse(level),
-            {name: Support(low, high, own[0] if own and name == selecting else types) for name in tensors},
+            {name: Support(low, high, selected[0] if selected and name == selecting else types) for name in tensors},
         )
-        for level, low, high, types, *own in levels
+        for level, low, high, types, *selected in levels
     )

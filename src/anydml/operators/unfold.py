@@ -117,7 +117,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                 "OutputTensor.DataType", message, "InputTensor and OutputTensor must have the same DataType"
             )
         broken: list[Problem] = []
-        for field, values, least in (
+        for field, values, min_value in (
             ("WindowSizes", self.window_sizes, 1),
             ("Strides", self.strides, 1),
             ("Dilations", self.dilations, 1),
@@ -131,7 +131,7 @@ class UnfoldOperatorDesc(OperatorDesc):
                 continue
             broken += self.one_per_dimension(field, values, len(spatial))
             for i, value in enumerate(values):
-                if value == 0 < least:
+                if value == 0 < min_value:
                     broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it must be at least 1"))
         yield from broken
         if broken or len(sizes) < 3:
@@ -209,12 +209,12 @@ def check_unfold(
     return sizes, blocks, steps, apart, before, after
 
 
-def _spatial(name: str, field: str, values: Any, count: int, least: int, usual: int) -> Sizes:
-    given: Sizes = (usual,) * count if values is None else integers_or_symbols(name, field, values)
-    if len(given) != count or not are_at_least(least, given):
-        message = f"{name}: {field} is {list(given)}, but x has {counted(count, 'number')} of spatial dimensions"
-        raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {least}")
-    return given
+def _spatial(name: str, field: str, values: Any, count: int, min_value: int, usual: int) -> Sizes:
+    entries: Sizes = (usual,) * count if values is None else integers_or_symbols(name, field, values)
+    if len(entries) != count or not are_at_least(min_value, entries):
+        message = f"{name}: {field} is {list(entries)}, but x has {counted(count, 'number')} of spatial dimensions"
+        raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {min_value}")
+    return entries
 
 
 @function(check_unfold, rule=unfold_rule)

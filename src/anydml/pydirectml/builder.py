@@ -69,7 +69,7 @@ class Device:
         missing = next((index for index in model.inputs if index not in bound), None)
         if missing is not None:
             raise _unbound(f"input {missing}", "is not bound")
-        if [each.source for each in outputs] != model.outputs:
+        if [output.source for output in outputs] != model.outputs:
             raise _unbound("outputs", "are not the expressions that the model was built from")
         buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
         model.compiled.bind([bound[index].bytes for index in model.inputs], buffers).dispatch()

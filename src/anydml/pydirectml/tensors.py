@@ -154,7 +154,7 @@ def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
 
 def _fits(values: dict[str, Any]) -> bool:
     lists = [values["sizes"], *([values["strides"]] if values.get("strides") is not None else [])]
-    if not all(isinstance(each, (list, tuple, np.ndarray)) for each in lists):
+    if not all(isinstance(item, (list, tuple, np.ndarray)) for item in lists):
         return False
     is_policy = isinstance(values.get("tensor_policy", TensorPolicy.default), TensorPolicy)
     return is_policy and isinstance(values.get("flags", 0), int) and isinstance(values["data_type"], int)

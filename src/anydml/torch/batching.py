@@ -34,7 +34,7 @@ def split_training(
 def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int | None = 0) -> tuple[Any, Any]:
     """Join along the axis behind the batch; arrays without a batch are broadcast."""
     if axis is None:
-        flat = [each.reshape(info.batch_size, -1) for each in _each_batch_first(info, in_dims[0], arrays)]
+        flat = [array.reshape(info.batch_size, -1) for array in _each_batch_first(info, in_dims[0], arrays)]
         return call("join", flat, 1), 0
     arrays, axis = _all_batch_first(info, in_dims[0], arrays, axis)
     return call("join", arrays, axis), 0

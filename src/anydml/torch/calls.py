@@ -17,9 +17,9 @@ from anydml.torch.transforms import call
 def tensor_function(function: Function) -> Callable[..., Any]:
     """Return a function on tensors, with the stub's signature and docstring except for ``out``."""
     signature = inspect.signature(function.stub)
-    parameters = [each for each in signature.parameters.values() if each.name != "out"]
-    names = [each.name for each in function.parameters]
-    positional = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)
+    parameters = [parameter for parameter in signature.parameters.values() if parameter.name != "out"]
+    names = [parameter.name for parameter in function.parameters]
+    positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     signature = signature.replace(parameters=parameters)
 
     @functools.wraps(function.stub)

@@ -67,10 +67,12 @@ def kernel(function: Function) -> Callable[..., Any]:
         x = values[0]
         for k, (parameter, value) in enumerate(zip(function.parameters, values, strict=True)):
             if parameter.kind == "Arrays":
-                values[k] = [_real(each) for each in value]
+                values[k] = [_real(item) for item in value]
             elif parameter.is_array:
                 values[k] = _real(value)
-        named = {each.name: value for each, value in zip(function.parameters[count:], values[count:], strict=True)}
+        named = {
+            parameter.name: value for parameter, value in zip(function.parameters[count:], values[count:], strict=True)
+        }
         values = values[:count]
         if function.has_parts and not x.is_cpu:
             named["out"] = _parts(function, x, values[1:])
@@ -119,7 +121,7 @@ def register_fast_path(function: Function) -> None:
     if compiled is None:
         _LIBRARY.impl(function.name, general, on_cpu, with_keyset=True)
         return
-    others = [k for k, each in enumerate(function.parameters) if k and _TYPES[each.kind] == "Tensor"]
+    others = [k for k, parameter in enumerate(function.parameters) if k and _TYPES[parameter.kind] == "Tensor"]
     modes, is_compiling = torch._C._len_torch_dispatch_stack, torch.compiler.is_compiling
     is_profiled, recorder = torch._C._autograd._profiler_enabled, torch._C._get_tracing_state
 

@@ -34,9 +34,9 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
         if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
             return general(keys, *arguments)
         values = function.bound(arguments)
-        kinds = [each.kind for each in function.parameters]
+        kinds = [parameter.kind for parameter in function.parameters]
         data = [value for value, kind in zip(values, kinds, strict=True) if kind in ("Array", "Arrays")]
-        duals = [forward_ad.unpack_dual(each, level=_LEVEL) for each in _tensors(data)]
+        duals = [forward_ad.unpack_dual(tensor, level=_LEVEL) for tensor in _tensors(data)]
         results = general(keys, *_with(values, kinds, [dual.primal for dual in duals]))
         if not torch._C._is_fwd_grad_enabled() or all(dual.tangent is None for dual in duals):
             return results
@@ -53,12 +53,12 @@ def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[.
 
 def linear(function: Function, values: Sequence[Any]) -> tuple[Any, ...]:
     """Return the arguments of the call that moves tangents: fill values become 0."""
-    kinds = [each.kind for each in function.parameters]
+    kinds = [parameter.kind for parameter in function.parameters]
     return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, values, strict=True))
 
 
 def _tensors(data: Sequence[Any]) -> list[Any]:
-    return [tensor for each in data for tensor in ([each] if isinstance(each, torch.Tensor) else each)]
+    return [tensor for item in data for tensor in ([item] if isinstance(item, torch.Tensor) else item)]
 
 
 def _with(values: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:

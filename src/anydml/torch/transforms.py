@@ -88,7 +88,7 @@ class _Call:
         """Return, for each of the first `count` tensors, whether it is differentiable data rather than indices."""
         if self.function.is_of_lists:
             return [True] * count
-        return [each.kind == "Array" for each in self.function.parameters[:count]]
+        return [parameter.kind == "Array" for parameter in self.function.parameters[:count]]
 
 
 class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types are read from PyTorch

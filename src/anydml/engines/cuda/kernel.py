@@ -231,18 +231,18 @@ def move_tiles(
                     number = index.to(tl.int32).to(tl.int64)
                 number = tl.where(number < 0, number + (last + 1), number)
                 if lookups[6 * n + 5] != 0:
-                    kept = (number >= 0) & (number <= last)
+                    is_inside = (number >= 0) & (number <= last)
                 number = tl.minimum(tl.maximum(number, 0), last)
             else:
                 if lookups[6 * n + 5] != 0:
-                    kept = index.to(tl.uint64) <= last.to(tl.uint64)
+                    is_inside = index.to(tl.uint64) <= last.to(tl.uint64)
                 number = tl.minimum(index.to(tl.uint64), last.to(tl.uint64))
             if lookups[6 * n + 5] != 0:
                 if lookups[6 * n + 5] == 2:
-                    kept = kept == 0
+                    is_inside = is_inside == 0
                 if not FLAT and lookups[6 * n + 3] == 0:
-                    kept = kept[:, None]
-                is_moved = is_moved & kept
+                    is_inside = is_inside[:, None]
+                is_moved = is_moved & is_inside
             number = number.to(OFFSET)
             coordinates = coordinates + (number,)
             number = number * field[FIRST + EACH * n + 3].to(OFFSET)

@@ -45,8 +45,10 @@ class Supply:
         self.gpu = gpu
         self.bound = None if program is None else program.count("input") + program.count("output")
         program_operands = () if program is None else program.operands[self.bound :]
-        self._values: list[Constant] = [each.value for each in program_operands if each.value is not None]
-        self._scratch = [(each.size, each.is_on_host) for each in program_operands if each.role == "scratch"]
+        self._values: list[Constant] = [operand.value for operand in program_operands if operand.value is not None]
+        self._scratch = [
+            (operand.size, operand.is_on_host) for operand in program_operands if operand.role == "scratch"
+        ]
         self._winners, self._findings = tables
         self._constants: Memory | HostMemory | None = None
         ones = [np.full(BLOCK, 0xFF, np.uint8)] if any(tables) else []

@@ -175,7 +175,7 @@ def _is_transposed(part: Part) -> bool:
 def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
     """Whether a lookup reads a different index in every column."""
     size = 1 if part.is_run or not lookup.strides else part.sizes[-1]
-    return size > 1 and any(each.strides[-1] for each in every_lookup((lookup,)))
+    return size > 1 and any(inner.strides[-1] for inner in every_lookup((lookup,)))
 
 
 def _outside(lookup: Lookup, target: int, winners: Winners | None) -> int:

@@ -81,7 +81,7 @@ def raise_first(
 
 def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
     dimensions = [
-        d for d, size in enumerate(sizes) if size > 1 and any(each.strides[d] for each in every_lookup((lookup,)))
+        d for d, size in enumerate(sizes) if size > 1 and any(inner.strides[d] for inner in every_lookup((lookup,)))
     ]
 
     def narrow(lookup: Lookup) -> Lookup:
@@ -94,11 +94,11 @@ def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
 def _reversed(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:
     """Reverse all dimensions of a lookup."""
     offset = lookup.offset + sum((size - 1) * stride for size, stride in zip(sizes, lookup.strides, strict=True))
-    inner = tuple(_reversed(each, sizes) for each in lookup.lookups)
+    inner = tuple(_reversed(inner, sizes) for inner in lookup.lookups)
     return lookup._replace(offset=offset, strides=tuple(-stride for stride in lookup.strides), lookups=inner)
 
 
 def _at(lookup: Lookup, at: Sequence[int]) -> Lookup:
     """Restrict a lookup to one coordinate."""
     offset = lookup.offset + sum(c * stride for c, stride in zip(at, lookup.strides, strict=True))
-    return lookup._replace(offset=offset, strides=(), lookups=tuple(_at(each, at) for each in lookup.lookups))
+    return lookup._replace(offset=offset, strides=(), lookups=tuple(_at(inner, at) for inner in lookup.lookups))

@@ -153,7 +153,7 @@ def _by_coordinate(move: Move) -> Winners:
     varying += [(abs(lookup.stride), steps, n, lookup.size) for n, lookup in enumerate(to.lookups)]
     count = 1
     # In the order of addresses, so that entries of adjacent elements are adjacent.
-    for stride, weights, k, size in sorted(varying, key=lambda each: each[0]):
+    for stride, weights, k, size in sorted(varying, key=lambda entry: entry[0]):
         if stride and size > 1:
             weights[k] = count
             count *= size
@@ -190,7 +190,9 @@ def _without_elements(move: Move) -> Move:
     """Remove the elements from a move, for the launch that finds winners: only lookups that affect writes remain."""
     sizes, to, source, _ = move
     assert isinstance(source, Access)
-    skipping = [each for each in source.lookups if any(inner.outside == "skip" for inner in every_lookup((each,)))]
+    skipping = [
+        lookup for lookup in source.lookups if any(inner.outside == "skip" for inner in every_lookup((lookup,)))
+    ]
 
     def nowhere(lookups: Sequence[Lookup]) -> Access:
         return Access(WINNERS, 0, (0,) * len(sizes), tuple(lookup._replace(stride=0) for lookup in lookups))

@@ -47,7 +47,7 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
 def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return a move's sizes, with 1 for dimensions that a lookup's index does not depend on."""
     reads = list(every_lookup((lookup,)))
-    return tuple([size if any(each.strides[d] for each in reads) else 1 for d, size in enumerate(sizes)])
+    return tuple([size if any(read.strides[d] for read in reads) else 1 for d, size in enumerate(sizes)])
 
 
 def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
@@ -158,7 +158,7 @@ def offsets_of(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Off
 def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array, Mask | None]:
     """Return the indices of a box's elements, which broadcast to the box, and a mask of those that are not skipped."""
     sizes = tuple(part.stop - part.start for part in box)
-    used = [any(each.strides[d] for each in every_lookup((lookup,))) for d in range(len(box))]
+    used = [any(inner.strides[d] for inner in every_lookup((lookup,))) for d in range(len(box))]
     narrow = tuple(part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True))
     dtype = np.dtype(lookup.dtype)
     if not lookup.lookups:

@@ -51,7 +51,7 @@ def expand(known: Described, x: Tensor, shape: Tensor) -> OperatorDesc | None:
 def where(known: Described, *inputs: Tensor) -> OperatorDesc | None:
     """ELEMENT_WISE_IF that reads through strides of 0."""
     output = known.descs(known.output)[0]
-    condition, a, b = (_broadcast(known, each, output) for each in inputs)
+    condition, a, b = (_broadcast(known, operand, output) for operand in inputs)
     return ElementWiseIfOperatorDesc(condition, a, b, output)
 
 

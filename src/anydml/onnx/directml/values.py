@@ -29,7 +29,7 @@ def constant_of_shape(known: Described, sizes: Tensor) -> OperatorDesc | None:
 def range_(known: Described, start: Tensor, limit: Tensor, delta: Tensor) -> OperatorDesc | None:
     """FILL_VALUE_SEQUENCE."""
     (output,) = known.descs(known.output)
-    first, step = (scalar(known.node, known.ctx, each, "start") for each in (start, delta))
+    first, step = (scalar(known.node, known.ctx, scalar_value, "start") for scalar_value in (start, delta))
     return FillValueSequenceOperatorDesc(output, output.data_type, first, step)
 
 

@@ -108,7 +108,7 @@ def padded(
     if 0 in sizes:
         return array.made(Value(sizes, array.itemsize, ()))
     array = _cropped(array, before, after)
-    first, last = ([max(0, n) for n in each] for each in (before, after))
+    first, last = ([max(0, n) for n in sizes] for sizes in (before, after))
     return array.made(ctx.composer.pad(array.value, first, last, ctx.pattern(element)))
 
 

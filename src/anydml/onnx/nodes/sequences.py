@@ -27,7 +27,7 @@ def split_to_sequence(node: Node, ctx: LoweringContext, x: Tensor, split: Tensor
         sizes = _equal(node, size, 1 if split is None else scalar(node, ctx, split, "split"))
     else:
         sizes = elements_of(node, ctx, split, "split")
-        if any(each < 0 for each in sizes) or sum(sizes) != size:
+        if any(part < 0 for part in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")
     ctx.require_memory(node, PART * len(sizes))
