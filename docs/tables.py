@@ -353,7 +353,7 @@ TABLES: dict[str, Callable[..., str]] = {
 
 def on_startup(**_: Any) -> None:
     """Called by MkDocs first (see `hooks` in mkdocs.yml)."""
-    # Public names that the registry gives are no words in a list; each has an entry of its own in the reference.
+    # Public names that the registry gives are not words in a list; each has an entry of its own in the reference.
     logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "__all__" not in record.getMessage())
 
 

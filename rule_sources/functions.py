@@ -133,7 +133,7 @@ class Compiling(ast.NodeTransformer):
         return node
 
     def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
-        """One number is no tuple, and nothing is 0."""
+        """A single number is returned as it is, not in a tuple; no number at all is 0."""
         if node.value is None:
             node.value = ast.Constant(0)
         if isinstance(node.value, ast.Tuple) and self.is_one:

@@ -15,7 +15,7 @@ from pace import in_order, is_left_out, keep_quick
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
-    # A busy machine is no failure; what may not hang has limits of its own.
+    # A busy machine is not a failure; what may not hang has limits of its own.
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
 

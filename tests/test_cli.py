@@ -104,7 +104,7 @@ def test_reference_and_explain(anydml):
         (["run", SPLIT, "-v", "3"], "-v"),
         (["run", SPLIT, "--bogus"], "--bogus"),
         (["check", SPLIT, "--feature-level", "9_9"], "9_9"),
-        (["check", __file__], "line 1, column 1: expecting value: this is no JSON"),
+        (["check", __file__], "line 1, column 1: expecting value: this is not JSON"),
         (["bogus"], "bogus"),
     ],
 )

@@ -84,7 +84,7 @@ def test_the_first_commands_install_it_and_print_what_is_shown(tmp_path):
 
 
 def printed(commands, folder):
-    """What commands of anydml print, which is no error."""
+    """What commands of anydml print, which is not an error."""
     path = sysconfig.get_path("scripts")
     lines = [[shutil.which(name, path=path), *rest] for name, *rest in map(str.split, commands)]
     done = [subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True) for line in lines]

@@ -37,7 +37,7 @@ OF_ONE_MEANING = {
     "--shard-size", "--output",
 }  # fmt: skip
 OTHERWISE = {("run", "--output"), ("cases", "--output"), ("run", "--allow-outside")}
-"""Options that differ from those of their names: NAME=FILE of one output, and an output that is no argument."""
+"""Options that differ from those of their names: NAME=FILE of one output, and an output that is not an argument."""
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_enumerations(mode):
     assert read("PADDING", **fields, PaddingMode=mode, PaddingValue=0).padding_mode.name == "WRAP"
     for wrong in ("wrap", "DML_WRAP", 4, None):
         with pytest.raises(
-            ModelError, match=r"d\.PaddingMode: .* is no DML_PADDING_MODE; there are .CONSTANT., .EDGE."
+            ModelError, match=r"d\.PaddingMode: .* is not a DML_PADDING_MODE; there are .CONSTANT., .EDGE."
         ):
             read("PADDING", **fields, PaddingMode=wrong, PaddingValue=0)
 

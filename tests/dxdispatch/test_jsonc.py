@@ -62,7 +62,7 @@ def test_any_text_is_a_value_or_an_error_with_its_file(text):
     assert message.startswith("m.json: ")
 
 
-NO_JSON = "this is no JSON, and a model must be a JSON object, or an ONNX model whose name ends in .onnx"
+NO_JSON = "this is not JSON, and a model must be a JSON object, or an ONNX model whose name ends in .onnx"
 
 
 @pytest.mark.parametrize("text", ['["// no comment", "/* nor */", ",]", "a\\"//"]', '{"a,}": "NaN"}'])

@@ -184,7 +184,7 @@ def test_scheduling_refuses_what_binding_would(pieces, inputs):
 
 
 def test_an_output_is_never_a_copy_of_initial_values(folder):
-    """What the first dispatch keeps of A is no place for the second one's output, although both name A."""
+    """What the first dispatch keeps of A is not a place for the second one's output, although both name A."""
     bindings = {"InputTensors": "A", "OutputTensor": "A"}
     commands = (dispatch("it", OutputTensor="B"), dispatch("it", InputTensors="C"), show("A"), show("B"))
     resources = {"A": values(1, 2), "B": values(0, 0), "C": values(5, 6)}

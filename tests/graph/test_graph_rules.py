@@ -56,7 +56,7 @@ BROKEN = {
     "there are no graphs": (graph(), "2_0", "Type", "there are no graphs at DML_FEATURE_LEVEL_2_0", "2_1"),
     "no nodes": (graph((), (), (), (), (0, 0)), "latest", "Nodes", "has no nodes", None),
     "a negative count": (graph(counts=(-1, 1)), "latest", "InputCount", "InputCount is -1", None),
-    "a count that is no UINT": (graph(counts=(1, 2**32)), "latest", "OutputCount", "is 4294967296", None),
+    "a count that is not a UINT": (graph(counts=(1, 2**32)), "latest", "OutputCount", "is 4294967296", None),
     "an operator's rule": (
         graph((WRONG, copy())),
         "latest",

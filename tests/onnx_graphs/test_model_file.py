@@ -1,4 +1,4 @@
-"""Files that are no models, are broken, too large, or point elsewhere: a ModelError each, and never anything else."""
+"""Files that are not models, are broken, too large, or point elsewhere: a ModelError each, and never anything else."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ def test_every_truncation_is_refused(written):
     for length in range(1, len(data)):
         # Cut between its opset imports, a model can only be told by the nodes that need the second one.
         with pytest.raises(
-            ModelError, match=r"model\.onnx: is no ONNX model, or is truncated|No opset import for domain"
+            ModelError, match=r"model\.onnx: is not an ONNX model, or is truncated|No opset import for domain"
         ):
             check(load(written(data[:length])))
 
 
 @pytest.mark.parametrize("data", [b"{}", b"\x08", b"not a model at all", b"\x00" * 64, bytes(range(256)), b"\x08\x08"])
 def test_other_files(written, data):
-    with pytest.raises(ModelError, match=r"is no ONNX model, or is truncated(:| at \d+ B; copy or export it again)"):
+    with pytest.raises(
+        ModelError, match=r"is not an ONNX model, or is truncated(:| at \d+ B; copy or export it again)"
+    ):
         load(written(data))
 
 

@@ -329,7 +329,7 @@ def test_nodes_that_are_not_valid():
             'node "n" .* no attribute axis',
         ),
         (helper.make_node("SplitTraining", [], ["y"], "n", domain="com.microsoft"), "has no input or no output"),
-        (helper.make_node("SplitTraining", ["x"], ["y"], domain="com.microsoft", axis=[1]), "axis that is no INT"),
+        (helper.make_node("SplitTraining", ["x"], ["y"], domain="com.microsoft", axis=[1]), "axis that is not an INT"),
     ):
         model = parsed("g (float[N] x) => (float[M] y) { }")
         model.graph.node.append(node)

@@ -237,7 +237,7 @@ ARRAYS_HAVE = (
 
 
 def is_plain(kind):
-    """Whether the identity of a type's objects says what they are, as long as they exist: they are no arrays."""
+    """Whether objects of a type can be told apart by identity while they exist, as arrays cannot."""
     known = PLAIN.get(kind)
     if known is None:
         known = kind in IMMUTABLE or issubclass(kind, enum.Enum) or kind.__module__ in IMMUTABLE_OF

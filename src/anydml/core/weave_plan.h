@@ -70,7 +70,7 @@ static int anydml_same_strides(const anydml_move *p, const anydml_move *q, int i
   return 1;
 }
 
-/* Assign a column to a stream at one end: one whose rows have the same strides, and are no further apart, or a new one. */
+/* Assign one end of a column to a stream whose rows have the same strides and are at least as far apart, or to a new one. */
 static inline __attribute__((always_inline)) int32_t anydml_stream_of(const anydml_weave *w, int k, int is_target, anydml_byte_stream *streams, int32_t *count, int64_t *offset) {
   const anydml_column *c = w->column + k;
   const int64_t step = is_target ? c->a : c->b, most = anydml_abs(step);

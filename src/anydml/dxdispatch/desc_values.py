@@ -34,7 +34,7 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
             pass
     advice = did_you_mean(value.removeprefix(kind.prefix()), kind.__members__) if isinstance(value, str) else ""
     known = f"there are {names(kind.__members__)}{advice}"
-    raise place.error(f"{show(value)} is no {kind.prefix().removesuffix('_')}; {known}")
+    raise place.error(f"{show(value)} is not a {kind.prefix().removesuffix('_')}; {known}")
 
 
 def parse_value_type(value: Any, place: JsonPath) -> DataType:

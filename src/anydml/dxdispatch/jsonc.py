@@ -106,7 +106,7 @@ def loads(text: str, place: JsonPath) -> Any:
     except json.JSONDecodeError as error:
         message = _syntax_message(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
         if error.msg == "Expecting value" and not blanked[: error.pos].strip():
-            message += f": this is no JSON, and {A_MODEL}"
+            message += f": this is not JSON, and {A_MODEL}"
         raise _syntax(text, error.pos, message, place) from None
     except ValueError:
         # Python does not convert integers of more than 4,300 digits.

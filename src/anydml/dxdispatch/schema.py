@@ -213,7 +213,7 @@ def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
         return place.error("has none of resources, dispatchables and commands, of which a model file of DxDispatch is")
     first = errors[0]
     for key in first["loc"]:
-        # pydantic adds location parts that are no keys of the file, for example for a flag read as a list.
+        # pydantic adds location parts that are not keys of the file, for example for a flag read as a list.
         known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
         if known:
             value = value[key]

@@ -43,7 +43,7 @@ class Folder:
         """The file to write for a `targetPath`, relative to the folder.
 
         Raises:
-            ModelError: it is a folder or another thing that is no file, or it lies outside.
+            ModelError: it is not a file, or it lies outside the folder.
         """
         path = self._inside(written, place)
         if os.path.isdir(path):
@@ -114,8 +114,8 @@ def write_whole(
 
     A link is followed. What stood under the name hands on its permissions, owner, group and access list where the
     system lets it; a right that cannot be kept as narrow as it was is given to nobody. Another hard link to it keeps
-    the old contents. What is no regular file, such as /dev/null, is written to as it is. Nobody gets a right that one
-    of `sources`, which the file is made of, does not give.
+    the old contents. A target such as /dev/null, which is not a regular file, is opened and written. Nobody gets a
+    right that one of `sources`, from which the file is made, does not give.
 
     Raises:
         ModelError: it cannot be written, or may not be; what stood under the name before still does.

@@ -118,7 +118,7 @@ class Node:
         if attribute.type not in declared.types:
             kinds: Any = AttributeProto.AttributeType
             expected = " or ".join(map(kinds.Name, declared.types))
-            raise self.error(f"attribute {name} is no {expected}", name, f"{name} must be {expected}")
+            raise self.error(f"attribute {name} is not {expected}", name, f"{name} must be {expected}")
         return value_of(attribute)
 
     def word(self, name: str, known: Sequence[str]) -> Any:

@@ -74,7 +74,7 @@ def load(
         model.ParseFromString(data)
     except DecodeError:
         size = bytes_text(len(data))
-        raise place.error(f"is no ONNX model, or is truncated at {size}; copy or export it again") from None
+        raise place.error(f"is not an ONNX model, or is truncated at {size}; copy or export it again") from None
     del data
     _check_model(model, place)
     if external_data:
@@ -122,12 +122,12 @@ def _check_messages(data: bytes, place: JsonPath) -> None:
 def _check_model(model: ModelProto, place: JsonPath) -> None:
     """Check fields that every model has, since arbitrary bytes may parse as a protobuf message."""
     if not model.HasField("graph") or model.ir_version < 1:
-        raise place.error("is no ONNX model, or is truncated: it has no graph or no IR version")
+        raise place.error("is not an ONNX model, or is truncated: it has no graph or no IR version")
     if model.ir_version > IR_VERSION:
         newest = f"the installed onnx reads versions up to {IR_VERSION}"
         raise place.error(f"has IR version {model.ir_version}, but {newest}")
     if not model.opset_import:
-        raise place.error("is no ONNX model, or is truncated: it imports no opset")
+        raise place.error("is not an ONNX model, or is truncated: it imports no opset")
     # Protobuf returns strings that are not UTF-8 as bytes.
     if any(isinstance(name, bytes) for name in names(model)):
-        raise place.error("is no ONNX model, or is broken: it has a name that is not UTF-8")
+        raise place.error("is not an ONNX model, or is broken: it has a name that is not UTF-8")

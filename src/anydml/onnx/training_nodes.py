@@ -187,7 +187,7 @@ def _successor(
 def _axis(node: NodeProto) -> AttributeProto | None:
     axis = next((attribute for attribute in node.attribute if attribute.name == "axis"), None)
     if axis is not None and axis.type != AttributeProto.INT:
-        raise _error(node, "has an attribute axis that is no INT")
+        raise _error(node, "has an attribute axis that is not an INT")
     return axis
 
 

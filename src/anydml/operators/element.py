@@ -52,7 +52,7 @@ class Element:
         try:
             one[()] = value
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-            message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
+            message = f"{name}: {field} is {value!r}, which is not an element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} must be an element of x") from None
         return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
 

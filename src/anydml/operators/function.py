@@ -43,7 +43,7 @@ class ArrayLike(Protocol):
 
 
 Array = TypeVar("Array", bound=ArrayLike)
-"""Type checkers take results for arrays of the arguments' type; lists, which NumPy converts, are no arrays to them."""
+"""Type checkers take results for arrays of the arguments' type; lists, which NumPy converts, are not arrays to them."""
 
 Indices: TypeAlias = Any
 Mask: TypeAlias = Any

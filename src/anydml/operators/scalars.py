@@ -19,7 +19,7 @@ def scalar_problem(value: Scalar, data_type: DataType) -> str | None:
     if dtype.kind == "f":
         return None
     if not isinstance(value, int):
-        return f"is {value}, which is no integer"
+        return f"is {value}, which is not an integer"
     bounds = np.iinfo(dtype)
     if not bounds.min <= value <= bounds.max:
         return f"is {value}, which does not fit ({bounds.min} to {bounds.max})"
