@@ -1,6 +1,14 @@
 """Mutants of the referee's formulas that no valid case can show, by why none can."""
 
 _BY_REASON: dict[str, tuple[str, ...]] = {
+    "there is at most one input": (
+        "optional_values: return any((isinstance(each, OptionalValue) and each.element is None for each in "
+        "node.inputs))  →  return all((isinstance(each, OptionalValue) and each.element is None for each in "
+        "node.inputs))",
+    ),
+    "the position is required": (
+        "sequences: return [_listed(node)[_position(node, 1, 0)]]  →  return [_listed(node)[_position(node, 1, 1)]]",
+    ),
     "all inputs have one type": ("making_values: dtype = node.array(0).dtype  →  dtype = node.array(1).dtype",),
     "Python's slices end with the list": (
         "making_values: first, last = (min(max(n + rank if n < 0 else n, 0), rank) for n in (start, end))  →  "
@@ -54,13 +62,13 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
         "padding: return fill or (2, (0,) * node.array(2).ndim)  →  return fill or (2, (1,) * node.array(2).ndim)",
     ),
     "there is no such attribute since opset 13": (
-        "parts: if node.opset < 13 and 'split' in node.attributes:  →  if node.opset < 14 and 'split' in "
+        "concat_split: if node.opset < 13 and 'split' in node.attributes:  →  if node.opset < 14 and 'split' in "
         "node.attributes:",
-        "parts: if node.opset < 13 and 'split' in node.attributes:  →  if node.opset <= 13 and 'split' in "
+        "concat_split: if node.opset < 13 and 'split' in node.attributes:  →  if node.opset <= 13 and 'split' in "
         "node.attributes:",
     ),
     "a split whose parts would be below 0 is ambiguous, and one reading refuses it": (
-        "parts: return [max(0, min(most, size - k * most)) for k in range(node.outputs)]  →  return [min(most, "
+        "concat_split: return [max(0, min(most, size - k * most)) for k in range(node.outputs)]  →  return [min(most, "
         "size - k * most) for k in range(node.outputs)]",
     ),
     "broadcasting does not depend on the order": (

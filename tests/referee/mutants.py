@@ -88,7 +88,9 @@ def formulas(operator: Operator) -> list[FunctionType]:
 
 def _is_formula(value: Any) -> bool:
     is_ours = isinstance(value, FunctionType) and value.__module__.startswith(PACKAGE)
-    return is_ours and value.__name__ not in SHARED
+    # Methods that dataclasses have made are not in the module's file.
+    is_written = is_ours and value.__code__.co_filename == sys.modules[value.__module__].__file__
+    return is_written and value.__name__ not in SHARED
 
 
 def names(code: CodeType) -> Iterator[str]:

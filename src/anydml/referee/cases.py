@@ -101,8 +101,10 @@ def same(one: Any, other: Any) -> bool:
     """Whether two values are the same.
 
     Arrays have one shape and dtype and the same elements, where NaN is NaN, and −0 is not 0; sequences, which may be
-    lists, as many such tensors; and None is an empty optional value.
+    lists, as many such tensors, and one type, where both say it; and None is an empty optional value.
     """
+    if isinstance(one, TensorList) and isinstance(other, TensorList) and one.dtype != other.dtype:
+        return False
     one, other = plain(one), plain(other)
     if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
         are_lists = isinstance(one, list) and isinstance(other, list)

@@ -32,7 +32,7 @@ def copied(node: Node, number: int = 0) -> AnyResult:
     if isinstance(element, TensorList):
         found = ResultList(element.dtype, tuple(whole(node, number, k) for k in range(len(element.tensors))))
     elif element is not None:
-        found = whole(node, number, 0 if isinstance(value, OptionalValue) else None)
+        found = whole(node, number, 0)
     return OptionalResult(value.dtype, value.is_sequence, found) if isinstance(value, OptionalValue) else found
 
 

@@ -307,6 +307,10 @@ SPLIT_TO_SEQUENCE = Operator(
     _draw_split,
     _split,
     (
+        (
+            lambda node: node.optional(1) is not None and not node.attribute("keepdims"),
+            ("If input 'split' is specified, this attribute is ignored.",),
+        ),
         (_by_sizes, ("with lengths of the parts on 'axis' specified in 'split'",)),
         (
             lambda node: node.optional(1) is not None,

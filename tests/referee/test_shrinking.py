@@ -1,0 +1,93 @@
+"""A case shrinks without the axes that do not matter, and without their entries in lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anydml.referee import make_cases
+from anydml.referee.cases import operator_named, same
+from anydml.referee.entries import LISTS
+from anydml.referee.nodes import TensorList, evaluate
+from anydml.referee.smaller import smaller as smaller_cases
+
+
+def without_steps(node):
+    return node._replace(inputs=node.inputs[:4])
+
+
+def in_mode(**attributes):
+    return lambda node: node._replace(attributes={**node.attributes, **attributes})
+
+
+def once(node):
+    return node.with_input(1, np.ones_like(node.array(1)))
+
+
+def swapped(node):
+    sizes = node.integers(1)
+    return node.with_input(1, np.array(sizes[::-1], np.int64)) if sizes else node
+
+
+def last_first(node):
+    value = node.inputs[0]
+    return node.with_input(0, TensorList(value.dtype, value.tensors[::-1]))
+
+
+def wrong(operator, change):
+    """Whether an engine fails a case that takes it for another node."""
+
+    def fails(case):
+        try:
+            found = evaluate(change(case.node), operator_named(operator).formula)
+        except (IndexError, ValueError, TypeError, ZeroDivisionError):
+            return False
+        return len(found) != len(case.outputs) or not all(map(same, found, case.outputs))
+
+    return fails
+
+
+@pytest.mark.parametrize(
+    "operator, change, rank",
+    [
+        ("Slice", without_steps, 1),
+        ("Pad", in_mode(mode="constant"), 1),
+        ("Resize", in_mode(nearest_mode="ceil"), 1),
+        ("Resize", in_mode(coordinate_transformation_mode="asymmetric"), 1),
+        ("Tile", once, 1),
+        ("CenterCropPad", once, 1),
+        ("Transpose", in_mode(perm=None), 2),
+        ("Split", swapped, 1),
+        ("SplitToSequence", swapped, 1),
+        ("ConcatFromSequence", last_first, 1),
+        ("SequenceConstruct", lambda node: node._replace(inputs=node.inputs[:1]), 1),
+    ],
+)
+def test_axes_that_do_not_matter_are_gone(operator, change, rank):
+    fails = wrong(operator, change)
+    large = (
+        case
+        for case in make_cases([operator], 300, seed=4)
+        if max(each.ndim for each in (case.node.tensors(0) or [np.zeros(())])) > 2
+    )
+    some = [case for case in large if not case.alternatives and fails(case)][:2]
+    assert some
+    for case in some:
+        best = case
+        while smaller := next((each for each in smaller_cases(best) if each and fails(each)), None):
+            best = smaller
+        node = best.node
+        assert max(each.ndim for each in node.tensors(0)) <= rank, (case.node, node)
+        lists = LISTS.get(operator)
+        for number, times in lists.entries if lists else ():
+            value = node.optional(number)
+            assert value is None or value.size <= times * rank, node
+        assert len(best.outputs) <= 2
+
+
+def test_every_input_with_entries_of_axes_is_one_of_the_operator():
+    for name, lists in LISTS.items():
+        nodes = [case.node for case in make_cases([name], 60, seed=1)]
+        for number, times in lists.entries:
+            values = [node.optional(number) for node in nodes]
+            assert any(value is not None and value.size and value.size % times == 0 for value in values)
