@@ -14,11 +14,11 @@ from anydml.referee.cases import plain, same
 from anydml.referee.coverage import Coverage
 from anydml.referee.features import reachable_of
 from anydml.referee.folders import MODEL, model_of
-from anydml.referee.nodes import Node, TensorList
+from anydml.referee.nodes import Node, OptionalValue, TensorList
 from anydml.referee.operators import OPERATORS
 from anydml.referee.smaller import node_of
 from anydml.referee.texts import says, versions
-from anydml.referee.verdicts import as_array
+from anydml.referee.verdicts import as_array, difference
 
 INEXACT = (
     "CastLike", "CenterCropPad", "GatherElements", "OneHot", "Optional", "Pad", "Resize", "SequenceInsert", "Shape",
@@ -192,3 +192,40 @@ def test_what_no_sentence_decides_is_no_case(operator, opset, inputs, attributes
     made = OPERATORS[operator]
     assert all(rule.holds(node) for rule in made.rules)
     assert not made.is_case(node)
+
+
+@pytest.mark.parametrize(
+    "found, expected, kind",
+    [
+        ([1.0], [1.0], ""),
+        ([1.0], [1.0, 2.0], "length of a sequence"),
+        ([1.0, [2.0]], [1.0, 2.0], "shape"),
+        ([1.0, 3.0], [1.0, 2.0], "elements"),
+        (1.0, [1.0], "sequences"),
+        (None, None, ""),
+        (None, [], "optional values"),
+        ([], None, "optional values"),
+    ],
+)
+def test_what_differs_in_sequences_and_optional_values(found, expected, kind):
+    def value(given):
+        return None if given is None else [*map(np.asarray, given)] if isinstance(given, list) else np.asarray(given)
+
+    assert difference([value(found)], [value(expected)], True)[0] == kind
+    assert same(value(found), value(expected)) == (not kind)
+
+
+def test_sequences_of_other_types_differ_where_both_say_it():
+    one, other = (TensorList(np.dtype(kind), ()) for kind in (np.float32, np.int64))
+    assert not same(one, other)
+    assert same(one, [])
+    assert same([], other)
+    assert same(OptionalValue(one.dtype, True, one), [])
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    write_cases(make_cases(["SequenceAt"], 1), tmp_path / "one")
+    case = find_cases(tmp_path / "one")[0]
+    (case.folder / "test_data_set_0/input_0.pb").write_bytes(b"\xff")
+    with pytest.raises(ModelError, match=r"input_0.pb is not a sequence of ONNX"):
+        case.inputs()
