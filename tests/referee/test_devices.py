@@ -12,6 +12,7 @@ from anydml.errors import ModelError
 from anydml.referee import find_cases, judge, make_cases, write_cases
 from anydml.referee.directml.cases import directml_cases, write_directml
 from anydml.referee.documents import as_json, lines_of
+from anydml.referee.shrinking import shrink_all
 from anydml.referee.webnn.cases import by_operator, webnn_cases, write_webnn
 
 NOTHING = """
@@ -191,3 +192,12 @@ def test_a_case_says_what_is_expected_once(printing):
     (printing / "printed.txt").unlink()
     with pytest.raises(ModelError, match=r"has no expected_0\.npy and no printed\.txt"):
         judge(printing, "anydml", jobs=1)
+
+
+def test_cases_of_others_are_judged_but_not_shrunk(printing, tmp_path):
+    about = {"operator": "SLICE1", "document": "a suite", "sentence": "a test", "readings": [], "features": []}
+    (printing / "case.json").write_text(json.dumps(about))
+    (printing / "printed.txt").write_text("Resource 'Out': 1, 3")
+    judged = judge(printing, "anydml", jobs=1)
+    (line,) = shrink_all(judged, "anydml", tmp_path / "small")
+    assert "case is not shrunk" in line

@@ -251,7 +251,7 @@ def opened(name: str) -> Engine:
     try:
         made: Engine = PREFIXES[prefix](rest) if rest else ENGINES[name]()
     except ImportError as error:
-        raise ModelError(f"the engine {name} cannot be imported: {error}", rule="install its package") from None
+        raise ModelError(str(error), rule="install its package") from None
     except ValueError as error:
         raise ModelError(str(error)) from None
     return made

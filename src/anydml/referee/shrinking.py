@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from anydml.errors import ModelError
 from anydml.referee import smaller
 from anydml.referee.causes import Cause, causes_of
 from anydml.referee.directml import smaller as smaller_descs
@@ -102,8 +103,10 @@ def shrink_all(
         if cause.verdict in (ACCEPTS, NOT_RUN, REFUSES) or not cause.example.about or not cause.example.is_valid:
             continue
         found: dict[str, Verdict] = {}
-
         shrinker = SHRINKERS[cause.example.form]
+        if not _is_readable(shrinker, cause.example):
+            yield f"{cause.operator} {cause.verdict}: {cause.example.name} is not shrunk: `anydml cases` writes no such"
+            continue
 
         def fails(
             case: Any, cause: Cause = cause, found: dict[str, Verdict] = found, shrinker: Shrinker = shrinker
@@ -131,6 +134,15 @@ def shrink_all(
         yield f"{cause.operator} {cause.verdict}: {target}: {' '.join(verdict.detail.split())[:200]}"
     if worker is not None:
         worker.close()
+
+
+def _is_readable(shrinker: Shrinker, stored: Stored) -> bool:
+    """Whether a case is one that `anydml cases` may write: others have the same files."""
+    try:
+        shrinker.read(stored)
+    except (ModelError, LookupError, TypeError, ValueError):
+        return False
+    return True
 
 
 def as_lines(case: Any, given: Iterable[str], engine: str, verdict: Verdict) -> str:
