@@ -319,3 +319,26 @@ def test_every_operator_of_directml_has_cases():
     assert types - {"scatter_elements"} == {*SENTENCES}
     readme = Path(__file__).parents[2].joinpath("README.md").read_text("utf-8")
     assert f"{len(SENTENCES)} of DirectML's operators" in readme
+
+
+def test_tests_of_webnn_that_say_too_little(tmp_path):
+    """A test that cannot be read says nothing of an engine, and one that expects nothing agrees with nobody."""
+    (case,) = webnn_cases(["tile"], 1, seed=1)
+    made = case_test(case)
+    wrong = {
+        "expects no outputs": {"expectedOutputs": {}},
+        "expects 'y', which no operator gives": {"expectedOutputs": {"y": made["graph"]["expectedOutputs"]["output0"]}},
+        "has no tensor 'inputTensor'": {"inputs": {}},
+        "cannot be read: KeyError: 'arguments'": {"operators": [{"name": "tile"}]},
+        "cannot be read: TypeError": {
+            "inputs": {"inputTensor": {"data": [1], "descriptor": {"shape": [1], "dataType": "no type"}}},
+        },
+    }
+    for said, change in wrong.items():
+        test = {**made, "graph": {**made["graph"], **change}}
+        path = tmp_path / "tests.json"
+        path.write_text(json.dumps({"tests": [test, made]}))
+        judged = judge(path, "anydml", jobs=1)
+        assert judged.counts["not run"] == judged.counts["agrees"] == 1
+        assert said in judged.verdicts[0].detail
+        assert not judged.is_clean

@@ -96,16 +96,17 @@ class Stored:
         """The outputs that are expected."""
         return loaded(self.folder / DATA, "output", read_model(self.model).graph.output)
 
-    def found_by(self, engine: Any) -> list[Any]:
+    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine.
 
         Args:
             engine: an engine of `anydml.referee.engines`.
+            inputs: what is given at run time.
 
         Raises:
             Exception: what the engine raises.
         """
-        return list(engine.run(self.model, self.inputs()))
+        return list(engine.run(self.model, inputs))
 
     @property
     def weight(self) -> int:

@@ -67,10 +67,10 @@ def verdict_of(stored: Stored, engine: Engine) -> Verdict:
 
 def _verdict_of(stored: Stored, engine: Engine) -> Verdict:
     stored.check()
-    expected, readings = stored.outputs(), stored.readings()
+    given, expected, readings = stored.inputs(), stored.outputs(), stored.readings()
     base = Verdict(stored.name, stored.operator, AGREES, question=readings[0][0]["question"] if readings else "")
     try:
-        found = [as_array(value) for value in stored.found_by(engine)]
+        found = [as_array(value) for value in stored.found_by(engine, given)]
     except NotRunError as error:
         return base._replace(verdict=NOT_RUN, kind=str(error), detail=str(error))
     except CrashError as error:

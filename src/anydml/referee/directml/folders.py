@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -81,11 +82,12 @@ class StoredDirectml(Stored):
         found = [read_npy(self.folder / EXPECTED.format(k)) for k in range(len(desc.outputs))]
         return defined(desc, found)
 
-    def found_by(self, engine: Any) -> list[Any]:
+    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The elements of outputs in the memory that an engine has written.
 
         Args:
             engine: an engine of `anydml.referee.engines`.
+            inputs: none.
 
         Raises:
             NotRunError: the engine takes no such cases.

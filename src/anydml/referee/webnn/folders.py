@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,10 @@ from anydml.referee.folders import Stored
 from anydml.referee.outside import runs
 
 RULE = 'a file of WebNN\'s tests has "tests", each with a "name" and a "graph" of inputs, operators, expectedOutputs'
+
+
+TENSORS = ("input", "indices", "updates", "condition", "trueValue", "falseValue")
+"""Arguments that are tensors."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,60 @@ class StoredWebnn(Stored):
         return len(json.dumps(self.test["graph"]))
 
     def check(self) -> None:
-        """Nothing: the test was read with its file."""
+        """Check the tensors of the test, and that operators and what is expected name what there is.
+
+        Raises:
+            ModelError: one cannot be read, a name is unknown, or nothing is expected of a valid test.
+        """
+        where = f"{self.folder}: {self.name!r}"
+        try:
+            problem = self._problem()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            problem = f"cannot be read: {type(error).__name__}: {error}"
+        if problem:
+            raise ModelError(f"{where} {problem}", rule=RULE)
+
+    def _problem(self) -> str:
+        """What is wrong with the test; empty if nothing is."""
+        graph, known = self.test["graph"], set()
+        for name, tensor in graph["inputs"].items():
+            array_of(tensor)
+            known.add(name)
+        for operator in graph["operators"]:
+            given = given_to(operator)
+            used = [value for key, value in given.items() if key in TENSORS] + [*given.get("inputs", ())]
+            for name in used:
+                if name not in known:
+                    return f"has no tensor {name!r}"
+            known |= {*outputs_of(operator)}
+        for name, tensor in graph["expectedOutputs"].items():
+            array_of(tensor)
+            if name not in known:
+                return f"expects {name!r}, which no operator gives"
+        return "expects no outputs" if self.is_valid and not graph["expectedOutputs"] else ""
 
     def outputs(self) -> list[Any]:
         """The outputs that are expected."""
         return [array_of(each) for each in self.test["graph"]["expectedOutputs"].values()]
 
-    def found_by(self, engine: Any) -> list[Any]:
+    def inputs(self) -> list[Any]:
+        """None: the test has them."""
+        return []
+
+    def found_by(self, engine: Any, inputs: Sequence[Any]) -> list[Any]:
         """The outputs of an engine, as in `Stored`."""
         return runs(engine, self.form)(self.test, self.folder, self.number)
+
+
+def given_to(operator: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator by name, its options among them."""
+    return {key: value for argument in operator["arguments"] for key, value in argument.items()}
+
+
+def outputs_of(operator: Mapping[str, Any]) -> list[str]:
+    """The names of an operator's outputs."""
+    names = operator["outputs"]
+    return [names] if isinstance(names, str) else [*names]
 
 
 def array_of(tensor: Mapping[str, Any]) -> Any:

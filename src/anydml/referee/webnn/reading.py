@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.referee.drawing import INT64_MIN
 from anydml.referee.nodes import Array, Node
-from anydml.referee.webnn.folders import array_of
+from anydml.referee.webnn.folders import array_of, given_to
 from anydml.referee.webnn.operators import OPSET, Call
 
 Values = Mapping[str, Any]
@@ -32,7 +32,7 @@ def call_in(test: Mapping[str, Any]) -> Call:
     """The call of a test with one operator."""
     (operator,) = test["graph"]["operators"]
     tensors = {name: array_of(each) for name, each in test["graph"]["inputs"].items()}
-    given: dict[str, Any] = {key: value for each in operator["arguments"] for key, value in each.items()}
+    given = given_to(operator)
     options = given.pop("options", {})
     arrays: dict[str, Array] = {f"inputs[{k}]": tensors[each] for k, each in enumerate(given.pop("inputs", ()))}
     arrays |= {key: tensors[value] for key, value in given.items() if isinstance(value, str)}

@@ -15,7 +15,7 @@ from anydml.onnx import backend
 from anydml.referee.by_descs import NoDescError, outputs_by_desc
 from anydml.referee.folders import model_of
 from anydml.referee.nodes import Node
-from anydml.referee.webnn.folders import array_of
+from anydml.referee.webnn.folders import array_of, given_to, outputs_of
 from anydml.referee.webnn.operators import OPSET, Call
 from anydml.referee.webnn.reading import NODES, call_in
 from anydml.referee.webnn.steps import RULES
@@ -39,7 +39,7 @@ def run(graph: Mapping[str, Any]) -> list[Any]:
         given, tensors = _arguments(each, values)
         _check(name, tensors, given)
         found = CALLS[name]({**given, **tensors}, given.get("options", {}))
-        names = _names(each)
+        names = outputs_of(each)
         values |= zip(names, [found] if isinstance(each["outputs"], str) else found, strict=True)
     return [values[name] for name in graph["expectedOutputs"]]
 
@@ -66,7 +66,7 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
     _check(name, tensors, given)
     if given.get("options", {}).get("mode") == "linear":
         raise NoDescError("linear computes")
-    if not {*_names(operator)} <= expected.keys():
+    if not {*outputs_of(operator)} <= expected.keys():
         raise NoDescError("the test does not say which outputs it expects")
     call = call_in(test)
     node = call.node._replace(constant=frozenset(range(len(call.node.inputs))) - {*call.tensors.values()})
@@ -76,25 +76,17 @@ def run_by_desc(device: Device, test: Mapping[str, Any]) -> list[Any]:
             node = node.with_input(number, node.array(number) != 0)
         elif field == "indices":
             node = node.with_input(number, node.array(number).astype(np.int64))
-    outputs = [array_of(expected[each]) for each in _names(operator)]
+    outputs = [array_of(expected[each]) for each in outputs_of(operator)]
     model = model_of(node, outputs)
     inputs = {f"x{number}": node.array(number) for number in call.tensors.values()}
     found = outputs_by_desc(device, model, inputs)
-    by_name = dict(zip(_names(operator), found.values(), strict=True))
+    by_name = dict(zip(outputs_of(operator), found.values(), strict=True))
     return [by_name[each] for each in expected]
-
-
-def _names(operator: Mapping[str, Any]) -> list[str]:
-    """The names of an operator's outputs."""
-    names = operator["outputs"]
-    return [names] if isinstance(names, str) else [*names]
 
 
 def _arguments(operator: Mapping[str, Any], values: Values) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of an operator, and those of them that are tensors as arrays."""
-    given: dict[str, Any] = {}
-    for argument in operator["arguments"]:
-        given |= argument
+    given = given_to(operator)
     tensors = {key: values[value] for key, value in given.items() if isinstance(value, str) and value in values}
     if "inputs" in given:
         tensors["inputs"] = [values[value] for value in given["inputs"]]
