@@ -235,7 +235,7 @@ def test_cases_that_cannot_be_read(cases, tmp_path):
     find_cases(folder)[2].folder.joinpath("test_data_set_0/output_0.pb").write_text("junk")
     (kept, *_) = (each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs())
     (kept / "input_0.pb").rename(kept / "other.pb")
-    *_, last = (each.folder / "test_data_set_0" for each in find_cases(folder) if each.inputs())
+    *_, last = (each.folder / "test_data_set_0" for each in find_cases(folder)[3:] if each.inputs())
     (last / "input_0.pb").write_text("junk")
     judged = judge(folder, "anydml", jobs=1)
     text = "\n".join(lines_of(judged))
@@ -347,3 +347,20 @@ def test_what_is_kept_for_the_page(judged, monkeypatch, tmp_path):
     text = tables.differences()
     assert "`Gather, opset 11`<br>`data: [1 \\| 2]`<br>`crashes: thread panicked at b` | `text` |" in text
     assert text.endswith("No case differs, and none crashes.\n")
+
+
+def test_cases_of_one_name(tmp_path):
+    for operator in ("Shape", "Size"):
+        write_cases(make_cases([operator], 1, seed=1), tmp_path / operator)
+        (folder,) = (each.folder for each in find_cases(tmp_path / operator))
+        folder.rename(folder.with_name("case"))
+    (tmp_path / "Size/case/test_data_set_0/output_0.pb").write_bytes(
+        onnx.numpy_helper.from_array(np.array(-1)).SerializeToString()
+    )
+    judged = judge(tmp_path, "anydml", jobs=1)
+    assert [(each.case, each.verdict) for each in judged.verdicts] == [
+        ("Shape/case", "agrees"),
+        ("Size/case", "differs"),
+    ]
+    (cause,) = causes_of(judged)
+    assert cause.example.operator == "Size"

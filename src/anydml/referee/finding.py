@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,17 +30,29 @@ def find_cases(folder: Path) -> list[Stored]:
     found = [] if is_other else [*_cases(folder)]
     if not found:
         raise ModelError(f"{folder} has no cases", rule=ONE_OF)
-    return found
+    counts = Counter(each.name for each in found)
+    return [each if counts[each.name] == 1 else replace(each, name=_long_name(each, folder)) for each in found]
 
 
-def find_case(path: Path, name: str) -> Stored:
-    """A case of a folder or file by its name.
+def _long_name(stored: Stored, folder: Path) -> str:
+    """The name of a case that others have, too, with its place."""
+    place = stored.folder.relative_to(folder).as_posix() if stored.folder != folder else folder.name
+    return f"{place} {stored.number}: {stored.name}" if isinstance(stored, StoredWebnn) else place
+
+
+def number_in_file(stored: Stored) -> int:
+    """The number of a case in its file; 0 for a folder."""
+    return stored.number if isinstance(stored, StoredWebnn) else 0
+
+
+def find_case(path: Path, number: int, name: str) -> Stored:
+    """The case of a folder, or one of a file by its number, under a name.
 
     Raises:
-        ModelError: there is none, or it is not whole.
+        ModelError: it is not whole.
     """
-    cases = _of_file(path) if path.is_file() else find_cases(path)
-    return next(each for each in cases if each.name == name)
+    stored = _of_file(path)[number] if path.is_file() else find_cases(path)[0]
+    return replace(stored, name=name)
 
 
 @lru_cache(4)

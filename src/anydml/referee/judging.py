@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.referee.engines import check_engine
-from anydml.referee.finding import find_cases
+from anydml.referee.finding import find_cases, number_in_file
 from anydml.referee.folders import Stored
 from anydml.referee.verdicts import AGREES, CRASHES, FAILURES, HANGS, UNREADABLE, VERDICTS, Verdict, kind_of
 
@@ -216,7 +216,8 @@ class Worker:
         before = self._errors.seek(0, os.SEEK_END)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps([str(stored.folder), stored.name]) + "\n")
+            case = [str(stored.folder), number_in_file(stored), stored.name]
+            self._process.stdin.write(json.dumps(case) + "\n")
             self._process.stdin.flush()
             found = self._line(seconds)
         except BrokenPipeError:

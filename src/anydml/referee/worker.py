@@ -37,8 +37,8 @@ def main(engine: str, memory: int) -> None:
         _limit(memory)
         print(json.dumps({"version": made.version}), file=answers, flush=True)
         for line in sys.stdin:
-            path, name = json.loads(line)
-            stored = find_case(Path(path), name)
+            path, number, name = json.loads(line)
+            stored = find_case(Path(path), number, name)
             try:
                 found = verdict_of(stored, made)
             except ModelError as error:
