@@ -209,6 +209,20 @@ def test_what_is_not_stored_is_the_fill_value(tmp_path, version):
     assert zarr.open_array(str(tmp_path / "y.zarr")).fill_value == 7
 
 
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("dtype", ["<M8[s]", "<m8[ms]", "<U3", "<f4"])
+@pytest.mark.parametrize("target", [{"zarr_format": 2}, {"zarr_format": 3}, {"zarr_format": 2, "permute": [1, 0]}])
+def test_without_a_fill_value_readers_find_what_zarr_python_found(tmp_path, dtype, target):
+    options = {"shape": (4, 3), "chunks": (2, 3), "dtype": dtype, "fill_value": None, "zarr_format": 2, "order": "F"}
+    zarr.create_array(store=str(tmp_path / "x.zarr"), **options)[:2] = np.zeros((2, 3), dtype)
+    wanted = read(tmp_path / "x.zarr").transpose(target.get("permute", [0, 1]))
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", [1, 2], **target).run()
+    # As texts, for times that are none are not equal.
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr").astype(str), wanted.astype(str))
+    if target["zarr_format"] == 2:
+        assert len([*(tmp_path / "y.zarr").glob("[0-9].[0-9]")]) == np.prod(-(-np.array(wanted.shape) // [1, 2]))
+
+
 def test_metadata_are_carried_over_and_codecs_given(tmp_path):
     x = array_of()
     store = made(tmp_path / "x.zarr", x, (8, 7, 5), attributes={"units": "K"}, dimension_names=["t", "y", "x"])

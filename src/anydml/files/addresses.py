@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 else:
     _LocalPath = type(Path())
 
-PARTS_HELD = 4
-"""Parts in which bytes come that are put where they belong."""
+HELD = 64 << 10
+"""Bytes in which an object comes that is put where it belongs; larger ones are joined, and held twice."""
 
 
 class Address(_LocalPath):
@@ -144,7 +144,7 @@ class Address(_LocalPath):
         at = 0
         try:
             response = obstore.get(self.store, self.key, options={"range": (start, start + len(view))})
-            parts = iter(response.stream(min_chunk_size=max(1, len(view) // PARTS_HELD)))
+            parts = iter(response.stream(min_chunk_size=HELD))
             while (part := next(parts, None)) is not None:
                 view[at : at + len(part)] = memoryview(part)
                 at += len(part)

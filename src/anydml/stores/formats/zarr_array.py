@@ -273,7 +273,9 @@ def layout_of(array: Any, path: Path) -> ChunkGrid:
         raise ModelError(f"{path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
     if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
         raise ModelError(f"{path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
-    fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
+    # Without a fill value, zarr-python reads times that are none where there is no chunk, and zeros of the others.
+    none = np.array("NaT", dtype) if dtype.kind in "mM" else np.zeros((), dtype)
+    fill = none if array.fill_value is None else np.array(array.fill_value).astype(dtype)
     grid = ChunkGrid(
         shape,
         tuple(max(1, size) for size in outer),

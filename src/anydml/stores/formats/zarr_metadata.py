@@ -170,6 +170,11 @@ def is_of_xarray(metadata: Mapping[str, bytes]) -> bool:
     return said.get("fill_value") is not None and isinstance(attributes, dict) and DIMENSIONS in attributes
 
 
+def has_fill_value(metadata: Mapping[str, bytes]) -> bool:
+    """Whether an array has a fill value, without which version 2 does not say what missing chunks are."""
+    return ".zarray" not in metadata or json.loads(metadata[".zarray"]).get("fill_value") is not None
+
+
 def codecs_beside_spec(metadata: Mapping[str, bytes]) -> set[str]:
     """Names of the codecs of an array of version 3 that its specification does not have."""
     said = json.loads(metadata.get("zarr.json", b"{}"))

@@ -42,7 +42,7 @@ def _third(metadata: Mapping[str, bytes], with_compressors: bool) -> dict[str, b
     of_bytes = _of_bytes(said)
     whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})
     if said.get("fill_value") is None:
-        # Version 3 always has one; missing chunks are read as zeros without one, too.
+        # Version 3 always has one; without one, missing chunks are read as having zarr-python's default, too.
         kind = whole.metadata.dtype
         said["fill_value"] = kind.to_json_scalar(kind.default_scalar(), zarr_format=2)
         whole = in_memory({**metadata, ".zarray": json.dumps(said).encode()})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.errors import BindingError
-from anydml.files.addresses import PARTS_HELD, Address
+from anydml.files.addresses import HELD, Address
 from anydml.files.located import AT_ONCE, real_path
 from anydml.moves import Program, simplify
 from anydml.stores.formats.chunk_grid import Box
@@ -33,8 +33,8 @@ SECONDS_A_DECODED_BYTE = 1e-9
 LEAST = 256 << 10
 """Bytes of a request to an address for which other requests wait, rather than that it is made shorter."""
 
-CONNECTIONS = 8
-"""Part of the memory for connections to addresses, and for what their requests leave to the allocator."""
+CONNECTIONS = 48 << 20
+"""Bytes for connections to addresses, and for chunks that are read back; at most a quarter of the memory."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class GridBlocking(Blocking):
         need: bytes that each thread needs for a chunk.
         kept: numbers of the inputs whose decoded chunks are kept in a file while the plan runs.
         is_near: whether all arrays lie on this machine.
+        held: blocks that are held at once: where requests take long, each is read while the one before it is written.
 
     Raises:
         BindingError: blocks would be too large or too many, or an input has changed.
@@ -92,18 +93,41 @@ class GridBlocking(Blocking):
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{self.name}: {store.path} has changed since it was opened: open it again")
         self.is_near = all(cost_at(each.path) is block_shapes.HERE for each in (*inputs, *outputs))
-        free -= 0 if self.is_near else free // CONNECTIONS
+        free -= 0 if self.is_near else min(free // 4, CONNECTIONS)
+        self._divide(free, 1 if self.is_near else 2)
+
+    def _divide(self, free: int, held: int) -> None:
+        """Choose the shapes of blocks, of which so many are held at once, or fewer where they are too small so."""
+        try:
+            self.held = held
+            self.span = self._spanned(free)
+            self.threads, self.most = self._shared(free)
+            self.choices = [self._chosen(number) for number in range(len(self.outputs))]
+            self._check_counts()
+            self._list(FEW)
+        except BindingError:
+            if held == 1:
+                raise
+            self._divide(free, 1)
+
+    def _spanned(self, free: int) -> int:
+        """Bytes of a request at most."""
         few = free // 16
-        # Beside what is read of an address, a part of it is held; of chunks of shards, and those with codecs, all.
-        far = [each.layout for each in inputs if isinstance(each.path, Address)]
-        is_put = all(each.is_plain and each.shard is None for each in far)
-        self._beside = 0 if not far else 1 / PARTS_HELD if is_put else 1
-        share = int(free // (3 * AT_ONCE * (1 + self._beside)))
-        self.span = max(1, min(block_shapes.MOST_SPAN, few if self.is_near else max(share, min(few, LEAST))))
-        self.threads, self.most = self._shared(free)
-        self.choices = [self._chosen(number) for number in range(len(outputs))]
-        self._check_counts()
-        self._list(FEW)
+        if self.is_near:
+            return max(1, min(block_shapes.MOST_SPAN, few))
+        # Beside chunks that are decoded as wholes, what was read of them is held.
+        far = [each.layout for each in self.inputs if isinstance(each.path, Address)]
+        self._is_put = all(each.is_plain and each.shard is None for each in far)
+        share = max(free // (3 * AT_ONCE) - HELD if self._is_put else free // (6 * AT_ONCE), min(few, LEAST))
+        # Where chunks that are written leave fewer requests at once, these are whole chunks.
+        whole = max((each.chunk_bytes for each in far if each.is_plain and each.shard is None), default=0)
+        wide = whole if self._is_put and whole + HELD <= self._written() * 5 // 4 else 0
+        return max(1, wide, min(block_shapes.MOST_SPAN, share))
+
+    def _written(self) -> int:
+        """Bytes that a chunk of an output needs while it is written."""
+        chunked = (each.layout for each in self.outputs if not each.layout.is_one)
+        return max((each.chunk_bytes * (1 if each.is_plain else 2) for each in chunked), default=0)
 
     def _cell_of(self, operand: int, axis: int, at: Array) -> Array:
         """The chunks in which coordinates lie; in a plain file, parts that take as long as a request."""
@@ -115,16 +139,13 @@ class GridBlocking(Blocking):
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
-        need = int(self.span * (1 + self._beside))
+        need = max(self._written(), self.span if self.is_near else self.span + HELD if self._is_put else 2 * self.span)
         for store in self.inputs:
             if not store.layout.is_plain:
                 need = max(need, 2 * store.layout.chunk_bytes)
-        for target in self.outputs:
-            if not target.layout.is_one:
-                need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
         self.need = need
         threads = max(1, min(THREADS if self.is_near else AT_ONCE, free // 3 // need))
-        most = free - threads * need
+        most = (free - threads * need) // self.held
         if most < need // 2:
             held = self._program.constant_bytes
             raise BindingError(
@@ -277,13 +298,15 @@ class GridBlocking(Blocking):
         about = "about " if self.is_estimate else ""
         kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
         sizes, threads = self.totals.block_bytes, counted(self.threads, "thread")
+        held = min(self.held, self.count)
+        each = " for each of 2 blocks" if held > 1 else ""
         return Summary(
             f"{counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
             f"in {about}{counted(self.count, 'block')} of up to "
             f"{' and '.join(str([*each.block]) for each in self.choices)}",
             f"of it decoded more than once{kept}",
-            sizes + self.threads * self.need,
-            f"{bytes_text(sizes)}, and {bytes_text(self.need)} for each of {threads}",
+            held * sizes + self.threads * self.need,
+            f"{bytes_text(sizes)}{each}, and {bytes_text(self.need)} for each of {threads}",
         )
 
 

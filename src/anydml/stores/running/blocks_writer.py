@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Self
 
-import numpy as np
-
-from anydml.memory.host import address_of
 from anydml.moves import Move
-from anydml.stores.formats.store import PAGE, Array
+from anydml.stores.formats.store import Array
 from anydml.stores.planning.regions import compiled
 from anydml.stores.running.files import Opened
 
@@ -29,7 +25,6 @@ class BlocksWriter(ABC):
     def __init__(self, threads: int) -> None:
         self._opened = Opened(threads)
         self._compiled: dict[Hashable, Any] = {}
-        self._buffers: dict[int, Array] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -57,15 +52,6 @@ class BlocksWriter(ABC):
             found = self._compiled[key] = compiled(moves, len(operands))
         if found is not None:
             found.run(operands)
-
-    def _buffer(self, size: int) -> Array:
-        """A buffer of this thread until its next call, which begins with a page to go past the page cache."""
-        found = self._buffers.get(threading.get_ident())
-        if found is None or found.size != size:
-            whole = np.empty(size + PAGE, np.uint8)
-            start = -address_of(whole) % PAGE
-            found = self._buffers[threading.get_ident()] = whole[start : start + size]
-        return found
 
     def sync(self) -> None:
         """Sync plain files to the disk; files of chunks are closed, so that other machines see them."""

@@ -22,8 +22,10 @@ from anydml.stores.formats.store import Array, Store
 from anydml.stores.formats.zarr_array import ZarrStore, zarr_array
 from anydml.stores.formats.zarr_codecs import Decoder, bounded, coder_of, raise_if_short
 from anydml.stores.formats.zarr_in_memory import decoded, encoded
+from anydml.stores.formats.zarr_metadata import has_fill_value
 from anydml.stores.formats.zarr_target import ZarrTarget
 from anydml.stores.planning.block_shapes import cut_first, offset_of, parts, word
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile, Task, open_file
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.plain_arrays import as_bytes, read_box
@@ -42,12 +44,19 @@ class ChunkReader:
         store: the array.
         span: most bytes of a request with unneeded bytes.
         kept_in: the folder of an unnamed file for decoded chunks; None where they are not kept.
+        buffers: for what does not come as it is needed.
         file: the plain file that holds the array; None if it lies in chunks.
     """
 
     def __init__(
-        self, store: Store | ZarrStore, span: int, kept_in: Path | None, file: PlainFile | None = None
+        self,
+        store: Store | ZarrStore,
+        span: int,
+        kept_in: Path | None,
+        buffers: Buffers,
+        file: PlainFile | None = None,
     ) -> None:
+        self._buffers = buffers
         self.path, self.layout, self.span, self._file = store.path, store.layout, span, file
         self._is_elsewhere = isinstance(store.path, Address)
         self._word = word(store.dtype.itemsize)
@@ -75,7 +84,9 @@ class ChunkReader:
         if self._file is not None:
             for part in parts(box, out.itemsize, self.span if self._is_elsewhere else max(self.span, 1 << 20)):
                 own = out[_inside(part, box)]
-                yield partial(read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span)
+                yield partial(
+                    read_box, self._file, self.layout.offset, self.layout.shape, part, own, self.span, self._buffers
+                )
             return
         if self._shards is not None and self._is_elsewhere and self._kept is None:
             for run in self._shards.runs(box, self.span):
@@ -120,7 +131,9 @@ class ChunkReader:
                 shape, own_box = tuple(sizes[k] for k in order), tuple(inside[k] for k in order)
                 permuted = target.transpose(order)
                 for part in parts(own_box, target.itemsize, self.span):
-                    read_box(self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span)
+                    read_box(
+                        self._kept.file, at, shape, part, permuted[_inside(part, own_box)], self.span, self._buffers
+                    )
                 return
             whole = self._decoded(chunk) if self._is_whole else self._padded(own)
             self._kept.keep(number, at, whole, cut_first(common, own), self.span)
@@ -158,7 +171,7 @@ class ChunkReader:
                     raise self._error(chunk, f"it is {length} bytes by its index, where {size} are expected")
             if isinstance(path, Address):
                 whole = ObjectFile(path, size if self._shards is None else None)
-                read_box(whole, at, sizes, inside, target, self.span)
+                read_box(whole, at, sizes, inside, target, self.span, self._buffers)
                 return
             file = PlainFile(path)
         except FileNotFoundError:
@@ -171,7 +184,7 @@ class ChunkReader:
         with file:
             if self._shards is None and (length := os.fstat(file.descriptor).st_size) != size:
                 raise self._error(chunk, f"it is {length} bytes, where {size} are expected")
-            read_box(file, at, sizes, inside, target, self.span)
+            read_box(file, at, sizes, inside, target, self.span, self._buffers)
 
     def _decoded(self, chunk: tuple[int, ...]) -> Array:
         """A whole chunk."""
@@ -297,6 +310,8 @@ class ChunkWriter:
         self._back = ReadBack(layout, folder, target.metadata)
         self._shards = None if layout.shard is None else ShardWriter(folder, layout, scratch)
         self.fill = layout.fill
+        # Readers differ in what a chunk without a file has where there is no fill value.
+        self._leaves_out = (self._shards is not None or not layout.is_own) and has_fill_value(target.metadata)
 
     def close(self) -> None:
         """Close shards that an error has left open."""
@@ -327,7 +342,7 @@ class ChunkWriter:
         path = self.folder / layout.name(chunk)
         try:
             # Of shards, and of what zarr-python encodes, chunks are left out that have fill values alone.
-            is_left_out = (self._shards is not None or not layout.is_own) and self._has_fill_alone(flat)
+            is_left_out = self._leaves_out and self._has_fill_alone(flat)
             data = as_bytes(flat)
             if not layout.is_own and not is_left_out:
                 data = memoryview(encoded(self._metadata, elements.reshape(layout.chunk)))

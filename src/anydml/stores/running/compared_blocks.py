@@ -124,13 +124,20 @@ class _Comparer:
     """Compares parts of an array with those in a store."""
 
     def __init__(
-        self, store: Store | ZarrStore, moved: np.dtype[Any], layout: ChunkGrid, span: int, unit: int, opened: Opened
+        self,
+        store: Store | ZarrStore,
+        moved: np.dtype[Any],
+        layout: ChunkGrid,
+        span: int,
+        unit: int,
+        opened: Opened,
     ) -> None:
         self.layout = layout
         self.found: Unequal | None = None
         self._dtype, self._moved, self._unit, self._lock = store.dtype, moved, unit, threading.Lock()
         self.fill = bytes(store.dtype.itemsize)
-        self._reader = ChunkReader(store, span, None, opened.file(store.path) if isinstance(store, Store) else None)
+        file = opened.file(store.path) if isinstance(store, Store) else None
+        self._reader = ChunkReader(store, span, None, opened.buffers, file)
 
     def parts(self, box: Box) -> Iterator[tuple[Box, Box, tuple[int, ...]]]:
         """As `BoxWriter.parts`."""

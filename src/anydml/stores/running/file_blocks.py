@@ -60,22 +60,22 @@ class FileBlocks(BlocksWriter):
 
     def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
         """Read, move and write a block."""
-        slot = self._buffer(self.plan.totals.block_bytes + self._blocking.spare - SPARE)
-        block = self._blocking.blocks[number]
-        kind, operands = self._blocking.groups[block.group]
-        io = self._block_ios(block.group, block.operand, block.area)
-        read, written = slot[: io.sizes[0]], self._written(operands, io, slot)
-        if not io.is_covered:
-            written[:] = 0
-            self._fill(operands, io.writes[0], written)
-        for transfer in io.reads:
-            self._transfer(operands, transfer, written if transfer.is_direct else read, True)
-        constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].held)
-        self._move(io.moves, [read, written, *constants])
-        if io.copied is not None:
-            io.copied.run(read, written)
-        self._write(number, io, read, written)
-        finished(number, sum(each.bytes for each in io.writes))
+        with self._opened.buffers.lent(self.plan.totals.block_bytes + self._blocking.spare - SPARE) as slot:
+            block = self._blocking.blocks[number]
+            kind, operands = self._blocking.groups[block.group]
+            io = self._block_ios(block.group, block.operand, block.area)
+            read, written = slot[: io.sizes[0]], self._written(operands, io, slot)
+            if not io.is_covered:
+                written[:] = 0
+                self._fill(operands, io.writes[0], written)
+            for transfer in io.reads:
+                self._transfer(operands, transfer, written if transfer.is_direct else read, True)
+            constants = (self._blocking.constants[operands[k]] for k in self._blocking.kinds[kind].held)
+            self._move(io.moves, [read, written, *constants])
+            if io.copied is not None:
+                io.copied.run(read, written)
+            self._write(number, io, read, written)
+            finished(number, sum(each.bytes for each in io.writes))
 
     def _fill(self, operands: Sequence[int], own: Transfer, written: Array) -> None:
         """Put the known bytes between arrays, such as headers, into the write buffer of a block."""

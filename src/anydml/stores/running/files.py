@@ -21,6 +21,7 @@ from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
 from anydml.stores.formats.store import PAGE, Array, Numbers, resolved
 from anydml.stores.planning.intervals import Cast
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.objects import ObjectFile
 from anydml.stores.running.scattered_io import LEFT_OUT, MOST_RUNS, can_scatter, request
 
@@ -259,10 +260,11 @@ class Opened:
 
     Attributes:
         more: closes further things with them.
+        buffers: for the threads.
     """
 
     def __init__(self, threads: int) -> None:
-        self.more = ExitStack()
+        self.more, self.buffers = ExitStack(), Buffers()
         self._threads = threads
         self._files: dict[Path, Any] = {}
         self._written: list[PlainFile] = []
@@ -288,8 +290,12 @@ class Opened:
         for file in self._written:
             os.fsync(file.descriptor)
 
-    def together(self, tasks: Iterator[Task]) -> None:
+    def together(self, tasks: Iterator[Task], most: int | None = None) -> None:
         """Run tasks in all threads, taking each when a thread is free; after an error none is begun.
+
+        Args:
+            tasks: what to run.
+            most: threads at most, where others run other tasks meanwhile.
 
         Raises:
             MemoryError: no thread can be started.
@@ -310,7 +316,7 @@ class Opened:
 
         futures = list[Future[None]]()
         try:
-            while len(futures) < self._threads:
+            while len(futures) < (most or self._threads):
                 futures.append(self._pool.submit(work))
         except RuntimeError as error:
             # Where memory or processes are limited; fewer threads take longer.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,6 +31,9 @@ from anydml.stores.running.chunked_arrays import ChunkReader, ChunkWriter
 from anydml.stores.running.files import CastFile
 from anydml.stores.running.plain_arrays import PlainWriter
 from anydml.tensor import Layout
+
+_Boxes = tuple[Sequence[InputBox], Sequence[Array]]
+"""Boxes of inputs that a block needs, and their elements."""
 
 UNIT = 8 << 20
 """Bytes of a part of a block that one thread moves and writes to a plain file."""
@@ -65,7 +70,7 @@ class GridBlocks(BlocksWriter):
         if not isinstance(plan.blocking, GridBlocking):
             raise AssertionError("the plan is between plain files")
         self._blocking = plan.blocking
-        self._room = np.empty(plan.totals.block_bytes, np.uint8)
+        self._rooms = [np.empty(plan.totals.block_bytes, np.uint8) for _ in range(self._blocking.held)]
         with ExitStack() as undone:
             undone.enter_context(self._opened)
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
@@ -78,7 +83,7 @@ class GridBlocks(BlocksWriter):
         if isinstance(store, Store) and store.stored is not None:
             cast = Cast.of(store)
             file, store = CastFile(file, cast), replace(store, offset=cast.place(store.offset))
-        reader = ChunkReader(store, self._blocking.span, kept_in, file)
+        reader = ChunkReader(store, self._blocking.span, kept_in, self._opened.buffers, file)
         self._opened.more.callback(reader.close)
         return reader
 
@@ -96,38 +101,59 @@ class GridBlocks(BlocksWriter):
 
     def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""
-        for number in numbers:
-            self._block(number)
+        for number, read in self._reads(numbers):
+            self._parts(number, *read)
             finished(number, self._blocking.block_bytes(number))
 
-    def _block(self, number: int) -> None:
+    def _reads(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Boxes]]:
+        """Blocks, and the boxes that they need: where two blocks are held, the next is read while one is written."""
+        if self._blocking.held == 1:
+            yield from ((number, self._read(number, self._rooms[0], None)) for number in numbers)
+            return
+        with ThreadPoolExecutor(1, "anydml-ahead") as ahead:
+            before: tuple[int, Future[_Boxes]] | None = None
+            for room, number in zip(itertools.cycle(self._rooms), numbers):  # as many as there are
+                # Half of the threads write meanwhile.
+                most = None if before is None else max(1, self.plan.threads // 2)
+                reading = ahead.submit(self._read, number, room, most)
+                if before is not None:
+                    yield before[0], before[1].result()
+                before = number, reading
+            if before is not None:
+                yield before[0], before[1].result()
+
+    def _read(self, number: int, room: Array, most: int | None) -> _Boxes:
+        """Read the boxes that a block needs, by at most so many threads."""
         output, _, box = self._blocking.blocks[number]
         regions = self._blocking.regions(output, box)
-        held = self._held(regions)
-        if not self._blocking.is_near:
-            # Requests need this memory before chunks do.
-            self._buffers.clear()
-        self._opened.together(
+        held = self._held(regions, room)
+        tasks = (
             task
             for region, out in zip(regions, held, strict=True)
             for task in self._readers[region.operand].reads(region.box, out)
         )
+        self._opened.together(tasks, most)
+        return regions, held
+
+    def _parts(self, number: int, regions: Sequence[InputBox], held: Sequence[Array]) -> None:
+        """Move and write the parts of a block from its boxes."""
+        output, _, box = self._blocking.blocks[number]
         parts = self._writers[output].parts(box)
         self._opened.together(
             partial(self._part, output, part, own, shape, regions, held) for part, own, shape in parts
         )
 
-    def _held(self, regions: Sequence[InputBox]) -> list[Array]:
+    def _held(self, regions: Sequence[InputBox], room: Array) -> list[Array]:
         """Arrays for boxes, in memory that all blocks reuse, because fresh pages cost more than the moves."""
         found, at = [], 0
         for region in regions:
             kind = word(self.plan.inputs[region.operand].dtype.itemsize)
             shape = sizes_of(region.box)
             size = math.prod(shape) * kind.itemsize
-            if at + size > self._room.size:
+            if at + size > room.size:
                 found.append(np.empty(shape, kind))
                 continue
-            found.append(self._room[at : at + size].view(kind).reshape(shape))
+            found.append(room[at : at + size].view(kind).reshape(shape))
             at += -(-size // LINE) * LINE
         return found
 
@@ -142,15 +168,15 @@ class GridBlocks(BlocksWriter):
     ) -> None:
         """Move the elements of a part of a block from boxes of inputs in memory, and write it."""
         writer, kind = self._writers[output], word(self.plan.outputs[output].dtype.itemsize)
-        flat = self._buffer(math.prod(shape) * kind.itemsize)
-        mapping, strides = self._blocking.mappings[output], Layout.packed(shape, kind.itemsize).strides
-        parts = mapping.within(own)
-        found, more = mapping.between(parts, own, strides, regions, held, self._blocking.constants)
-        if sizes_of(own) != shape:
-            flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
-        elif sum(each.bytes_written for each in parts) < flat.size:
-            flat[:] = 0
-        moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
-        operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *more]
-        self._move(moves, operands)
-        writer.write(part, flat)
+        with self._opened.buffers.lent(math.prod(shape) * kind.itemsize) as flat:
+            mapping, strides = self._blocking.mappings[output], Layout.packed(shape, kind.itemsize).strides
+            parts = mapping.within(own)
+            found, more = mapping.between(parts, own, strides, regions, held, self._blocking.constants)
+            if sizes_of(own) != shape:
+                flat.view(kind)[...] = np.frombuffer(writer.fill, kind)[0]
+            elif sum(each.bytes_written for each in parts) < flat.size:
+                flat[:] = 0
+            moves = tuple(move for move in simplify(found) if 0 not in move.sizes)
+            operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *more]
+            self._move(moves, operands)
+            writer.write(part, flat)

@@ -11,15 +11,16 @@ import numpy as np
 from anydml.stores.formats.chunk_grid import Box
 from anydml.stores.formats.store import Array
 from anydml.stores.formats.target import Target
-from anydml.stores.planning.block_shapes import MOST_SPAN, cost_at, offset_of, parts, requests, sizes_of, word
+from anydml.stores.planning.block_shapes import cost_at, offset_of, parts, requests, sizes_of, word
 from anydml.stores.planning.transfers import listed
+from anydml.stores.running.buffers import Buffers
 from anydml.stores.running.files import PlainFile
 from anydml.stores.running.objects import ObjectFile
 from anydml.tensor import Layout
 
 
 def read_box(
-    file: PlainFile | ObjectFile, base: int, shape: tuple[int, ...], box: Box, out: Array, span: int = MOST_SPAN
+    file: PlainFile | ObjectFile, base: int, shape: tuple[int, ...], box: Box, out: Array, span: int, buffers: Buffers
 ) -> None:
     """Read a box.
 
@@ -30,6 +31,7 @@ def read_box(
         box: in coordinates of the array.
         out: of the shape of the box, with any strides.
         span: as in `requests`.
+        buffers: for what does not come as it is needed.
     """
     sizes, size, layout = sizes_of(box), out.itemsize, Layout.packed(shape, out.itemsize)
     level, _, length = requests(layout, box, True, span, cost_at(file.path))
@@ -39,16 +41,15 @@ def read_box(
     while is_whole and length > span and not out[_first(level)].flags.c_contiguous:
         # Shorter runs, so that the intermediate buffer stays within `span`.
         length, level = length // sizes[level], level + 1
-    buffer: Array | None = None
-    for place, at in _places(base, layout, box, level):
-        part = out[place]
-        if is_whole and part.flags.c_contiguous:
-            file.read(as_bytes(part), at)
-            continue
-        if buffer is None:
-            buffer = np.empty(length // size, out.dtype)
-        file.read(as_bytes(buffer), at)
-        part[...] = np.lib.stride_tricks.as_strided(buffer, sizes[level:], layout.strides[level:])
+    if is_whole and out[_first(level)].flags.c_contiguous:
+        for place, at in _places(base, layout, box, level):
+            file.read(as_bytes(out[place]), at)
+        return
+    with buffers.lent(length) as buffer:
+        read = np.lib.stride_tricks.as_strided(buffer.view(out.dtype), sizes[level:], layout.strides[level:])
+        for place, at in _places(base, layout, box, level):
+            file.read(buffer.data, at)
+            out[place] = read
 
 
 def write_box(file: PlainFile, base: int, shape: tuple[int, ...], box: Box, array: Array) -> None:
