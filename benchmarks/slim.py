@@ -65,9 +65,9 @@ def onnx_simplifier(source: Path, target: Path) -> None:
 
 
 def ort_saved(source: Path, target: Path) -> None:
-    options = _options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
-    options.optimized_model_filepath = str(target)
-    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+    chosen = options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    chosen.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(str(source), chosen, providers=["CPUExecutionProvider"])
 
 
 def anydml_exact(source: Path, target: Path) -> None:
@@ -85,7 +85,8 @@ CONTENDERS: dict[str, Contender] = {
 OWN = ("anydml", "exact")
 
 
-def _options(level: Any) -> Any:
+def options(level: Any) -> Any:
+    """ONNX Runtime on one thread, without what it prints."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = level
     options.intra_op_num_threads = 1
@@ -120,12 +121,12 @@ def feeds(path: Path) -> Feeds:
 
 def movement(path: Path, given: Feeds, folder: Path) -> tuple[int, int, list[Any]]:
     """Bytes that a model's movement nodes read and write when it runs as it is, how many they are, and its results."""
-    options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
-    options.enable_profiling = True
-    options.profile_file_prefix = str(folder / "profile")
+    chosen = options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    chosen.enable_profiling = True
+    chosen.profile_file_prefix = str(folder / "profile")
     # Products by constants that are packed are added up in other blocks than products by what is moved first.
-    options.add_session_config_entry("session.disable_prepacking", "1")
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    chosen.add_session_config_entry("session.disable_prepacking", "1")
+    session = onnxruntime.InferenceSession(str(path), chosen, providers=["CPUExecutionProvider"])
     results = session.run(None, given)
     log = Path(session.end_profiling())
     moved = nodes = 0
@@ -152,7 +153,7 @@ def ratio(first: Path, second: Path, given: Feeds, seconds: float = 1) -> float:
     """The second model's time by the first's: the median of pairs of runs."""
     level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     sessions = [
-        onnxruntime.InferenceSession(str(path), _options(level), providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(str(path), options(level), providers=["CPUExecutionProvider"])
         for path in (first, second)
     ]
     pairs: list[float] = []
@@ -222,7 +223,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     for own in OWN:
         for title, also in (("all files", True), ("files without a star", False)):
             pairs = [(row[own], best) for row in rows.values() if (best := _best(row, also)) is not None]
-            means = [_mean([(found[k] + 1) / (best[k] + 1) for found, best in pairs]) for k in (0, 1)]
+            means = [mean([(found[k] + 1) / (best[k] + 1) for found, best in pairs]) for k in (0, 1)]
             more = [n for n, row in rows.items() if (best := _best(row, also)) and any(map(gt, row[own], best))]
             lines.append(f"{own}, of the best of {title}: bytes {means[0]:.2f}, nodes {means[1]:.2f}, more: {more}")
         differ = [name for name, row in rows.items() if not row.get(f"{own} equal")]
@@ -248,7 +249,8 @@ def _cell(found: Any) -> str:
     return f"{found[0] // 1024}, {found[1]}{'*' if any(found[2:]) else ''}"
 
 
-def _mean(ratios: list[float]) -> float:
+def mean(ratios: list[float]) -> float:
+    """Geometric mean; NaN of none."""
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
 

@@ -14,6 +14,7 @@ from anydml.proving.running import error_of, run
 HEADER = '<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]> g (float[N,4,8] x, float[N,4,8] z) => '
 TABLES = """(float[A,B,C] y) <float half = {0.5}, float one = {1.0}, float three = {3.0}, float c = {0.044715},
 float d = {0.7978846}, float e = {1.702}, float root = {1.4142135}, float q = {0.25},
+float small = {0.00001}, int64[1] last = {-1},
 float[8] w = {1, 2, 3, 4, 5, 6, 7, 8}, float[8] b = {3, 1, 4, 1, 5, 9, 2, 6}> """
 
 DEFINITIONS = [
@@ -33,6 +34,8 @@ DEFINITIONS = [
      "y = com.microsoft.SkipLayerNormalization <epsilon = 0.001> (x, z, w, b, b)", "0.001", "0.1"),
     ("s = Add (z, x) t = LayerNormalization <axis = -1> (s, w) y = Add (t, s)",
      "t, , , s = com.microsoft.SkipLayerNormalization <epsilon = 0.00001> (x, z, w) y = Add (s, t)", "z, w", "x, w"),
+    ("p = Mul (x, x) m = ReduceMean (p, last) v = Add (m, small) d2 = Sqrt (v) r = Div (one, d2) n = Mul (x, r) "
+     "y = Mul (w, n)", "y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.00001> (x, w)", "0.00001", "0.1"),
 ]  # fmt: skip
 
 
@@ -51,6 +54,18 @@ def test_definitions_hold_in_real_arithmetic(own, fused, old, new):
     errors = [error_of(*each) for each in zip(run(first, inputs), run(second, inputs), strict=True)]
     assert max(errors) < 16, "as ONNX Runtime computes it"
     assert prove(first, wrong).verdict == "different"
+
+
+def test_a_bias_of_zeros_may_be_left_out():
+    text = (
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N,1,5] x) => (float[A,B,C] y) '
+        "<float[1,1,2] w = {1, 2}, float[1] b = {0}> { y = Conv (x, w, b) }"
+    )
+    verdicts = [
+        prove(*map(parser.parse_model, (text, other)), runs=False).verdict
+        for other in (text, text.replace(", b)", ")"), text.replace("{0}", "{1}"))
+    ]
+    assert verdicts == ["proved", "rounded", "undecided"]
 
 
 @pytest.mark.parametrize(

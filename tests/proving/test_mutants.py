@@ -47,7 +47,13 @@ def test_no_mutant_that_computes_something_else_is_proved(is_open):
             continue
         for size in (1, 2, 4) if proof.verdict in ("proved", "rounded") else (2, 5):
             given = inputs_of(model, random, size)
-            for name, a, b in zip(proof.outputs, run(model, given), run(other, given), strict=True):
+            try:
+                expected = run(model, given)
+            except Exception:  # ONNX Runtime raises errors of several types
+                # What a model refuses need not be computed alike.
+                count["refused"] += 1
+                continue
+            for name, a, b in zip(proof.outputs, expected, run(other, given), strict=True):
                 assert error_of(a, b) <= MOST, (what, name, size)
     # Many mutants are equal, such as those of what nothing reads; and all else must be left.
     assert count["proved"] > count["tried"] // 10

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from onnx import NodeProto
+
 from anydml.proving.calls import Call, Type
+from anydml.proving.moving import filled
 from anydml.proving.sizes import Size, quotient
 
 WINDOWED = frozenset(("AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool"))
@@ -34,6 +37,18 @@ def spare(call: Call) -> Iterator[Size]:
     ):
         yield size + first + last - reach
         yield quotient(size + first + last - reach, step)
+
+
+def unbiased(call: Call) -> Call:
+    """Return a convolution without a bias of zeros; other nodes as they are."""
+    bias = call.term(2)
+    element = filled(bias) if bias is not None and call.operator in ("Conv", "ConvTranspose") else None
+    if call.domain or element is None or element != 0:
+        return call
+    proto = NodeProto()
+    proto.CopyFrom(call.proto)
+    del proto.input[2:]
+    return Call(proto, call.opsets, call.inputs[:2])
 
 
 def _sizes(call: Call) -> Sequence[Size] | None:

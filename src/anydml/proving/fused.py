@@ -7,11 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from onnx import ModelProto
 
 from anydml.proving.calls import Call
 from anydml.proving.terms import Term, Terms
 
 DOMAIN = "com.microsoft"
+
+MISPLACED = frozenset(("SimplifiedLayerNormalization",))
+"""Operators that ONNX Runtime saves as if they were ONNX's own, which has none of these names."""
+
+
+def placed(model: ModelProto) -> ModelProto:
+    """Return a model whose operators are in the domains that define them; the model itself if all are."""
+    wrong = [k for k, node in enumerate(model.graph.node) if not node.domain and node.op_type in MISPLACED]
+    if not wrong:
+        return model
+    found = ModelProto()
+    found.CopyFrom(model)
+    for k in wrong:
+        found.graph.node[k].domain = DOMAIN
+    if all(each.domain != DOMAIN for each in found.opset_import):
+        found.opset_import.add(domain=DOMAIN, version=1)
+    return found
 
 
 class Apply(Protocol):
@@ -100,6 +118,26 @@ def _skip_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] |
     return [normalised, total, total, total][: max(1, len(call.proto.output))]
 
 
+def _simply_normalised(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
+    """Return x · scale / √(mean of squares along the last axis + epsilon)."""
+    x, scale = call.term(0), call.term(1)
+    assert x is not None, "it is given"
+    if scale is None or any(call.proto.output[1:]) or _get(call, "axis", -1) not in (-1, len(x.sizes) - 1):
+        return None
+    square = apply("Pow", x, _number(terms, x, 2.0))
+    has_input = call.opsets.get("", 0) >= _AXES_ARE_INPUTS
+    mean = (
+        apply("ReduceMean", square, terms.constant(np.array([-1])))
+        if has_input
+        else apply("ReduceMean", square, axes=[-1])
+    )
+    root = apply("Sqrt", apply("Add", mean, _number(terms, x, _get(call, "epsilon", 1e-5))))
+    return [apply("Mul", apply("Mul", x, apply("Div", _number(terms, x, 1.0), root)), scale)]
+
+
+_AXES_ARE_INPUTS = 18
+"""First opset in which ReduceMean takes its axes as an input."""
+
 _ACTIVATIONS: Mapping[str, Sequence[str]] = {
     "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Relu": (), "Sigmoid": (), "Tanh": ()
 }  # fmt: skip
@@ -121,6 +159,7 @@ def _conv(apply: Apply, terms: Terms, call: Call) -> Sequence[Term] | None:
 
 DEFINITIONS: Mapping[str, Definition] = {
     "BiasGelu": _gelu, "FastGelu": _fast_gelu, "FusedConv": _conv, "FusedMatMul": _matmul, "Gelu": _gelu,
-    "QuickGelu": _quick_gelu, "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
+    "QuickGelu": _quick_gelu, "SimplifiedLayerNormalization": _simply_normalised,
+    "SkipLayerNormalization": _skip_normalised, "TransposeMatMul": _matmul,
 }  # fmt: skip
 """Definitions by operator."""

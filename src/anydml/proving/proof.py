@@ -13,6 +13,7 @@ from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.proving.batches import Batch
 from anydml.proving.constants import Constants
+from anydml.proving.fused import placed
 from anydml.proving.interface import differences, names_in_both
 from anydml.proving.marks import marked
 from anydml.proving.mixing import NoFingerprintError
@@ -87,7 +88,8 @@ def prove(
     Raises:
         ModelError: a model is not valid, its constants cannot be read, or a size has no such name.
     """
-    for model in (first, second):
+    models = placed(first), placed(second)
+    for model in models:
         check(model)
     given = dict(sizes or {})
     found = Proof("undecided", given, [each for each in size_names(first) if each not in given])
@@ -95,7 +97,7 @@ def prove(
     if found.reasons:
         found.verdict = "different"
         return found
-    models, known = (first, second), names_in_both(first, second, given)
+    known = names_in_both(first, second, given)
     for is_real in (False, True):
         reader, a, b = _read(models, folders, known, is_real, weights)
         found.outputs, marks = marked_outputs(a, b, found.names, found.reasons)

@@ -21,7 +21,7 @@ from anydml.proving.arithmetic import arithmetic, computed_again
 from anydml.proving.bodies import Rounds, types_of
 from anydml.proving.calls import UNKNOWN, Call, Type
 from anydml.proving.constants import Constants
-from anydml.proving.convolving import sized, spare
+from anydml.proving.convolving import sized, spare, unbiased
 from anydml.proving.folding import MOST, Evaluator
 from anydml.proving.fused import defined
 from anydml.proving.moving import Mover
@@ -209,6 +209,9 @@ class Reader:
 
     def _computed(self, call: Call) -> Sequence[Term]:
         """Return the terms of a node without subgraphs, which depend on its inputs alone."""
+        if self.mover.is_real and (plain := unbiased(call)) is not call:
+            self.mover.rounded.add("0 is added, which makes 0 of −0")
+            call = plain
         if self.mover.is_real and (fused := defined(partial(self._applied, call.opsets), self.terms, call)) is not None:
             self.mover.rounded.add(f"{call.operator} of com.microsoft is taken for its definition")
             return fused
