@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from anydml.referee import make_cases
-from anydml.referee.cases import operator_named, same
+from anydml.referee.cases import operator_named, same, valid_case
 from anydml.referee.entries import LISTS
-from anydml.referee.nodes import TensorList, evaluate
+from anydml.referee.nodes import Node, TensorList, evaluate
+from anydml.referee.smaller import lines_of
 from anydml.referee.smaller import smaller as smaller_cases
 
 
@@ -91,3 +92,12 @@ def test_every_input_with_entries_of_axes_is_one_of_the_operator():
         for number, times in lists.entries:
             values = [node.optional(number) for node in nodes]
             assert any(value is not None and value.size and value.size % times == 0 for value in values)
+
+
+def test_a_constant_shrinks_and_is_one_line():
+    value = np.arange(24).reshape(2, 3, 4)
+    case = valid_case(operator_named("Constant"), Node("Constant", 13, (), {"value": value}), "Constant_0")
+    while smaller := next((each for each in smaller_cases(case) if each and (each.outputs[0] == 23).any()), None):
+        case = smaller
+    assert case.outputs[0].tolist() == 23
+    assert [*lines_of(case)] == ["Constant, opset 13, attributes {'value': 'int64 [] 23'}"]

@@ -117,6 +117,9 @@ def _smaller(node: Node) -> Iterator[Node]:
     for k in range(1, len(node.inputs)):
         if node.inputs[k] is not None:
             yield node.with_input(k, None)
+    for name, value in node.attributes.items():
+        for cut in cuts([value]) if isinstance(value, np.ndarray) else ():
+            yield node._replace(attributes={**node.attributes, name: cut.arrays[0]})
     yield from of_fewer_entries(node)
     yield from _of_fewer_sizes(node)
     yield from _of_simpler_numbers(node)
@@ -234,7 +237,9 @@ def lines_of(case: Case) -> Iterator[str]:
 
 
 def kind_said(value: Any) -> Any:
-    """An attribute as one line: types of values by name."""
+    """An attribute as one line."""
+    if isinstance(value, np.ndarray):
+        return shown(value)
     return " ".join(str(value).split()) if isinstance(value, onnx.TypeProto) else value
 
 
