@@ -140,3 +140,15 @@ def test_wrong_optimisations_of_a_runtime_are_found(tmp_path):
         assert prove(original, optimised).verdict == "different"
         each.f = right
     assert prove(original, optimised).verdict == "rounded"
+
+
+def test_what_is_clipped_on_one_side_is_computed_ahead():
+    text = (
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N] x) => (float[N] y) <float[2] c = {1, 9}, float m = {4}> '
+    )
+    first = parser.parse_model(f"{text} {{ k = Clip (c, , m)  s = ReduceSum <keepdims = 0> (k)  y = Mul (x, s) }}")
+    numbers = [
+        parser.parse_model(f"{text} {{ s = Constant <value_float = {k}> ()  y = Mul (x, s) }}") for k in (5.0, 10.0)
+    ]
+    assert prove(first, numbers[0], runs=False).verdict in ("proved", "rounded")
+    assert prove(first, numbers[1], runs=False).verdict == "undecided"

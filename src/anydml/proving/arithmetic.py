@@ -162,7 +162,7 @@ def _elementwise(mover: Mover, call: Call) -> Sequence[Term] | None:
     known = computed(mover.terms, operator, terms, dtype)
     if known is not None:
         return [known]
-    if all(term is not None and term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
+    if all(term is None or term.is_constant for term in terms) or (call.version < 7 and len(terms) > 1):
         # Before opset 7, axes were broadcast in another way.
         return None
     found = made(mover, operator, terms, call.attributes(), dtype)
