@@ -110,7 +110,7 @@ def test_external_data_stays_external_and_what_moves_goes_beside_it(anydml, tmp_
         (["model.onnx", "-o", "none/out.onnx"], "OUT.onnx none/out.onnx: there is no folder none"),
         (["model.onnx", "-o", "out.txt"], "OUT.onnx out.txt: its name must end in .onnx"),
         (["model.onnx", "-o", "out.onnx", "--html", "page.txt"], "--html page.txt: its name must end in .html"),
-        (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is no ONNX model, or is truncated"),
+        (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is not an ONNX model, or is truncated"),
         (["cycle.onnx", "-o", "out.onnx"], "cycle.onnx: the model breaks a rule of ONNX"),
     ],
 )
