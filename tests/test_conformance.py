@@ -64,7 +64,8 @@ def array(tensor: dict[str, Any]) -> np.ndarray:
 
 def judged_by(engine: str, cases: Path, count: int) -> int:
     """Judge cases that were written to a folder or file, all of which must agree; return how many have descs."""
-    judged = judge(cases, engine, jobs=1)
+    # One has 2 GB, which a busy machine takes its time for.
+    judged = judge(cases, engine, jobs=1, seconds=600)
     wrong = [f"{each.case}: {each.verdict}: {each.detail}" for each in judged.verdicts if each.verdict != "agrees"]
     assert not wrong, f"{len(wrong)} of {len(judged.verdicts)}:\n" + "\n".join(wrong)
     assert len(judged.verdicts) == count
