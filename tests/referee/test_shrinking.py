@@ -101,3 +101,12 @@ def test_a_constant_shrinks_and_is_one_line():
         case = smaller
     assert case.outputs[0].tolist() == 23
     assert [*lines_of(case)] == ["Constant, opset 13, attributes {'value': 'int64 [] 23'}"]
+
+
+def test_an_ambiguous_case_shrinks_too():
+    fails = wrong("Resize", in_mode(nearest_mode="ceil"))
+    some = [case for case in make_cases(["Resize"], 400, seed=4) if case.alternatives and case.node.array(0).ndim > 1]
+    case = best = next(each for each in some if fails(each))
+    while smaller := next((each for each in smaller_cases(best) if each and fails(each)), None):
+        best = smaller
+    assert best.node.array(0).ndim < case.node.array(0).ndim

@@ -149,6 +149,9 @@ def as_lines(case: Any, given: Iterable[str], engine: str, verdict: Verdict) -> 
     """A case as lines to paste into an issue."""
     lines = [*given]
     lines += [f"expected: {smaller.shown(value)}" for value in case.outputs]
+    for other in getattr(case, "alternatives", ()):
+        said = "; ".join(map(smaller.shown, other.outputs)) if other.outputs is not None else "an error"
+        lines.append(f"or, if read as {other.words}: {said}")
     lines.append(f"{engine} {verdict.verdict}: {' '.join(verdict.detail.split())[:300]}")
     lines.append(f"{case.document}: {case.sentence}")
     return "\n".join(lines) + "\n"

@@ -76,10 +76,10 @@ def case_of(stored: Stored) -> Case:
 
 
 def smaller(case: Case) -> Iterator[Case | None]:
-    """Cases that are a little smaller than one; None for a node that is not valid, or ambiguous."""
+    """Cases that are a little smaller than one; None for a node that is not valid, or ambiguous if the case is not."""
     for node in _smaller(case.node):
         made = _valid(case.name, node)
-        yield None if made is None or made.alternatives else made
+        yield None if made is None or (made.alternatives and not case.alternatives) else made
 
 
 def _valid(name: str, node: Node) -> Case | None:
