@@ -16,7 +16,7 @@ from anydml.stores.checkpoints.axes import Axes
 from anydml.stores.checkpoints.axis import ALL, AxisIntervals, AxisSection
 from anydml.stores.checkpoints.composed import ShardedTensor, StoredTensors
 from anydml.stores.checkpoints.known_axes import Model
-from anydml.stores.checkpoints.sharded import tensor_of
+from anydml.stores.checkpoints.sharded import Alike, tensor_of
 from anydml.stores.formats.completeness import PARTS
 from anydml.stores.formats.open_files import OpenFiles
 from anydml.stores.formats.safetensors import parse_json
@@ -26,16 +26,26 @@ from anydml.stores.formats.store import Checkpoint, Store, StoredPiece
 def parts_of(ranks: Sequence[Checkpoint]) -> StoredTensors:
     """Tensors of the parts that the metadata of ranks' files describe."""
     pieces: dict[str, list[StoredPiece]] = {}
+    known: dict[tuple[str, tuple[int, ...]], list[_Box]] = {}
     for rank in ranks:
         place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
         said = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
         for name, store in rank.items():
             cuts = said.get(name) if isinstance(said, dict) else None
-            if cuts is None or not _is_cuts(cuts, store.shape):
-                raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
-            pieces.setdefault(name, []).extend(_boxes(store, cuts))
+            # The text is compared, because true and 1 are equal, and only one of them is valid.
+            key = repr(cuts), store.shape
+            if (boxes := known.get(key)) is None:
+                if cuts is None or not _is_cuts(cuts, store.shape):
+                    raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
+                boxes = known[key] = [*_boxes(cuts)]
+            pieces.setdefault(name, []).extend(StoredPiece(store, *box) for box in boxes)
+    alike = Alike()
     with OpenFiles() as files:
-        return {name: tensor_of(name, own, files=files) for name, own in pieces.items()}
+        return {name: tensor_of(name, own, files=files, alike=alike) for name, own in pieces.items()}
+
+
+_Box = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""First coordinates in the tensor and in the store, and sizes."""
 
 
 def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
@@ -52,13 +62,13 @@ def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
     return math.prod(map(len, cuts)) <= MOST_PIECES
 
 
-def _boxes(store: Store, cuts: Sequence[AxisIntervals]) -> Iterator[StoredPiece]:
-    """The pieces of a store that consists of intervals of a tensor along each axis."""
+def _boxes(cuts: Sequence[AxisIntervals]) -> Iterator[_Box]:
+    """The boxes of a store that consists of intervals of a tensor along each axis."""
     places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
     for digits in product(*(range(len(cut)) for cut in cuts)):
         own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
         inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
-        yield StoredPiece(store, tuple(start for start, _ in own), inside, tuple(size for _, size in own))
+        yield tuple(start for start, _ in own), inside, tuple(size for _, size in own)
 
 
 def joined(
@@ -77,7 +87,7 @@ def joined(
         where: the checkpoint, for errors.
         more: further copies of the parts of all ranks, by name, which must be equal.
     """
-    found, refused = dict[str, ShardedTensor | Store](), dict[str, ModelError]()
+    found, refused, alike = dict[str, ShardedTensor | Store](), dict[str, ModelError](), Alike()
     with OpenFiles() as files:
         for name in ranks[0]:
             try:
@@ -88,7 +98,7 @@ def joined(
                         pieces += [StoredPiece.whole(store) for store in stores]
                     else:
                         pieces += _shares(stores, axis.axis, axis.sections(len(ranks), name))
-                found[name] = tensor_of(name, pieces, files=files)
+                found[name] = tensor_of(name, pieces, files=files, alike=alike)
             except ModelError as error:
                 refused[name] = error
     return found, refused

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,16 @@ COMPARED = 1 << 20
 """Bytes of replicas that are compared at a time."""
 
 
+Alike = dict[Hashable, tuple[Any, tuple[int, ...], list[list[int]]]]
+"""Tensors by what their pieces have in common: what must not be freed, shapes, and numbers of pieces with one box."""
+
+
 def tensor_of(
-    name: str, pieces: list[StoredPiece], size: tuple[int, ...] | None = None, files: OpenFiles | None = None
+    name: str,
+    pieces: list[StoredPiece],
+    size: tuple[int, ...] | None = None,
+    files: OpenFiles | None = None,
+    alike: Alike | None = None,
 ) -> ShardedTensor | Store:
     """The tensor of pieces that partition it; of equal boxes one is taken.
 
@@ -29,22 +38,42 @@ def tensor_of(
         pieces: at least one.
         size: of the tensor; None if it ends with its pieces.
         files: by which equal boxes are compared, which must have equal bytes; None if they are not.
+        alike: tensors that were checked, to which this is added.
+    """
+    alike = Alike() if alike is None else alike
+    # By id, because hashing a dtype is slow.
+    key = size, *((id(store.dtype), store.shape, *box) for store, *box in pieces)
+    if (known := alike.get(key)) is None:
+        known = alike[key] = [each.store.dtype for each in pieces], *_checked(name, pieces, size)
+    _, shape, groups = known
+    if files is not None:
+        for own in groups:
+            if len(own) > 1:
+                _check_equal(name, [pieces[k] for k in own], files)
+    found = tuple(pieces[own[0]] for own in groups)
+    first = pieces[0].store
+    if len(found) == 1 and found[0].is_whole and not any(found[0].start) and found[0].shape == shape:
+        return first
+    return ShardedTensor(shape, first.dtype, found)
+
+
+def _checked(
+    name: str, pieces: Sequence[StoredPiece], size: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], list[list[int]]]:
+    """The shape of the tensor of pieces, and the numbers of those that are equal boxes.
+
+    Raises:
+        ModelError: they do not partition it.
     """
     first = pieces[0].store
     place = JsonPath(str(first.path)) / name
     if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
         raise place.error("has pieces of several dtypes or dimensions")
-    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], list[StoredPiece]] = {}
-    for piece in pieces:
-        unique.setdefault((piece.start, piece.shape), []).append(piece)
-    if files is not None:
-        for own in unique.values():
-            if len(own) > 1:
-                _check_equal(name, own, files)
-    found = [own[0] for own in unique.values()]
-    shape = first.shape if size is None else size
-    if len(found) == 1 and found[0].is_whole and not any(found[0].start) and found[0].shape == shape:
-        return first
+    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+    for k, piece in enumerate(pieces):
+        unique.setdefault((piece.start, piece.shape), []).append(k)
+    groups = [*unique.values()]
+    found = [pieces[own[0]] for own in groups]
     ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
     reached = tuple(max(end[k] for end in ends) for k in range(first.ndim))
     shape = reached if size is None else size
@@ -54,7 +83,7 @@ def tensor_of(
         raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
     if len(found) > MOST_PIECES:
         raise place.error(f"has {len(found)} pieces, but the maximum is {MOST_PIECES}")
-    return ShardedTensor(shape, first.dtype, tuple(found))
+    return shape, groups
 
 
 def _overlap(pieces: Sequence[StoredPiece], ends: Sequence[Sequence[int]]) -> bool:

@@ -28,20 +28,6 @@ MOST_NAME = (1 << 16) - 1 - len(".npy")
 """Most bytes of a name in a zip file."""
 
 
-class Checksum(NamedTuple):
-    """A CRC-32 that is written when all elements are there.
-
-    Attributes:
-        start: offset of the bytes that it is of.
-        size: their number.
-        places: offsets of the checksum.
-    """
-
-    start: int
-    size: int
-    places: tuple[int, int]
-
-
 class NpzHeaders(NamedTuple):
     """All of a ``.npz`` file but its elements.
 
@@ -49,13 +35,14 @@ class NpzHeaders(NamedTuple):
         parts: bytes by offset.
         size: of the file.
         offsets: of the elements of each.
-        checksums: of all entries.
+        checksums: of all entries: offset and number of the bytes that each is of, and the two places where it is
+            written when all elements are there.
     """
 
     parts: tuple[tuple[int, bytes], ...]
     size: int
     offsets: Numbers
-    checksums: tuple[Checksum, ...]
+    checksums: Numbers
 
 
 def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any], place: JsonPath) -> bytes:
@@ -98,5 +85,6 @@ def npz_headers(tensors: FileTensors, place: JsonPath) -> NpzHeaders:
         directory += entry_header(f"{name}.npy", size, 0, end)
         end = start + size
     tail = bytes(directory) + directory_end(len(offsets), len(directory), end)
-    checksums = tuple(Checksum(start, size, (at, end + inside)) for start, size, at, inside in places)
+    checksums = np.array(places, np.int64).reshape(-1, 4)
+    checksums[:, 3] += end
     return NpzHeaders((*parts, (end, tail)), end + len(tail), np.array(offsets, np.int64), checksums)

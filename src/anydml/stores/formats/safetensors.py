@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -89,7 +89,9 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
     def refuse(constant: str) -> None:
         raise place.error(f"has a header that is no JSON: it says {constant}")
 
-    content = parse_json(text, place, "header", tuple, refuse)
+    content = parse_json(text, place, "header", _compact(), refuse)
+    del text
+    content = content.pairs if isinstance(content, _Entry) else content
     if not isinstance(content, tuple):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
     try:
@@ -102,6 +104,45 @@ def read_safetensors(path: Path, place: JsonPath) -> FileContent:
         return FileContent(found, metadata, [f"{name}.{key}" for name, key in further if key not in ENTRY], refused)
     except RecursionError:
         raise place.error("has a header that is nested too deep") from None
+
+
+class _Entry(NamedTuple):
+    """An object of the fields that a tensor has, in their order.
+
+    Attributes:
+        kind: dtype, shape, and the text of both; entries that are alike share it.
+        first: of the offsets.
+        last: likewise.
+    """
+
+    kind: tuple[Any, Any, str]
+    first: int
+    last: int
+
+    @property
+    def pairs(self) -> tuple[tuple[str, Any], ...]:
+        """Names and values of the object."""
+        dtype, shape, _ = self.kind
+        return tuple(zip(ENTRY, (dtype, shape, [self.first, self.last]), strict=True))
+
+
+def _compact() -> Callable[[Sequence[tuple[str, Any]]], tuple[Any, ...]]:
+    """What makes entries of objects of a header while it is parsed, and tuples of the others: there may be many."""
+    kinds: dict[str, tuple[Any, Any, str]] = {}
+
+    def made(pairs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
+        try:
+            (one, dtype), (two, shape), (three, (first, last)) = pairs
+        except (TypeError, ValueError):
+            return tuple(pairs)
+        if (one, two, three) != ENTRY or type(dtype) is not str or type(shape) is not list:
+            return tuple(pairs)
+        if any(type(each) is not int for each in (first, last, *shape)):
+            return tuple(pairs)
+        key = f"{dtype!r} {shape!r}"
+        return _Entry(kinds.setdefault(key, (dtype, shape, key)), first, last)
+
+    return made
 
 
 def parse_json(
@@ -163,6 +204,7 @@ def unique(pairs: Sequence[tuple[str, Any]], place: JsonPath, what: str) -> dict
 
 def _plain(value: Any, place: JsonPath) -> Any:
     """What was parsed with objects as tuples, with dicts instead."""
+    value = value.pairs if isinstance(value, _Entry) else value
     if isinstance(value, tuple):
         return unique([(name, _plain(each, place)) for name, each in value], place, "header")
     return [_plain(each, place) for each in value] if isinstance(value, list) else value
@@ -184,9 +226,7 @@ def _stores(
     known: dict[str, tuple[np.dtype[Any] | None, str, tuple[int, ...], int]] = {}
     rows = []
     for name, said in entries.items():
-        dtype, shape, first, last = _fields(said, place, name)
-        # The text is compared, because equal values, such as true and 1, may not both be valid.
-        key = f"{dtype!r} {shape!r}"
+        (dtype, shape, key), first, last = said if isinstance(said, _Entry) else _fields(said, place, name)
         if (kind := known.get(key)) is None:
             kind = known[key] = _kind(_plain(dtype, place), _plain(shape, place), place / name)
         rows.append((first, last, name, kind))
@@ -217,20 +257,16 @@ def _stores(
     return found, refused
 
 
-def _fields(said: Any, place: JsonPath, name: str) -> tuple[Any, Any, int, int]:
-    """Dtype, shape and offsets of an entry."""
-    try:
-        (one, dtype), (two, shape), (three, (first, last)) = said
-        if type(said) is tuple and (one, two, three) == ENTRY and type(first) is int and type(last) is int:
-            return dtype, shape, first, last
-    except (TypeError, ValueError):
-        pass
+def _fields(said: Any, place: JsonPath, name: str) -> _Entry:
+    """The entry of an object that has other fields, too, or another order."""
     found = _plain(said, place)
     # As the safetensors library does, keys that the format does not know are passed over.
     ends = found.get("data_offsets") if isinstance(found, dict) and {*found} >= {*ENTRY} else None
     if not isinstance(ends, list) or len(ends) != 2 or any(type(each) is not int for each in ends):
         raise _refused(found, place / name)
-    return found["dtype"], found["shape"], ends[0], ends[1]
+    dtype, shape = found["dtype"], found["shape"]
+    # The text is compared, because equal values, such as true and 1, may not both be valid.
+    return _Entry((dtype, shape, f"{dtype!r} {shape!r}"), *ends)
 
 
 def _refused(said: Any, place: JsonPath) -> ModelError:

@@ -18,7 +18,7 @@ from anydml.stores.formats.chunk_grid import ChunkGrid
 from anydml.stores.formats.columns import FileTensors, Later, made
 from anydml.stores.formats.gguf import make_gguf_header
 from anydml.stores.formats.new_header import RankParts, make_header
-from anydml.stores.formats.numpy_target import Checksum, npy_header, npz_headers
+from anydml.stores.formats.numpy_target import npy_header, npz_headers
 from anydml.stores.formats.safetensors import METADATA, MOST_DIMENSIONS
 from anydml.stores.formats.store import Checkpoint, Numbers, StoredArray
 from anydml.stores.formats.zarr_target import new_zarr
@@ -72,14 +72,14 @@ class NewFile:
         header: the bytes before the elements.
         size: of the whole file, in bytes.
         others: further bytes beside the elements.
-        checksums: of elements, which are written at the end.
+        checksums: of elements, which are written at the end, as of `npz_headers`; None for none.
     """
 
     path: Path
     header: bytes | Later = field(repr=False)
     size: int
     others: KnownBytes = field(default_factory=KnownBytes.of, repr=False)
-    checksums: tuple[Checksum, ...] = field(default=(), repr=False)
+    checksums: Numbers | None = field(default=None, repr=False)
 
     @property
     def start(self) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +132,7 @@ def _join_file(writers: Sequence[_Writers], places: Places, first: int, found: J
     are_many = sum(len(each.parts) for each in spaced) > FEW
     are_rows = [are_many and each.are_few_runs for each in spaced]
     runs = [each for each, is_row in zip(spaced, are_rows, strict=True) if is_row]
-    copied = [*_sorted([*_runs(writers, places, ends_of), *map(_SpacedMoves.runs, runs)])]
+    copied = [*_sorted(chain(_runs(writers, places, ends_of), map(_SpacedMoves.runs, runs)))]
     others = [own for each, is_row in zip(spaced, are_rows, strict=True) if not is_row for own in each.moves()]
     ends = [(*key, int(np.min(at)), int(np.max(at + lengths))) for key, _, at, lengths in copied]
     ends += [(*key, *extent(each.reads, each.sizes, each.element_size)) for key, each in others if key[1] >= 0]
@@ -163,18 +164,20 @@ def _runs(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> Iter
     """Copies to outputs that consist of runs."""
     for each in writers:
         own = places.offset[each.outputs]
-        group: Numbers = np.searchsorted(ends_of, own)
+        group: Numbers = np.searchsorted(ends_of, own).astype(np.int32)
         for first, source, inside, length in each.runs:
             store = each.sets[:, source]
             read = places.offset[store] + inside
             yield group, places.file[store], own + first, read, np.full(own.size, length)
 
 
-def _sorted(runs: Sequence[_Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
+def _sorted(runs: Iterable[_Runs]) -> Iterator[tuple[GroupAndFile, Numbers, Numbers, Numbers]]:
     """Offsets in files, and lengths, of copies between a group and a file."""
-    if not runs:
+    columns = [*zip(*runs, strict=True)]
+    if not columns:
         return
-    group, file, to, at, lengths = map(np.concatenate, zip(*runs, strict=True))
+    # Each column is freed when it is joined, because there may be a million runs.
+    group, file, to, at, lengths = (np.concatenate(columns.pop(0)) for _ in range(len(columns)))
     order = np.lexsort((to, file, group))
     begins = np.flatnonzero((np.diff(group[order], prepend=-1) != 0) | (np.diff(file[order], prepend=-1) != 0))
     for some in np.split(order, begins)[1:]:
@@ -234,7 +237,7 @@ def _spaced(writers: Iterable[_Writers], places: Places, ends_of: Numbers) -> It
             end, source = move.destination, move.source
             is_read = isinstance(source, Access) and source.operand < sets.shape[1]
             output, store = sets[:, end.operand], sets[:, move.reads.operand if is_read else end.operand]
-            group: Numbers = np.searchsorted(ends_of, places.offset[output])
+            group: Numbers = np.searchsorted(ends_of, places.offset[output]).astype(np.int32)
             to = places.offset[output] + end.offset
             file, at = np.full(store.size, -1), np.zeros_like(to)
             if is_read:

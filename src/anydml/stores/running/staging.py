@@ -21,7 +21,7 @@ from anydml.files.json_path import JsonPath, names
 from anydml.files.located import at_once, size_at
 from anydml.files.modes import allowed_by, narrow, searchable
 from anydml.stores.formats.columns import made
-from anydml.stores.formats.numpy_target import Checksum
+from anydml.stores.formats.store import Numbers
 from anydml.stores.formats.target import Content, NewFile
 from anydml.stores.formats.zarr_metadata import is_zarr_array
 from anydml.stores.formats.zarr_target import ZarrTarget
@@ -215,7 +215,8 @@ class Staging:
     def sync(self) -> None:
         """Write the checksums of elements, and sync all files to the disk."""
         for file in self.files:
-            _write_checksums(self.part(file.path), file.checksums)
+            if file.checksums is not None:
+                _write_checksums(self.part(file.path), file.checksums)
         for folder in self._folders:
             narrow(beside(folder, PART), self._allowed)
             _sync_inside(beside(folder, PART))
@@ -322,11 +323,9 @@ def _inside(folder: Path) -> Iterator[str]:
                     yield name
 
 
-def _write_checksums(path: Path, checksums: Sequence[Checksum]) -> None:
-    if not checksums:
-        return
+def _write_checksums(path: Path, checksums: Numbers) -> None:
     with path.open("r+b") as file:
-        for start, size, places in checksums:
+        for start, size, *places in checksums.tolist():
             found = 0
             file.seek(start)
             for done in range(0, size, CHECKED):
