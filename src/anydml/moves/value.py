@@ -214,15 +214,11 @@ class Value:
         if (access := self.access) is not None:
             strides = (*access.strides[:axis], 0, *access.strides[axis:])
             return _seen(sizes, self.element_size, access, access.offset, strides)
-        pieces = tuple(
-            Piece(
-                (*piece.start[:axis], 0, *piece.start[axis:]),
-                tuple(factor._replace(axis=factor.axis + (factor.axis >= axis)) for factor in piece.factors),
-                piece.source,
-            )
-            for piece in self.pieces
-        )
-        return Value(sizes, self.element_size, pieces)
+        pieces = []
+        for start, factors, source in self.pieces:
+            moved = [Factor(old + (old >= axis), size, step) for old, size, step in factors]
+            pieces.append(Piece((*start[:axis], 0, *start[axis:]), tuple(moved), source))
+        return Value(sizes, self.element_size, tuple(pieces))
 
     def _with_axis(self) -> Value:
         """Insert an axis of size 1 into a scalar."""

@@ -36,26 +36,25 @@ def pad(
         FuseError: the mode computes, or arguments do not fit.
     """
     counts = _pairs(pad_width, x.ndim)
-    if any(count < 0 for pair in counts for count in pair):
-        raise broken("index can't contain negative values")
     if mode not in ("constant", "empty", *MODES):
         raise refused(f"numpy.pad in mode {mode!r}")
     if reflect_type == "odd" and mode in ("reflect", "symmetric"):
         raise refused("numpy.pad with an odd reflection")
     of_reflections = None if mode in ("reflect", "symmetric") and reflect_type == "even" else reflect_type
     of_constants = None if mode == "constant" else constant_values
-    if any(given is not None for given in (of_reflections, of_constants, end_values, stat_length)):
-        raise broken(f"unsupported keyword arguments for mode {mode!r}")
-    given = np.asarray(0 if constant_values is None else constant_values)
-    spread = np.broadcast_to(given, (x.ndim, 2))
-    # As NumPy, which casts its own numbers, and not Python's.
-    values = [(0, 0)] * x.ndim if constant_values is None else spread.tolist() if given.size > 2 else [*spread]
+    _check_unused(mode, of_reflections, of_constants, end_values, stat_length)
+    values, are_same = [(0, 0)] * x.ndim, True
+    if constant_values is not None:
+        given = np.asarray(constant_values)
+        spread = np.broadcast_to(given, (x.ndim, 2))
+        # As NumPy, which casts its own numbers, and not Python's.
+        values, are_same = spread.tolist() if given.size > 2 else [*spread], bool((spread == spread[:1, :1]).all())
     pairs = [*enumerate(counts)]
-    if mode not in MODES and (spread == spread[:1, :1]).all():
+    if mode not in MODES and are_same:
         # Outer fills of whole rows are longer than those of what the inner ones leave; else they overwrite corners.
         pairs.reverse()
     for axis, (before, after) in pairs:
-        if not is_open((before, after)) and before == after == 0:
+        if type(before) is int and type(after) is int and not before and not after:
             continue
         if mode not in MODES:
             x = surround(x, axis, before, after, values[axis])
@@ -77,10 +76,25 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
         # One pair for all axes, or one per axis.
         pairs = [*given] if is_list(given) and any(map(is_list, given)) else [given]
         pairs = pairs * rank if len(pairs) == 1 else pairs
-    counts = [wholes(pair) * (2 if len(wholes(pair)) == 1 else 1) for pair in pairs]
-    if len(counts) != rank or any(len(pair) != 2 for pair in counts):
+    counts = []
+    for pair in pairs:
+        found = wholes(pair)
+        if not 1 <= len(found) <= 2:
+            break
+        counts.append((found[0], found[-1]))
+    if not len(counts) == len(pairs) == rank:
         raise broken(f"pad_width is {pad_width}, but must have two counts for each of {rank} axes, or for all of them")
-    return [(before, after) for before, after in counts]
+    for before, after in counts:
+        if before < 0 or after < 0:
+            raise broken("index can't contain negative values")
+    return counts
+
+
+def _check_unused(mode: str, *arguments: Any) -> None:
+    """Check that arguments of other modes are None."""
+    for argument in arguments:
+        if argument is not None:
+            raise broken(f"unsupported keyword arguments for mode {mode!r}")
 
 
 def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
@@ -110,11 +124,12 @@ def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: 
 
 def surround(x: TracedArray, axis: int, before: int, after: int, numbers: Sequence[Any]) -> TracedArray:
     """Pad an axis with one number before, and one after it."""
-    front, back = (
-        [fill(x, resized(x, axis, count), number)] if is_open((count,)) or count else []
-        for count, number in zip((before, after), numbers, strict=True)
-    )
-    return join([*front, x, *back], axis)
+    parts = [x]
+    if is_open((before,)) or before:
+        parts.insert(0, fill(x, resized(x, axis, before), numbers[0]))
+    if is_open((after,)) or after:
+        parts.append(fill(x, resized(x, axis, after), numbers[1]))
+    return join(parts, axis)
 
 
 def extend(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:

@@ -14,6 +14,7 @@ An `out` other than None is refused in any position.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
@@ -44,7 +45,7 @@ class Later:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def operation(*arguments: Any, **named: Any) -> Any:
-            return getattr(import_module(self._name), name)(*arguments, **named)
+            return getattr(sys.modules.get(self._name) or import_module(self._name), name)(*arguments, **named)
 
         return operation
 
@@ -101,7 +102,7 @@ class Word:
             elif rest:
                 value = rest.pop(0)
             else:
-                value = by_name.pop(next((name for name in names if name in by_name), ""), default)
+                value = _taken(by_name, names, default) if by_name else default
             if value is _ABSENT:
                 raise TypeError(f"missing argument {names[0]!r}")
             if kind == "-":
@@ -115,7 +116,8 @@ class Word:
                 values.append(arrays_of(trace, found) if kind == "@*" else None if value is None else found)
             else:
                 values.append(value)
-        _check_unwritten("out", by_name.pop("out", None))
+        if by_name:
+            _check_unwritten("out", by_name.pop("out", None))
         if rest or by_name:
             raise TypeError(f"unexpected argument {next(iter(by_name), None) or rest[0]!r}")
         return self.operation(*values, **self.fixed)
@@ -169,12 +171,20 @@ def call_word(
     if word is None:
         raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     if not trace.is_naming:
-        values = [*arguments, *keywords.values()]
-        trace.is_naming = any(_is_name(value) for value in values)
+        for value in (*arguments, *keywords.values()):
+            trace.is_naming = trace.is_naming or _is_name(value)
     with named(name):
         if trace.own_arrays is None:
             return unwatched(word.call, trace, arguments, keywords)
         return unwatched(trace.own_arrays.call, word, key, trace, arguments, keywords)
+
+
+def _taken(by_name: dict[str, Any], names: Sequence[str], default: Any) -> Any:
+    """Remove and return the argument that has one of several names."""
+    for name in names:
+        if name in by_name:
+            return by_name.pop(name)
+    return default
 
 
 def _is_name(value: Any) -> bool:
